@@ -128,8 +128,8 @@ test-cuts: $(READY)
 	@$(BIN)/pytest -m soak tests/services/models/test_cut_answers.py
 
 chaos: $(READY)
-	@$(BIN)/pytest -n 2 -m soak tests/chaos/test_simulations.py tests/chaos/test_crowds.py tests/chaos/test_limits.py tests/chaos/test_moves.py tests/chaos/test_nodes.py tests/chaos/test_poison.py tests/chaos/test_schedules.py tests/chaos/test_spending.py tests/chaos/test_transport_simulations.py
-	@$(BIN)/pytest -m soak tests/chaos --ignore=tests/chaos/test_simulations.py --ignore=tests/chaos/test_crowds.py --ignore=tests/chaos/test_limits.py --ignore=tests/chaos/test_moves.py --ignore=tests/chaos/test_nodes.py --ignore=tests/chaos/test_poison.py --ignore=tests/chaos/test_schedules.py --ignore=tests/chaos/test_spending.py --ignore=tests/chaos/test_transport_simulations.py
+	@$(BIN)/pytest -n 2 -m soak tests/chaos/test_worlds.py
+	@$(BIN)/pytest -m soak tests/chaos --ignore=tests/chaos/test_worlds.py
 
 # While there is too much to do workers give way to servers, as those of a local Ray do by default: in other tests they do not.
 soak: $(READY) $(ADK_READY)

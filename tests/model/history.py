@@ -52,7 +52,7 @@ class Ask(msgspec.Struct, kw_only=True, eq=False):
         heard: the events that came, partial ones too.
         ended: the class name of the outcome, "done" for what has none, or the class name of the error; "": it has no end yet.
         kind: "end" of a turn, "done", "refusal", and "store" and "cluster" for errors of these.
-        error: the text of the error.
+        error: the text of the error. `raised`: the error.
         result: what was returned.
     """
 
@@ -72,6 +72,7 @@ class Ask(msgspec.Struct, kw_only=True, eq=False):
     ended: str = ""
     kind: str = ""
     error: str = ""
+    raised: BaseException | None = None
     result: Any = None
     ended_at: Moment = NEVER
 
@@ -212,7 +213,7 @@ class History:
         if isinstance(ended, str):
             ask.ended, ask.kind = ended, "done" if ended == "done" else "end"
         else:
-            ask.ended, ask.kind, ask.error = type(ended).__name__, _kind(ended), str(ended)
+            ask.ended, ask.kind, ask.error, ask.raised = type(ended).__name__, _kind(ended), str(ended), ended
 
     async def read(self, ask: Ask, turn: Any) -> None:
         """Read a turn to its end. Errors of the request are noted, and not raised."""

@@ -59,8 +59,11 @@ def whole_story(story: Story) -> Iterator[str]:
         missed = next((event for event in by_agents(turn.events) if event.seq > after), None)
         if missed is None or _is_refused_behind_another(story, ask):
             continue
+        # One that was cancelled in line begins when it is asked for again.
         opened = any(
-            after < message.seq < missed.seq and (ask.events or message is not turn.messages[0]) for message in turn.messages
+            after < message.seq < missed.seq
+            and (ask.events or message is not turn.messages[0] or story.known(message) > ask.ended_at)
+            for message in turn.messages
         )
         was_sealed = is_seal(missed) and ask.ended in ("Paused", "TurnCancelledError")
         if not opened and not was_sealed:

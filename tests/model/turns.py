@@ -296,7 +296,12 @@ def alone_for_a_reason(history: History) -> Iterator[str]:
 
 
 def attempts(history: History) -> Iterator[str]:
-    """2 Lost processes: the third loss of a process of its own fails the run. Each loss of a Runner may add an attempt."""
+    """2 Lost processes: the third loss of a process of its own fails the run. Each loss of a Runner may add an attempt.
+
+    So may what turns of other users do, which run in the same processes.
+    """
+    if len({ask.user for ask in history.asks}) > 1:
+        return
     runners = sum(process.startswith("runner") for _, process in history.lost)
     for call_id, often in Counter(run.call_id for run in history.tools).items():
         if often > MOST_ATTEMPTS + runners:

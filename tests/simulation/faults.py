@@ -144,12 +144,6 @@ class FaultPlan(msgspec.Struct, frozen=True, kw_only=True):
     store_timeout_s: float = PATIENT_S
     has_standby: bool = False
 
-    def lines(self) -> list[str]:
-        """In words."""
-        standby = ["the Runner has a standby"] if self.has_standby else []
-        store = f"the store takes {self.store_s:g} s, and is waited for {self.store_timeout_s:g} s"
-        return [str(self.network), store, *standby, *map(str, self.faults)]
-
 
 WHATS: Mapping[What, int] = {"kill": 60, "freeze": 14, "lose reply": 10, "slow": 10, "store away": 4, "store unsure": 2}
 """How often each happens."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-import logging
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -18,16 +16,16 @@ from actors.rules.accounting.turn_usage import sum_of, sum_of_packed
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.model.history import Ask, Found, SessionId, TurnRecord
 from tests.model.judge import problems
-from tests.simulation.agents import BEGUN, TWICE, build, forget_calls
+from tests.simulation.agents import BEGUN, TWICE, build
 from tests.simulation.cluster import Trace
 from tests.simulation.drivers import APP, Driver
 from tests.simulation.faults import CALM, FOLLOWING, Fault, FaultPlan
-from tests.simulation.logged import LoggedErrors
+from tests.simulation.frame import Left, in_virtual_time
 from tests.simulation.player import SETTLE_S, Player
 from tests.simulation.player import Driver as AnyDriver
 from tests.simulation.scenarios import Scenario
-from tests.simulation.virtual_loop import NO_PROCESS, StuckError, VirtualLoop
-from tests.simulation.world import World, deployment_of, seeded
+from tests.simulation.virtual_loop import VirtualLoop
+from tests.simulation.world import World, deployment_of
 
 LIMIT_S = 900.0
 """Virtual seconds in which a scenario has to be over. Faults last less than one minute."""
@@ -38,15 +36,14 @@ CASED = SessionKey(APP, "Ada", "s1")
 NO_FAULTS = FaultPlan(network=CALM)
 
 
-class Result(msgspec.Struct):
-    """What a simulation has left.
+class Result(Left):
+    """What a simulation has left besides.
 
     Attributes:
         log: the session's events.
         state: of the session, as the store has it.
         asks: what drivers have asked for, and what came of it.
         found: what is left of each session.
-        problems: what went wrong that never may.
         open_turns: turns that are open in the store at the end.
         begun: how often tools ran, by the id of the call.
         asked: what models were shown, each with its agent.
@@ -59,7 +56,6 @@ class Result(msgspec.Struct):
     log: list[Event] = []
     state: dict[str, Any] = {}
     asks: list[Ask] = []
-    problems: list[str] = []
     open_turns: list[str] = []
     turns: dict[str, str] = {}
     begun: Counter[str] = msgspec.field(default_factory=Counter)
@@ -81,46 +77,14 @@ def play(
         seed: decides about ids, and about times that no fault decides about.
         kind: another kind of simulation.
     """
-    return NO_PROCESS.copy().run(_play, scenario, plan, seed, kind or Simulation)
-
-
-def _play(scenario: Scenario, plan: FaultPlan, seed: int, kind: type[Simulation]) -> tuple[Result, Trace]:
     result = Result()
-    errors = LoggedErrors(result.problems)
-    loggers = [logging.getLogger(name) for name in ("actors", "runtime")]
-    before = [(logger.propagate, logger.level) for logger in loggers]
-    for logger in loggers:
-        logger.addHandler(errors)
-        logger.propagate, logger.level = False, logging.ERROR
-    was_enabled = gc.isenabled()
-    gc.disable()
-    loop = VirtualLoop()
-    try:
-        with seeded(loop, seed) as calls:
-            forget_calls()
-            simulation = kind(loop, scenario, plan, calls, seed, result)
-            try:
-                loop.run_until_complete(simulation.run())
-            except StuckError as error:
-                result.problems.append(f"hang: {error}")
-            for context in loop.unhandled:
-                result.problems.append(f"unhandled: {context['message']}: {context.get('exception')!r}")
-            trace = simulation.world.trace
-            logging.disable(logging.ERROR)
-            loop.forget()
-            logging.disable(logging.NOTSET)
-            simulation.world.disk.clear(*kind.keys)
-    finally:
-        if was_enabled:
-            gc.enable()
-        for logger, (propagate, level) in zip(loggers, before, strict=True):
-            logger.removeHandler(errors)
-            logger.propagate, logger.level = propagate, level
-    return result, trace
+    made = kind or Simulation
+    in_virtual_time(result, seed, lambda loop, calls: made(loop, scenario, plan, calls, seed, result).run(), 3 * LIMIT_S)
+    return result, result.trace
 
 
 class Simulation(Player):
-    """Plays a scenario in a world. `keys`: of its sessions."""
+    """Plays a scenario in a world. `keys`: of the sessions that are looked at."""
 
     keys: ClassVar[Sequence[SessionKey]] = (KEY, SECOND, FORK, CASED)
 
@@ -130,6 +94,7 @@ class Simulation(Player):
         self._result = result
         opens = (scenario.opened_at_once, 0) if scenario.opened_at_once else None
         self.world = World(loop, deployment_of(build(scenario.root)), plan, calls, seed, scenario.groups, opens=opens)
+        result.trace = self.world.trace
 
     def driver(self) -> Driver:
         """A program of its own for each request."""
@@ -182,7 +147,7 @@ class Simulation(Player):
             result.problems.append("hang: the next turn does not end")
         result.open_turns = open_before
         for key in self.keys:
-            driver.history.found[key.user, key.session] = _found(store, key)
+            driver.history.found[key.user, key.session] = found_in(store, key)
         found = driver.history.found[KEY.user, KEY.session]
         result.log, result.state = list(found.log), dict(found.state)
         result.turns = {invocation_id: record.status for invocation_id, record in found.turns.items()}
@@ -203,7 +168,7 @@ class Simulation(Player):
             pass
 
 
-def _found(store: SqlSessionStore, key: SessionKey) -> Found:
+def found_in(store: SqlSessionStore, key: SessionKey) -> Found:
     """What the store has of a session."""
     session = store.session(key)
     if session is None:

@@ -11,7 +11,7 @@ from tests.simulation.agents import build, forget_calls
 from tests.simulation.drivers import Driver
 from tests.simulation.play import KEY, NO_FAULTS
 from tests.simulation.scenarios import Node
-from tests.simulation.stores import Disk
+from tests.simulation.stores import clear_used
 from tests.simulation.virtual_loop import NO_PROCESS, VirtualLoop
 from tests.simulation.world import World, deployment_of, seeded
 
@@ -34,7 +34,7 @@ def _play(root: Node, script: Callable[[World], Coroutine[Any, Any, T]]) -> T:
             return loop.run_until_complete(_in_world(World(loop, deployment_of(build(root)), NO_FAULTS, calls, 0), script))
         finally:
             loop.forget()
-            Disk(loop).clear(KEY)
+            clear_used()
 
 
 async def _in_world(world: World, script: Callable[[World], Coroutine[Any, Any, T]]) -> T:

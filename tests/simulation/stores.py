@@ -10,12 +10,15 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
+from sqlalchemy import delete
+
 from actors.errors import StoreConflictError, StoreError, StoreUnavailableError
-from actors.interfaces.records import AddEvent, ForgetRemoval, PutState, PutTurn, RemoveSession, TurnRow, Write
+from actors.interfaces.records import AddEvent, PutTurn, RemoveSession, TurnRow, Write
 from actors.messages.codec import decode_event
-from actors.messages.session import SessionKey, TurnKey
+from actors.messages.session import TurnKey
 from actors.session.store import store_thread, transactions
 from actors.session.store.worker import Job
+from runtime.stores.sql import schema
 from runtime.stores.sql.sessions import SqlSessionStore
 from runtime.stores.sql.writers import WriterClaim
 from tests.simulation.faults import COMMIT_S, Phase
@@ -44,6 +47,7 @@ class Disk:
 
     def __init__(self, loop: VirtualLoop, number: int = 0) -> None:
         self.store = _database(number)
+        USED.add(number)
         self._loop = loop
         self.away_until_s = 0.0
         self.unsure_until_s = 0.0
@@ -125,14 +129,6 @@ class Disk:
         if self._loop.time() < self.unsure_until_s:
             raise StoreUnavailableError("the simulated store", "the connection broke")
 
-    def clear(self, *keys: SessionKey) -> None:
-        """Delete sessions, and what they share, for the next simulation."""
-        self.store._claim = None
-        shared = dict.fromkeys(SessionKey(app, user, "") for key in keys for app, user in ((key.app, ""), (key.app, key.user)))
-        values = [(key, self.store.state(key.app, key.user)[bool(key.user)]) for key in shared]
-        self.store.commit([*map(RemoveSession, keys), *map(ForgetRemoval, keys)])
-        self.store.commit([PutState(key, removed=tuple(of)) for key, of in values if of])
-
 
 @cache
 def _database(number: int) -> SqlSessionStore:
@@ -140,6 +136,26 @@ def _database(number: int) -> SqlSessionStore:
     store = SqlSessionStore("sqlite://")
     store.open()
     return store
+
+
+USED: set[int] = set()
+"""The databases that the simulation has used which runs now."""
+
+
+def clear_used() -> None:
+    """Empty the databases, for the next simulation."""
+    while USED:
+        store = _database(USED.pop())
+        store._claim = None
+        store._written(_empty)
+
+
+def _empty(connection: Any) -> None:
+    for table in reversed(schema.metadata.sorted_tables):
+        if table is not schema.schema_version:
+            connection.execute(delete(table))
+    # Sessions get the same numbers again.
+    connection.exec_driver_sql("DELETE FROM sqlite_sequence")
 
 
 class DiskStore:

@@ -1,18 +1,16 @@
-"""A case, its log and its trace in words."""
+"""A scenario as a test, and its logs and its trace in words."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from actors import Event
 from actors.messages.codec import decode_event
+from tests.model.history import History
 from tests.simulation.cluster import Sent, Trace
-from tests.simulation.play import Result
-from tests.simulation.scenarios import Act, Node, Scenario
-from tests.simulation.simulate import Case
 from tests.simulation.virtual_loop import START_S
 
 LINE = 130
@@ -22,96 +20,67 @@ SILENT = frozenset({"Poll", "GetTopology"})
 """Messages that say nothing about what happens."""
 
 
-def told_case(case: Case) -> Iterator[str]:
-    """The scenario and the faults."""
-    yield f"seed {case.seed}"
-    yield from _told_scenario(case.scenario)
-    yield from (f"  {line}" for line in case.plan.lines())
+def as_test(world: str, given: Any, seed: int) -> Iterator[str]:
+    """A test that plays a scenario of a world, for a file of tests."""
+    yield "from tests.simulation.worlds import WORLDS"
+    modules: dict[str, set[str]] = {}
+    for of in _classes_in(given):
+        modules.setdefault(of.__module__, set()).add(of.__name__)
+    yield from (f"from {module} import {', '.join(sorted(names))}" for module, names in sorted(modules.items()))
+    yield from ["", "", f"def test_what_seed_{seed}_of_{world}_has_found() -> None:"]
+    yield from _laid_out("    given = ", given, 4)
+    yield f"    assert WORLDS[{world!r}].play(given, {seed}).problems == []"
 
 
-def _told_scenario(scenario: Scenario) -> Iterator[str]:
-    yield from _told_node(scenario.root, 1)
-    for number, acts in enumerate(scenario.turns):
-        yield f"  turn-{number}: " + (", ".join(map(_told_act, acts)) or "nothing beside it")
-        if number < len(scenario.between) and scenario.between[number]:
-            yield "  afterwards: " + ", ".join(map(_told_act, scenario.between[number]))
-    more = {
-        "max_calls": scenario.max_calls,
-        "groups": scenario.groups,
-        "streams": scenario.streams,
-        "timeout_s": scenario.timeout_s,
-    }
-    yield from (f"  {name}: {value}" for name, value in more.items() if value)
+def _classes_in(value: Any) -> Iterator[type]:
+    """The classes that the code of a value names."""
+    if isinstance(value, list | tuple):
+        yield from (of for each in value for of in _classes_in(each))
+    elif isinstance(value, msgspec.Struct):
+        yield type(value)
+        yield from (of for _, each in _unusual(value) for of in _classes_in(each))
 
 
-def _told_act(act: Act) -> str:
-    how = f" at {act.share:.2f}" * bool(act.share) + " otherwise" * act.differs + " in line" * act.waits
-    return f"{act.deed}{how} after {act.after_s:.3f} s"
-
-
-def _told_node(node: Node, depth: int) -> Iterator[str]:
-    more = [
-        f"{name}={value}" for name in ("fails", "supervision", "thinks_s", "pieces", "absorbs") if (value := getattr(node, name))
-    ]
-    more += [f"times={node.times}"] if node.times > 1 else []
-    more += [f"tasks={[list(needs) for needs in node.tasks]}"] if node.tasks else []
-    steps = [
-        f"{step.does} {step.to}".strip() + (f"*{step.often}" if step.often > 1 else "") + _lasting(step.takes_s)
-        for step in node.steps
-    ]
-    yield "  " * depth + f"{node.name}: {node.kind} {' '.join(more)} {', '.join(steps)}".rstrip()
-    for expert in node.experts:
-        yield from (f"{line} (a tool of {node.name})" for line in _told_node(expert, depth + 1))
-    for child in node.children:
-        yield from _told_node(child, depth + 1)
-
-
-def _lasting(seconds: float) -> str:
-    return f" {seconds:g}s" if seconds else ""
-
-
-def as_test(case: Case) -> Iterator[str]:
-    """A test that plays the case, for a file of tests."""
-    scenario, plan = case.scenario, case.plan
-    yield "from tests.simulation.faults import Fault, FaultPlan, Network"
-    yield "from tests.simulation.scenarios import Act, Node, Scenario, Step"
-    yield "from tests.simulation.simulate import Case, check"
-    yield from ["", "", f"def test_what_seed_{case.seed}_has_found() -> None:"]
-    yield f"    root = {as_code(scenario.root)}"
-    yield from _as_list("turns", scenario.turns)
-    yield from _as_list("between", scenario.between)
-    given = as_code(msgspec.structs.replace(scenario, root=Node(kind="llm", name="root"), turns=((),), between=()))
-    options = given.partition("name='root')")[2].removesuffix(")")
-    yield f"    scenario = Scenario(root=root, turns=turns, between=between{options})"
-    yield from _as_list("faults", plan.faults)
-    options = as_code(msgspec.structs.replace(plan, faults=())).removeprefix("FaultPlan(").removesuffix(")")
-    yield f"    plan = FaultPlan({', '.join(filter(None, ('faults=faults', options)))})"
-    yield f"    assert check(Case({case.seed}, scenario, plan))[0] == []"
-
-
-def _as_list(name: str, values: Sequence[Any]) -> Iterator[str]:
-    """A list on one line if it has the room."""
-    if len(line := f"    {name} = {as_code(values)}") <= LINE:
+def _laid_out(begin: str, value: Any, indent: int, end: str = "") -> Iterator[str]:
+    """The code of a value, on one line if it has the room."""
+    line = f"{begin}{as_code(value)}{end}"
+    if len(line) <= LINE or not isinstance(value, list | tuple | msgspec.Struct):
         yield line
+        return
+    if isinstance(value, msgspec.Struct):
+        first, last, inner = f"{type(value).__name__}(", ")", [(f"{name}=", each) for name, each in _unusual(value)]
     else:
-        yield from [f"    {name} = [", *(f"        {as_code(each)}," for each in values), "    ]"]
+        first, last, inner = "[", "]", [("", each) for each in value]
+    yield begin + first
+    for name, each in inner:
+        yield from _laid_out(" " * (indent + 4) + name, each, indent + 4, ",")
+    yield " " * indent + last + end
 
 
 def as_code(value: Any) -> str:
     """A value as Python has it, without the fields that are as usual."""
-    if isinstance(value, list | tuple):
+    if isinstance(value, list):
         return f"[{', '.join(map(as_code, value))}]"
+    if isinstance(value, tuple):
+        return f"({', '.join(map(as_code, value))}{',' * (len(value) == 1)})"
     if not isinstance(value, msgspec.Struct):
         return repr(value)
-    given = ((field, getattr(value, field.name)) for field in msgspec.structs.fields(value))
-    unusual = [f"{field.name}={as_code(each)}" for field, each in given if each != field.default and (each or field.default)]
-    return f"{type(value).__name__}({', '.join(unusual)})"
+    return f"{type(value).__name__}({', '.join(f'{name}={as_code(each)}' for name, each in _unusual(value))})"
 
 
-def told_log(result: Result) -> Iterator[str]:
-    """The log, event by event."""
-    for event in result.log:
-        yield f"  {event.seq:3} {event.invocation_id:8} {_told_event(event)}"
+def _unusual(value: msgspec.Struct) -> Iterator[tuple[str, Any]]:
+    """The fields that are not as usual."""
+    for field in msgspec.structs.fields(value):
+        each = getattr(value, field.name)
+        if each != field.default and (each or field.default):
+            yield field.name, each
+
+
+def told_logs(history: History) -> Iterator[str]:
+    """The logs of all sessions, event by event."""
+    for (user, session), found in history.found.items():
+        yield f"{user}/{session}:" if found.log else f"{user}/{session} is empty"
+        yield from (f"  {event.seq:3} {event.invocation_id:8} {_told_event(event)}" for event in found.log)
 
 
 def _told_event(event: Event) -> str:

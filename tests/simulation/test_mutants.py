@@ -7,7 +7,7 @@ import pytest
 from tests.mutants.live import putting_in
 from tests.mutants.mutant import ROOT, StaleMutantError, read_mutants
 from tests.simulation.mutants.table import PATH, rows, text
-from tests.simulation.mutants.worlds import FOLDER, MUTANTS, WORLDS, is_found, plays_right
+from tests.simulation.mutants.worlds import FOLDER, MUTANTS, ONE_IN, WORLDS, is_found, plays_right
 
 ROWS = rows()
 
@@ -16,7 +16,7 @@ TRIES = 8
 
 
 def _sampled(name: str) -> object:
-    one_in = WORLDS[MUTANTS[name].world].one_in
+    one_in = ONE_IN.get(MUTANTS[name].world, 4)
     return pytest.param(name, marks=pytest.mark.sampled(one_in) if one_in else pytest.mark.full)
 
 

@@ -190,6 +190,10 @@ class World:
         """A client of the Session actor for a process."""
         return SessionRef(Handle(self._wires, sender, lambda: self.session, can_restart=True).link("the Session actor"))
 
+    def driver(self) -> Driver:
+        """Another program."""
+        return Driver(self)
+
     def runner_handle(self, sender: SimProcess | None) -> Handle:
         """A handle of the Runner for a process."""
         return Handle(self._wires, sender, lambda: self.runner, can_restart=True)

@@ -10,28 +10,7 @@ import msgspec
 
 from actors.messages.limits import Limits
 from tests.simulation.faults import CALM, Fault, FaultPlan, Network
-
-
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn that somebody asks for.
-
-    Attributes:
-        at_s: when.
-        again_after_s: seconds until another driver asks for the same turn; 0: none does.
-        cancelled_after_s: seconds until it is cancelled; 0: it is not.
-    """
-
-    user: str
-    session: str
-    number: int
-    at_s: float
-    again_after_s: float = 0.0
-    cancelled_after_s: float = 0.0
-
-    @property
-    def invocation_id(self) -> str:
-        """The turn's id."""
-        return f"{self.user}-{self.session}-{self.number}"
+from tests.simulation.programs import Wish
 
 
 class Crowd(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,10 +50,10 @@ def crowd(seed: int) -> Crowd:
         for number in range(burst):
             is_doubted = chance.randrange(6) == 0
             wishes.append(
-                Wish(
-                    user=user,
-                    session=chance.choice(sessions),
-                    number=number,
+                _wish(
+                    user,
+                    chance.choice(sessions),
+                    number,
                     at_s=comes_s + chance.choice([0.0, 0.0, 0.01, 0.3]) * chance.random(),
                     again_after_s=chance.uniform(0.01, 1.0) if is_doubted else 0.0,
                     cancelled_after_s=chance.choice([0.003, 0.02, 0.2, 1.0]) * chance.random()
@@ -109,10 +88,10 @@ def _weighted(seed: int) -> Crowd:
         for number in range(chance.choice([2, 6, 10, 16])):
             is_doubted, is_cancelled = (not is_plain and chance.randrange(6) == 0 for _ in range(2))
             wishes.append(
-                Wish(
-                    user=user,
-                    session=chance.choice(sessions),
-                    number=number,
+                _wish(
+                    user,
+                    chance.choice(sessions),
+                    number,
                     at_s=comes_s + chance.choice([0.0, 0.0, 0.01, 0.05]) * chance.random(),
                     again_after_s=chance.uniform(0.01, 1.0) if is_doubted else 0.0,
                     cancelled_after_s=0.2 * chance.random() if is_cancelled else 0.0,
@@ -125,6 +104,10 @@ def _weighted(seed: int) -> Crowd:
         thinks_s=chance.choice([0.0, 0.01]),
         plan=FaultPlan(network=CALM) if is_plain else _plan(seed, chance),
     )
+
+
+def _wish(user: str, session: str, number: int, **of: float) -> Wish:
+    return Wish(turn=f"{user}-{session}-{number}", user=user, session=session, **of)
 
 
 def _plan(seed: int, chance: random.Random) -> FaultPlan:

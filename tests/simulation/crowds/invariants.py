@@ -14,7 +14,7 @@ from actors.messages.protocol.base import ErrorReply
 from actors.messages.session import TurnKey
 from tests.simulation.cluster import Sent, Trace
 from tests.simulation.crowds.crowd import Crowd
-from tests.simulation.crowds.play import Served
+from tests.simulation.frame import Left
 
 
 class Request(msgspec.Struct):
@@ -45,15 +45,13 @@ class Request(msgspec.Struct):
         return self.has_reply and self.refusal is None and not self.joins
 
 
-def problems(given: Crowd, served: Served) -> list[str]:
+def problems(given: Crowd, left: Left) -> list[str]:
     """What does not hold."""
-    requests = requests_in(served.trace)
-    found = [*served.problems, *_answers(given, served), *_bounds(given, requests), *_joined(requests)]
-    if served.waiting:
-        found.append(f"{served.waiting} turns wait when all is over")
+    requests = requests_in(left.trace)
+    found = [*_answers(left), *_bounds(given, requests), *_joined(requests)]
     if not given.plan.faults:
-        found += [*_refusals(given, requests), *_fairness(given, requests, served.trace), *_rows(given, requests, served.trace)]
-        found += _order(requests, served.trace)
+        found += [*_refusals(given, requests), *_fairness(given, requests, left.trace), *_rows(given, requests, left.trace)]
+        found += _order(requests, left.trace)
     return found
 
 
@@ -81,27 +79,15 @@ def requests_in(trace: Trace) -> list[Request]:
     return list(found.values())
 
 
-def _answers(given: Crowd, served: Served) -> Iterator[str]:
-    """What drivers were told is true, and each turn is there once or not at all."""
-    cancelled = {wish.invocation_id for wish in given.wishes if wish.cancelled_after_s}
-    yield from (f"turn {each} has {often} messages" for each, often in served.messages.items() if often > 1)
-    taken = {answer.wish.invocation_id for answer in served.answers if answer.ended == "Finished"}
-    for answer in served.answers:
-        turn = answer.wish.invocation_id
-        match answer.ended:
-            case "Finished":
-                if not (served.messages[turn] == 1 and served.replies[turn] and answer.events):
-                    yield f"turn {turn} finished, and the log has {served.messages[turn]} messages of it"
-            case "OverloadedError":
-                if answer.retry_after_s <= 0:
-                    yield f"turn {turn} was refused without a time"
-                if served.messages[turn] and turn not in taken | cancelled:
-                    yield f"turn {turn} was refused, and is in the log"
-            case "TurnCancelledError":
-                if turn not in cancelled:
-                    yield f"turn {turn} was not cancelled, and its driver was told so"
-            case _:
-                yield f"turn {turn} ends with {answer.ended!r}: {answer.error}"
+def _answers(left: Left) -> Iterator[str]:
+    """A turn is answered, cancelled, or refused with a time after which it may be asked for again."""
+    for ask in left.history.asks:
+        if ask.what == "run" and ask.ended not in ("Finished", "OverloadedError", "TurnCancelledError"):
+            yield f"{ask} ends with {ask.ended!r}: {ask.error}"
+        if ask.ended == "Finished" and not ask.events:
+            yield f"{ask} has finished without an answer"
+        if isinstance(ask.raised, OverloadedError) and ask.raised.retry_after_s <= 0:
+            yield f"{ask} was refused without a time"
 
 
 def _lines(given: Crowd) -> Sequence[tuple[str, int, Callable[[TurnKey], Hashable]]]:

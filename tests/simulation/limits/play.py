@@ -20,7 +20,7 @@ from tests.simulation.cluster import Trace
 from tests.simulation.drivers import APP, Driver, unless_lost
 from tests.simulation.limits.traffic import Asker, Call, Change, Traffic, Wish
 from tests.simulation.limits.world import LimitedWorld, now_s
-from tests.simulation.stores import Disk
+from tests.simulation.stores import clear_used
 from tests.simulation.virtual_loop import NO_PROCESS, PROCESS, StuckError, VirtualLoop
 from tests.simulation.world import deployment_of, seeded
 
@@ -181,7 +181,7 @@ def _play(given: Traffic, seed: int) -> Left:
         finally:
             left.trace, left.lost_runs, left.made = world.trace, dict(loop.history.lost_runs), [*MADE]
             loop.forget()
-            Disk(loop).clear(*{key_of(wish) for wish in given.wishes})
+            clear_used()
     return left
 
 

@@ -18,6 +18,7 @@ from tests.simulation.cluster import Sent, Trace
 from tests.simulation.moves.plan import PATIENCE_S, Plan
 from tests.simulation.moves.users import APP, User
 from tests.simulation.moves.world import Mover, MovesWorld, user_in
+from tests.simulation.stores import clear_used
 from tests.simulation.virtual_loop import NO_PROCESS, SimProcess, StuckError, VirtualLoop
 from tests.simulation.world import seeded
 
@@ -74,7 +75,7 @@ def _play(given: Plan, seed: int) -> Left:
         finally:
             left.trace, left.fired = world.trace, world.fired
             loop.forget()
-            world.clear()
+            clear_used()
     return left
 
 

@@ -200,19 +200,6 @@ class MovesWorld:
         self.disks[store].store._claim = None
         self.disks[store].store._written(work)
 
-    def clear(self) -> None:
-        """Empty all stores, for the next simulation."""
-        for store in range(self._given.stores):
-            self.change(store, _emptied)
-
-
-def _emptied(connection: Any) -> None:
-    for table in reversed(schema.metadata.sorted_tables):
-        if table is not schema.schema_version:
-            connection.execute(delete(table))
-    # Sessions get the same numbers again.
-    connection.exec_driver_sql("DELETE FROM sqlite_sequence")
-
 
 def user_in(sent: Sent) -> str:
     """The user whom a message is about."""

@@ -17,7 +17,7 @@ from actors.messages.session import SessionKey
 from tests.simulation.drivers import APP, Driver
 from tests.simulation.nodes.weather import Asked, Weather, weather
 from tests.simulation.nodes.world import NodesWorld
-from tests.simulation.stores import Disk
+from tests.simulation.stores import clear_used
 from tests.simulation.virtual_loop import NO_PROCESS, StuckError, VirtualLoop
 from tests.simulation.world import deployment_of, seeded
 
@@ -94,7 +94,7 @@ def _play(given: Weather, seed: int) -> Left:
             left.messages = sum(world.wires.counts.values())
             left.problems += [*world.problems, *world.promises.broken, *_unseen_errors(loop)]
             loop.forget()
-            Disk(loop).clear(*map(key_of, sessions))
+            clear_used()
     return left
 
 

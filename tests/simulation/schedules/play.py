@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
 import msgspec
 
 from actors.errors import RaygroveError, ScheduleExistsError, ScheduleNotFoundError
-from actors.interfaces.records import RemoveSchedule
 from actors.messages.content import Content
 from actors.messages.event import Event
 from actors.messages.operating.schedule import SchedulePlan, ScheduleRow, Timing
 from actors.messages.session import SessionKey
 from actors.refs.schedules import ScheduleClient, new_schedule_id
-from tests.simulation.agents import build, forget_calls
-from tests.simulation.cluster import Trace
+from tests.simulation.agents import build
 from tests.simulation.drivers import APP, Driver
+from tests.simulation.frame import Left, in_virtual_time
 from tests.simulation.scenarios import Node
 from tests.simulation.schedules.timetable import LASTS_S, Clear, Timetable, Wanted
-from tests.simulation.stores import Disk
-from tests.simulation.virtual_loop import NO_PROCESS, StuckError, VirtualLoop
-from tests.simulation.world import EPOCH_S, World, deployment_of, seeded
-
-LIMIT_S = 900.0
-"""Virtual seconds in which a timetable has to be over."""
+from tests.simulation.stores import StoreCalls
+from tests.simulation.virtual_loop import VirtualLoop
+from tests.simulation.world import EPOCH_S, World, deployment_of
 
 SETTLE_S = 130.0
 """Virtual seconds that are waited for what was held up: as long as the slowest agent takes for all that may wait in a session."""
@@ -57,53 +56,38 @@ class Made(msgspec.Struct):
     row: ScheduleRow | None = None
 
 
-class Left(msgspec.Struct):
-    """What a timetable has left.
+class Timed(Left):
+    """What a timetable has left besides.
 
     Attributes:
         made: the schedules.
         messages: the users' events of all sessions, by session, those included that were taken back or deleted.
         open_turns: turns that are open at the end.
         ended_s: when no more was waited for.
-        problems: what may never happen.
     """
 
     made: list[Made] = []
     messages: dict[str, list[Event]] = {}
     open_turns: list[str] = []
     ended_s: float = 0.0
-    problems: list[str] = []
-    trace: Trace = msgspec.field(default_factory=Trace)
 
 
-def play(given: Timetable, seed: int) -> Left:
+def play(given: Timetable, seed: int) -> Timed:
     """Play a timetable."""
-    return NO_PROCESS.copy().run(_play, given, seed)
+    left = Timed()
 
-
-def _play(given: Timetable, seed: int) -> Left:
-    left, loop = Left(), VirtualLoop()
-    forget_calls()
-    root = Node(kind="llm", name="root", thinks_s=given.thinks_s)
-    with seeded(loop, seed) as calls:
+    async def meet(loop: VirtualLoop, calls: StoreCalls) -> None:
+        root = Node(kind="llm", name="root", thinks_s=given.thinks_s)
         world = World(loop, deployment_of(build(root)), given.plan, calls, seed)
-        try:
-            loop.run_until_complete(_meet(world, given, left))
-        except StuckError as error:
-            left.problems.append(f"hang: {error}")
-        finally:
-            left.trace = world.trace
-            loop.forget()
-            _clear(Disk(loop), [each.session for each in given.wanted])
+        left.trace = world.trace
+        await _meet(world, given, left)
+
+    in_virtual_time(left, seed, meet)
+    left.problems += problems(given, left)
     return left
 
 
-def _clear(disk: Disk, sessions: Sequence[str]) -> None:
-    disk.clear(*{SessionKey(APP, USER, session) for session in sessions})
-    disk.store.commit([RemoveSchedule(row.key, row.name, row.id) for row in disk.store.schedules(APP, None)])
-
-
-async def _meet(world: World, given: Timetable, left: Left) -> None:
+async def _meet(world: World, given: Timetable, left: Timed) -> None:
     world.start()
     driver = Driver(world)
     await driver.spawn(driver.rt._client.engine.runner.watch_schedules())
@@ -111,12 +95,8 @@ async def _meet(world: World, given: Timetable, left: Left) -> None:
     doing: list[Any] = [_keep(world, made) for made in left.made]
     doing += [_talk(world, after_s, session) for after_s, session in given.talks]
     doing += [_clear_session(world, each) for each in given.clears]
-    try:
-        async with asyncio.timeout(LIMIT_S):
-            await asyncio.gather(asyncio.sleep(LASTS_S), *doing)
-            await asyncio.sleep(SETTLE_S)
-    except TimeoutError:
-        left.problems.append(f"hang: not over after {LIMIT_S:g} s")
+    await asyncio.gather(asyncio.sleep(LASTS_S), *doing)
+    await asyncio.sleep(SETTLE_S)
     left.ended_s = _now_s()
     store = world.disk.store
     for made in left.made:
@@ -236,3 +216,72 @@ async def _talk(world: World, after_s: float, session: str) -> None:
             return
 
     await driver.spawn(run())
+
+
+def problems(given: Timetable, left: Timed) -> list[str]:
+    """Each due time makes one turn at most, none is forgotten, and none is made that may not be."""
+    found = list[str]()
+    if left.open_turns:
+        found.append(f"turns are open at the end: {left.open_turns}")
+    for made in left.made:
+        messages = [event for event in left.messages[made.wanted.session] if _schedule_of(event) == made.wanted.name]
+        found += [f"{made.wanted.name}: {each}" for each in _of_schedule(given, made, messages, left.ended_s)]
+    return found
+
+
+def _schedule_of(event: Event) -> str:
+    return str((event.custom_metadata or {}).get("schedule", ""))
+
+
+def _due_s(event: Event) -> int:
+    return int(datetime.fromisoformat(str((event.custom_metadata or {})["due"])).timestamp())
+
+
+def _of_schedule(given: Timetable, made: Made, messages: Sequence[Event], ended_s: float) -> Iterator[str]:
+    often = Counter(event.invocation_id for event in messages)
+    yield from (f"turn {each} has {number} messages" for each, number in often.items() if number > 1)
+    due = [_due_s(event) for event in messages]
+    yield from (f"due time {each} makes {number} turns" for each, number in Counter(due).items() if number > 1)
+    yield from (f"due time {later} makes its turn after {earlier}" for earlier, later in pairwise(due) if later < earlier)
+    yield from (f"due time {each} is none" for each in due if not _is_due(made, each))
+    for event in messages:
+        if event.timestamp < _due_s(event):
+            yield f"due time {_due_s(event)} makes its turn {_due_s(event) - event.timestamp:.3f} s too early"
+        if made.deleted_s and event.timestamp > made.deleted_s:
+            yield f"due time {_due_s(event)} makes its turn after the schedule was deleted"
+        if any(since < event.timestamp < until for since, until in made.pauses):
+            yield f"due time {_due_s(event)} makes its turn while the schedule is paused"
+    if made.row is not None and made.row.id == made.id and (made.row.turns, made.row.last_s) != (len(due), max(due, default=0)):
+        yield f"it counts {made.row.turns} turns, the newest for {made.row.last_s}: the log has {due}"
+    if made.id and made.wanted.is_left_alone:
+        yield from _forgotten(given, made, due, ended_s)
+
+
+def _is_due(made: Made, due_s: int) -> bool:
+    return not made.wanted.every_s or (due_s - made.start_s) % made.wanted.every_s == 0
+
+
+def _forgotten(given: Timetable, made: Made, due: Sequence[int], ended_s: float) -> Iterator[str]:
+    """What is due makes its turn, or was missed by a policy that makes none."""
+    wanted = made.wanted
+    if not wanted.every_s:
+        if not due and wanted.missed != "skip":
+            yield "its only due time makes no turn"
+        return
+    last_s = int(ended_s - SETTLE_S)
+    if max(due, default=0) < last_s - wanted.every_s and not _is_held_up(given, made):
+        yield f"its newest turn is for {max(due, default=0)}, and turns were due until {last_s}"
+    is_undisturbed = not given.plan.faults and not _is_held_up(given, made)
+    # A turn that is about to begin when its session is deleted does not.
+    is_deleted = any(each.session == wanted.session and each.what == "delete" for each in given.clears)
+    if (wanted.missed == "all" or is_undisturbed) and not is_deleted:
+        first_s = made.start_s + wanted.every_s
+        lacks = sorted({*range(first_s, max(due, default=0), wanted.every_s)} - {*due})
+        if lacks:
+            yield f"due times {lacks} make no turns"
+
+
+def _is_held_up(given: Timetable, made: Made) -> bool:
+    """Its session may be busy for as long as the timetable lasts."""
+    of_session = sum(each.session == made.wanted.session for each in given.wanted)
+    return of_session > 1 or given.thinks_s > 1 or bool(given.talks)

@@ -4,17 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.seeds import failing
-from tests.simulation.spending.check import AT_LIMIT, BUDGETS, DAILY, check, spending
+from tests.simulation.spending.check import AT_LIMIT, BUDGETS, DAILY, spending
 
 SEEDS = 120
-PART = 20
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("first", range(0, SEEDS, PART))
-def test_no_budget_is_overspent_by_more_than_a_call_of_each_agent(first: int) -> None:
-    assert failing(check, range(first, first + PART)) == {}
 
 
 @pytest.mark.full

@@ -20,7 +20,7 @@ from actors.rules.routing.pending import open_calls
 from runtime.driver.updates import methods
 from tests.simulation.agents import forget_calls
 from tests.simulation.drivers import APP, Driver
-from tests.simulation.stores import Disk
+from tests.simulation.stores import clear_used
 from tests.simulation.updates.edition import Edit, Edition, Wish
 from tests.simulation.updates.world import ASK, UpdatedWorld, numbered_tree
 from tests.simulation.virtual_loop import NO_PROCESS, StuckError, VirtualLoop
@@ -83,7 +83,7 @@ def _play(given: Edition, seed: int) -> Left:
             left.problems.append(f"hang: {error}")
         finally:
             loop.forget()
-            Disk(loop).clear(*(key_of(wish) for wish in given.wishes))
+            clear_used()
     return left
 
 
