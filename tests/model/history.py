@@ -163,7 +163,7 @@ class History:
         lost: processes that were lost, by name: "driver …" for programs, "runner", "session" and "agent …" for actors.
         losses: runs that were lost with their processes.
         alone: when runs went on alone in a process, with their turns and agents.
-        resumed: when turns were resumed after the loss of a Runner, with the Runners that did so.
+        resumed: when Runners asked to go on with turns that others, or they, had begun.
         faults: names of what went wrong otherwise, such as "store away".
         store_s: the longest time that the store takes for a commit, where that is known.
         stored: all events that were stored, by session and in order, where the store tells; those that were taken back included.
@@ -263,7 +263,7 @@ class History:
         self.losses.append(Loss(at=self.now(), turn=turn, agent=agent, with_runner=with_runner, waits=waits))
 
     def resume(self, turn: str, runner: str) -> None:
-        """Another Runner goes on with a turn. It may ask for that again."""
+        """A Runner asks to go on with a turn, maybe again."""
         self.resumed.append((self.now(), turn, runner))
 
     def go_alone(self, turn: str, agent: str) -> None:

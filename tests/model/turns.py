@@ -289,6 +289,9 @@ def alone_for_a_reason(history: History) -> Iterator[str]:
         resumed = [(moment, runner) for moment, resumed, runner in history.resumed if resumed == turn and moment < at]
         last = max((moment for moment, _ in resumed), default=at)
         events = [event for log in history.stored.values() for event in by_agents(log) if event.invocation_id == turn]
+        if any(event.author == agent and any(event.function_calls()) for event in events):
+            # Of a call that was under way each time only its agent's events tell that the run has gone on.
+            events = [event for event in events if event.author == agent]
         since = max((history.known[event.id] for event in events if history.known[event.id] < last), default=(0.0, 0))
         runners = {runner for moment, runner in resumed if moment > since}
         if len(own) + len(runners) < 2 and all(loss.waits for loss in own):

@@ -192,6 +192,7 @@ class Wires:
         self._arrival_s: dict[tuple[str, str], float] = {}
         self._early_s: dict[asyncio.Future[bytes], float] = {}
         self._asked_for: set[int] = set()
+        self._opened: set[str] = set()
         self.on_sent: Callable[[Sent], float] = lambda sent: 0.0
         self.on_handled: Callable[[Sent, bytes], bool] = lambda sent, raw: True
         self.on_early: Callable[[Sent, bytes], None] = lambda sent, raw: None
@@ -231,8 +232,8 @@ class Wires:
         sent = Sent(kind, self._counts[kind], sender, receiver, raw)
         replied: asyncio.Future[bytes] = self._loop.create_future()
         self._trace.add(self._loop.time(), "sent", sent, raw)
-        if kind == "BeginAlone":
-            self._note_alone(raw)
+        if kind in ("BeginAlone", "OpenTurn", "ResumeTurn", "RetryTurn"):
+            self._note_recovery(kind, msgspec.msgpack.decode(raw))
         later_s = outside(self.on_sent, sent)
         if receiver is None or receiver.is_dead:
             self._later(self._random.uniform(0, DETECTED_S), self._fail, replied, sent, can_restart)
@@ -275,9 +276,6 @@ class Wires:
             return
         raw = work.result()
         self._trace.add(self._loop.time(), "handled", sent, raw)
-        if sent.kind in ("OpenTurn", "ResumeTurn", "RetryTurn") and _tags.decode(raw).type == "TurnResumed":
-            message = msgspec.msgpack.decode(sent.raw)
-            self._loop.history.resume(message["invocation_id"], message["runner"])
         arrives = self.on_handled(sent, raw)
         if receiver.serving.pop(replied, None) is None:
             return
@@ -302,9 +300,14 @@ class Wires:
         if not replied.done():
             replied.set_exception(self._absence() if can_restart else ActorDiedError())
 
-    def _note_alone(self, raw: bytes) -> None:
-        message = msgspec.msgpack.decode(raw)
-        self._loop.history.go_alone(message["turn"][1], agent_of(message["run"]))
+    def _note_recovery(self, kind: str, message: Mapping[str, Any]) -> None:
+        if kind == "BeginAlone":
+            self._loop.history.go_alone(message["turn"][1], agent_of(message["run"]))
+            return
+        turn, runner = message["invocation_id"], message.get("runner", "")
+        if runner and (kind != "OpenTurn" or turn in self._opened):
+            self._loop.history.resume(turn, runner)
+        self._opened.add(turn)
 
     def _note_loss(self, sent: Sent) -> None:
         runner, message = sent.sender, msgspec.msgpack.decode(sent.raw)

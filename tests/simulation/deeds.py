@@ -54,8 +54,10 @@ async def do_afterwards(player: Player, act: Act, invocation_id: str) -> None:
                 await _answer_late(player, act, turn, _at(calls, act.share))
         case "elsewhere":
             await _elsewhere(player, act, f"{invocation_id}-after-{act.share:.3f}")
+        case _ if act.in_fork:
+            await player.change(act.deed, player.turn(int(act.share * player.turns_begun)), player.fork)
         case _:
-            await player.change(act.deed, turn, player.fork if act.in_fork else player.session)
+            await player.change(act.deed, turn)
 
 
 async def _elsewhere(player: Player, act: Act, invocation_id: str) -> None:

@@ -177,6 +177,9 @@ STORE_FAULTS: Sequence[tuple[What, Phase, int]] = (
 FINAL_S = 0.9
 """So long at most a store fails with errors that are final: an end of a turn that fails so again a second later is given up."""
 
+FINAL = frozenset({"commit breaks", "store fails", "commit conflicts"})
+"""Faults of the store whose errors are final."""
+
 AT_WRITES: Sequence[tuple[What, Phase, int]] = (
     ("commit breaks", "sent", 4),
     ("store fails", "sent", 4),
@@ -201,6 +204,9 @@ def with_faults_at_writes(plan: FaultPlan, seed: int, moments: Mapping[str, int]
     kinds = sorted(kind for kind in moments if kind.startswith(f"{COMMIT} "))
     drawn = chance.choices(kinds, list(map(_weight, kinds)), k=chance.choice([0, 1, 1, 2]))
     faults = [_at_write(chance, kind, moments[kind]) for kind in drawn]
+    if all(fault.what in FINAL for fault in faults):
+        # The end of a turn that fails so twice is given up.
+        del faults[1:]
     meanwhile = random.Random(f"meanwhile {seed}")
     with_losses = [each for fault in faults for each in (fault, *_loss_meanwhile(meanwhile, fault))]
     return msgspec.structs.replace(plan, faults=[*plan.faults, *with_losses])
@@ -222,10 +228,15 @@ def with_breaks(plan: FaultPlan, seed: int, messages: Mapping[str, int]) -> Faul
     return msgspec.structs.replace(plan, faults=[*plan.faults, fault])
 
 
-def with_heirs(plan: FaultPlan, seed: int) -> FaultPlan:
-    """The plan of some seeds with a Runner that has a standby, or is lost twice, or with Session actors that outlive a loss."""
+def with_losses(plan: FaultPlan, seed: int, messages: Mapping[str, int]) -> FaultPlan:
+    """The plan of some seeds with a Runner that has a standby, or is lost twice, with Session actors that outlive a loss, or with
+    the loss of an agent that waits for another.
+
+    Args:
+        messages: see `fault_plan`.
+    """
     chance = random.Random(f"heirs {seed}")
-    match chance.choices(["standby", "replacement", "again", ""], [15, 10, 10, 65])[0]:
+    match chance.choices(["standby", "replacement", "again", "waits", ""], [15, 10, 10, 10, 55])[0]:
         case "standby":
             return with_standby(plan, seed)
         case "replacement":
@@ -235,6 +246,12 @@ def with_heirs(plan: FaultPlan, seed: int) -> FaultPlan:
             first = Fault(what="kill", who="runner", kind="Append", nth=chance.randint(1, 3), for_s=0.05)
             then = Fault(what="kill", who="runner", after_s=10 ** chance.uniform(-0.3, 0.8), for_s=0.05)
             return msgspec.structs.replace(plan, faults=[*plan.faults, first, then])
+        case "waits":
+            # The process of an agent that has asked for another one's run.
+            nth = chance.randint(1, max(1, messages.get("RunChild", 0)))
+            after_s = 10 ** chance.uniform(-2, 0)
+            fault = Fault(what="kill", who="sender", kind="RunChild", nth=nth, after_s=after_s)
+            return msgspec.structs.replace(plan, faults=[*plan.faults, fault])
     return plan
 
 

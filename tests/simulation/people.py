@@ -86,15 +86,19 @@ def _meanwhile(chance: random.Random) -> list[Act]:
 
 
 def _in_forks(chance: random.Random, made: Scenario) -> Scenario:
-    """The scenario, maybe with a session that is rewound, goes on, and is forked, and a fork that is changed."""
-    between = [list(acts) for acts in made.between]
-    if len(between) < 2 or chance.random() < 0.6:
-        return made
-    between[-2].append(_act(chance, "rewind"))
-    forked = msgspec.structs.replace(_act(chance, "fork"), differs=False)
-    later = msgspec.structs.replace(_act(chance, chance.choice(CHANGES)), after_s=forked.after_s + 1.0, in_fork=True)
-    between[-1] = [*between[-1][:1], forked, later]
-    return msgspec.structs.replace(made, between=between, writes=True)
+    """The scenario, maybe with a session that is rewound, goes on and is forked, and a fork that is changed."""
+    turns, between = list(made.turns), [list(acts) for acts in made.between]
+    if chance.random() < 0.25:
+        between[-1].append(msgspec.structs.replace(_act(chance, "rewind"), differs=True))
+    elif chance.random() < 0.3:
+        between += [[] for _ in range(4 - len(turns))]
+        turns += [[] for _ in range(4 - len(turns))]
+        between[-2] = [msgspec.structs.replace(_act(chance, "rewind"), differs=False)]
+        forked = msgspec.structs.replace(_act(chance, "fork"), differs=False)
+        change = _act(chance, chance.choice(["rewind", "rewind", "delete", "note", "archive"]))
+        between[-1] = [forked, msgspec.structs.replace(change, after_s=forked.after_s + 1.0, in_fork=True)]
+        made = msgspec.structs.replace(made, writes=True)
+    return msgspec.structs.replace(made, turns=turns, between=between)
 
 
 LEFT: Sequence[Deed] = ("cancel", "cancel", "late", "late", "rerun", "rewind", "retry")

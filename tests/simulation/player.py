@@ -58,6 +58,7 @@ class Player:
         session, second, fork, cased: the session of the scenario, others of the user, and one of another user whose name is
             almost the same.
         asking: the drivers that have asked for turns last, by the turns.
+        turns_begun: how many of its turns have begun.
         pace: of a second of the scenario so much passes.
     """
 
@@ -67,6 +68,7 @@ class Player:
         self.session, self.second, self.fork = ((user, session) for session in ("s1", "s2", "s3"))
         self.cased = (user.capitalize(), "s1")
         self.asking: dict[str, Driver] = {}
+        self.turns_begun = 0
         self._scenario = scenario
         self._turns = turns
         self._tasks: list[asyncio.Task[None]] = []
@@ -101,6 +103,7 @@ class Player:
     async def play(self) -> None:
         """Play all turns, and what is done between them."""
         for number, acts in enumerate(self._scenario.turns):
+            self.turns_begun = number + 1
             await self.before_turn(number)
             await self._turn(self.turn(number), acts)
             await self._afterwards(number)
@@ -150,7 +153,8 @@ class Player:
 
     def request(self, invocation_id: str) -> dict[str, Any]:
         """What a driver asks with for a turn of the scenario."""
-        written = {"state_delta": {"asked": invocation_id, invocation_id: 1}} if self._scenario.writes else {}
+        key = f"asked_{self.turns_begun % 2}"
+        written = {"state_delta": {key: invocation_id, invocation_id: 1}} if self._scenario.writes else {}
         return {"message": f"do {invocation_id}", "fingerprint": self._fingerprints.get(invocation_id, ""), **written}
 
     async def ask(self, invocation_id: str, message: str, how: str = "run", **asked: Any) -> Ask:

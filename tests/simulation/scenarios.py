@@ -113,7 +113,7 @@ class Act(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             state that is ("late"); rewind, fork, delete or prune the session, archive it, append an event to it ("note").
         after_s: after the turn was started, or is over; of an answer: after the other answer was sent.
         differs: the answer is no, and the other one is yes; of what is done later: it is about the first turn, not the last.
-        in_fork: what changes the session is done to its fork.
+        in_fork: what changes the session is done to its fork, and is about the turn at `share` of those before.
         waits: both answers wait in line, since another turn runs; of a late one: it is a message, not an answer by name.
         share: which of the turn's events, or calls, or other sessions: its place as a share of them.
     """

@@ -12,7 +12,7 @@ from tests.simulation.faults import (
     fault_plan,
     with_breaks,
     with_faults_at_writes,
-    with_heirs,
+    with_losses,
     with_lost_answers,
     with_replacements,
     with_slow_store,
@@ -58,7 +58,7 @@ def case(seed: int) -> Case:
         return given
     plan = with_breaks(with_faults_at_writes(given.plan, seed, right.moments), seed, right.messages)
     plan = with_lost_answers(with_slow_store(plan, seed, right.messages), seed, right.messages)
-    return msgspec.structs.replace(given, plan=with_heirs(plan, seed))
+    return msgspec.structs.replace(given, plan=with_losses(plan, seed, right.messages))
 
 
 def plain(seed: int) -> Case:
