@@ -144,7 +144,8 @@ class Dispatch:
                 return await self._events.fail(turn, run.agent, refusal, run.branch, run.node)
             if run.parent is None:
                 turn.follow(outcome)
-                turn.may_end_early = turn.may_end_early and not whole.call_ids
+                # Of an agent that was lost after its transfer, only the log says which calls wait.
+                turn.may_end_early = turn.may_end_early and not (whole.call_ids or turn.waiting)
             turn.transfers |= {outcome.seq}
             self._counts["transfers"] += 1
             run = run.transferred(outcome.to, outcome.seq)

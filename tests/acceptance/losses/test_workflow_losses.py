@@ -111,6 +111,11 @@ class Agents:
         replies = [("tool:ask", f"{name} has heard"), ("tool:", {"call": "ask"}), (".*", {"call": "leave"})]
         return self.talker(name, *replies, tools=[leave, LongRunningFunctionTool(ask)])
 
+    def asking_leaver(self, name: str, to: LlmAgent) -> LlmAgent:
+        """An agent that asks a person, and hands over in the same response."""
+        replies = [("tool:ask", f"{name} has heard"), (".*", {"parts": [{"call": "ask"}, {"transfer": to.name}]})]
+        return self.talker(name, *replies, tools=[LongRunningFunctionTool(ask)], sub_agents=[to])
+
     def failing(self, name: str) -> LlmAgent:
         """An agent whose model fails."""
         return self.talker(name, (".*", FAILS))
@@ -202,6 +207,11 @@ SCENES: dict[str, tuple[Callable[[Agents], BaseAgent], Then]] = {
             "s", make.talker("t", (".*", {"transfer": "x"}), sub_agents=[make.worker("x")]), make.worker("b"), **TELLS
         ),
         [],
+    ),
+    "transfer beside a pause": (lambda make: make.asking_leaver("t", make.worker("x")), [("t",)]),
+    "sequence, transfer beside a pause": (
+        lambda make: seq("s", make.asking_leaver("t", make.worker("x")), make.worker("b"), **TELLS),
+        [("t",)],
     ),
     "loop, escalates beside a pause": (
         lambda make: loop("l", par("p", make.leaver("e"), make.asker("h")), make.worker("b"), times=2),
@@ -302,6 +312,18 @@ SAID: dict[str, dict[str, str]] = {
         "": (
             "user: go | t: transfer_to_agent(), transfer_to_agent=None | x: count(), count=x 1, x has counted | "
             "b: count(), count=b 1, b has counted | s: b=1 x=1"
+        )
+    },
+    "transfer beside a pause": {
+        "": (
+            "user: go | t: ask(), transfer_to_agent(), transfer_to_agent=None | x: count(), count=x 1, x has counted | "
+            "user: ask=yes | t: t has heard"
+        )
+    },
+    "sequence, transfer beside a pause": {
+        "": (
+            "user: go | t: ask(), transfer_to_agent(), transfer_to_agent=None | x: count(), count=x 1, x has counted | "
+            "user: ask=yes | t: t has heard | b: count(), count=b 1, b has counted | s: b=1 x=1"
         )
     },
     "loop, escalates beside a pause": {
@@ -485,11 +507,12 @@ def played(name: str, loss: Loss | Step | None = None) -> Played:
         with rt:
             run_turn(rt, "go")
             for each in then:
+                assert bool(rt.turns.list(state="paused")) != isinstance(each, Flow)
                 if isinstance(each, Flow):
                     rt.run_flow(each, user_id="ada", session_id="s1").result()
                 else:
                     run_turn(rt, each if isinstance(each, str) else answer(rt, *each))
-            assert rt.turns.list(state="running") == []
+            assert {turn.state for turn in rt.turns.list()} == {"finished"}
             log = stored(rt)
     return Played(said(log), asked_again(log, happened), steps, engine)
 
