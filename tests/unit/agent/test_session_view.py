@@ -124,6 +124,15 @@ async def test_a_message_is_on_disk_only_if_there_is_something_after_it(after: i
     assert len(view.history) == kept
 
 
+@pytest.mark.parametrize(("turn", "epoch", "kept"), [("e-1", 1, 1), ("e-0", 1, 0), ("e-1", 0, 0)])
+async def test_a_reply_to_another_turn_or_epoch_does_not_say_that_a_message_is_on_disk(turn: str, epoch: int, kept: int) -> None:
+    view = AgentView("me", None)
+    assert view.follow(fresh(1))
+    view.unsettled.settle(p.TurnRef(KEY, turn, epoch))
+    await view.begin_run(p.TurnRef(KEY, "e-1", 2))
+    assert len(view.history) == kept
+
+
 async def test_the_next_turn_waits_for_the_reply_to_the_last_event_of_the_one_before() -> None:
     view = AgentView("me", None)
     assert view.follow(fresh(1))

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, cast
 
-from actors import LlmAgent
+import pytest
+
+from actors import LlmAgent, ReadonlyContext, Tool, Toolset
 from actors.agent.actor import AgentActor
 from actors.agent.environment import AgentEnvironment
 from actors.definitions.tree import AgentTree
@@ -16,6 +20,7 @@ from actors.messages.protocol.any_message import decode_message
 from actors.messages.protocol.base import Ack, Stop
 from actors.messages.session import SessionKey
 from actors.testing import PatternModel
+from tests.support.fixtures.runner_fixture import RunnerFixture
 
 
 class Replies:
@@ -60,3 +65,30 @@ async def test_a_run_that_is_stopped_before_its_first_step_is_cancelled() -> Non
     assert isinstance(decode_message(stopped), Ack)
     assert replies.last == [p.Cancelled(agent="root")]
     assert actor.figures().counts["running"] == 0
+
+
+class Shared(Toolset):
+    """Counts how often it is closed."""
+
+    closed = 0
+
+    async def tools(self, context: ReadonlyContext) -> Sequence[Tool]:
+        return ()
+
+    async def aclose(self) -> None:
+        self.closed += 1
+
+
+@pytest.mark.parametrize("first", ["root", "other"])
+async def test_a_toolset_is_closed_when_the_last_agent_that_has_used_it_stops(tmp_path: Path, first: str) -> None:
+    toolset = Shared()
+    other = LlmAgent(name="other", model=PatternModel([], default="hello"), tools=[toolset])
+    root = LlmAgent(name="root", model=PatternModel([], default={"transfer": "other"}), tools=[toolset], sub_agents=[other])
+    house = RunnerFixture(root, tmp_path)
+    await house.run()
+    links = dict(house.directory.live())
+    for name, closed in ((first, 0), (next(name for name in links if name != first), 1)):
+        await links[name].send(encode(p.Stop()))
+        assert toolset.closed == closed
+    await house.close()
+    assert toolset.closed == 1
