@@ -249,9 +249,10 @@ class History:
         """A model is asked."""
         self.models.append(ModelCall(agent=agent, turn=turn, at=self.now(), contents=contents))
 
-    def lose(self, process: str) -> None:
-        """A process is lost."""
+    def lose(self, process: str, agents: Sequence[str] = ()) -> None:
+        """A process is lost, with runs of these agents."""
         self.lost.append((self.now(), process))
+        self.lost_runs.update(agents)
 
     @property
     def lost_runs(self) -> Counter[str]:
@@ -282,6 +283,16 @@ class History:
     def remove(self, session: SessionId) -> None:
         """A session is deleted from the store."""
         self.removed.append((session, self.stored.pop(session, [])))
+
+    @property
+    def begun(self) -> Counter[str]:
+        """How often tools were called, by the ids of the calls."""
+        return Counter(run.call_id for run in self.tools)
+
+    @property
+    def asked(self) -> Sequence[tuple[str, Sequence[Content]]]:
+        """What models were shown, each with its agent."""
+        return [(call.agent, call.contents) for call in self.models]
 
     @property
     def store_failed(self) -> bool:

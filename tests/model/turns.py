@@ -478,6 +478,8 @@ def forked(history: History) -> Iterator[str]:
         if ask.what != "fork" or ask.kind != "done" or fork is None or source is None:
             continue
         log = source if isinstance(source, list) else source.log
+        if log is not source and Story(history, (ask.user, ask.session)).changed_at < NEVER:
+            continue
         ids = {event.seq: event.id for event in log}
         until = max((event.seq for event in log if event.invocation_id == ask.turn), default=0)
         differs = [event.seq for event in fork.log if event.seq <= until and ids.get(event.seq) != event.id]
