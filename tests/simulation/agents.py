@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import AsyncIterator, Sequence
-from typing import Any, cast
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 from actors import (
     START,
@@ -47,11 +47,8 @@ from tests.support.agents.failing_agents import SKIP, FailingCallback, restart
 from tests.support.agents.workflow_agents import count_begun
 from tests.support.models.metered_model import tokens_of
 
-BEGUN: Counter[str] = Counter()
-"""How often tools ran in the simulation that runs now, by the id of the call."""
-
 UNDER_WAY: dict[str, HostProcess] = {}
-"""The calls for which `work` runs now, and where; also those of processes that were lost or stopped."""
+"""The calls for which `work` runs now in a simulation, and where; also those of processes that were lost or stopped."""
 
 PIECE_S = 0.05
 """How long a model that streams takes for each piece."""
@@ -67,59 +64,78 @@ def history_here() -> History:
     return loop.history
 
 
-async def work(key: str, s: float, tool_context: ToolContext) -> str:
-    """Work for a while."""
-    call_id, here = tool_context.function_call_id, cast(HostProcess, PROCESS.get())
-    BEGUN[call_id] += 1
-    noted = history_here().begin_tool(call_id)
-    before = UNDER_WAY.get(call_id)
+Notes = Callable[[], History]
+"""Gives the history in which agents note what they do. It is part of their definitions, and sent with them."""
+
+
+@contextmanager
+def under_way(call_id: str) -> Iterator[None]:
+    """In the block a call runs. Outside of simulations it says nothing."""
+    here, before = PROCESS.get(), UNDER_WAY.get(call_id)
+    if not isinstance(here, HostProcess):
+        yield
+        return
     if before is not None and before.is_in_use and before.runner is here.runner:
         TWICE.append(call_id)
     UNDER_WAY[call_id] = here
     try:
-        if s:
-            await asyncio.sleep(s)
+        yield
     finally:
         if UNDER_WAY.get(call_id) is here:
             del UNDER_WAY[call_id]
-    history_here().end_tool(noted)
-    tool_context.state[key] = key
-    return key
 
 
-def forget_calls() -> None:
-    """Begin another simulation."""
-    BEGUN.clear()
-    UNDER_WAY.clear()
-    TWICE.clear()
+class Tools:
+    """What the tools of LLM agents do."""
 
+    def __init__(self, notes: Notes = history_here) -> None:
+        self._notes = notes
 
-async def confirm(key: str, tool_context: ToolContext) -> str:
-    """Work, if the user says yes."""
-    BEGUN[tool_context.function_call_id] += 1
-    history_here().begin_tool(tool_context.function_call_id)
-    tool_context.state[key] = key
-    return key
+    async def work(self, key: str, s: float, tool_context: ToolContext) -> str:
+        """Work for a while."""
+        noted = self._notes().begin_tool(tool_context.function_call_id)
+        with under_way(tool_context.function_call_id):
+            if s:
+                await asyncio.sleep(s)
+        self._notes().end_tool(noted)
+        tool_context.state[key] = key
+        return key
+
+    async def confirm(self, key: str, tool_context: ToolContext) -> str:
+        """Work, if the user says yes."""
+        self._notes().begin_tool(tool_context.function_call_id)
+        tool_context.state[key] = key
+        return key
+
+    def all(self) -> Sequence[Tool]:
+        """The tools of every LLM agent."""
+        confirm = FunctionTool(self.confirm, require_confirmation=True)
+        return FunctionTool(self.work), confirm, LongRunningFunctionTool(ask), exit_loop
 
 
 def ask() -> None:
     """Ask the user."""
 
 
-WORK = FunctionTool(work)
-TOOLS: Sequence[Tool] = (WORK, FunctionTool(confirm, require_confirmation=True), LongRunningFunctionTool(ask), exit_loop)
-"""The tools of every LLM agent."""
+WORK = FunctionTool(Tools().work)
+
+
+def forget_calls() -> None:
+    """Begin another simulation."""
+    UNDER_WAY.clear()
+    TWICE.clear()
 
 
 class StepModel:
     """Gives the step of an agent's script that follows from how often the agent has spoken since the user's last message."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, notes: Notes = history_here) -> None:
         self._node = node
+        self._notes = notes
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
         """Give the next step."""
-        history_here().ask_model(self._node.name, turn_asked(request.contents), request.contents)
+        self._notes().ask_model(self._node.name, turn_asked(request.contents), request.contents)
         if self._node.thinks_s:
             await asyncio.sleep(self._node.thinks_s)
         parts = self._parts(request)
@@ -209,21 +225,21 @@ class RunsChildren(CustomAgent):
         yield Event(content=Content.of_text(f"{self.name} ends", role="model"))
 
 
-def build(node: Node) -> BaseAgent:
+def build(node: Node, notes: Notes = history_here) -> BaseAgent:
     """The agent of a node, with all below it."""
-    children = [build(child) for child in node.children]
+    children = [build(child, notes) for child in node.children]
     supervision: dict[str, Any] = {}
     if node.supervision:
         supervision = {"supervision": SKIP if node.supervision == "skip" else restart(3, backoff_s=0.2, within_s=100_000)}
     match node.kind:
         case "llm":
-            return _llm(node, children)
+            return _llm(node, children, notes)
         case "says":
             return Says(name=node.name, times=node.times)
         case "custom":
             return RunsChildren(name=node.name, sub_agents=children, names=[child.name for child in children])
         case "flow":
-            return _flow(node)
+            return _flow(node, notes)
         case "graph":
             return _graph(node, children)
         case "seq":
@@ -234,14 +250,15 @@ def build(node: Node) -> BaseAgent:
     return LoopAgent(name=node.name, sub_agents=children, max_iterations=node.times, on_escalate=on_escalate, **supervision)
 
 
-def _llm(node: Node, children: list[BaseAgent]) -> BaseAgent:
-    experts = [AgentTool(build(expert)) for expert in node.experts]
+def _llm(node: Node, children: list[BaseAgent], notes: Notes) -> BaseAgent:
+    experts = [AgentTool(build(expert, notes)) for expert in node.experts]
     callbacks: dict[str, Any] = {}
     if node.fails or node.counts:
         callbacks["before_agent_callback"] = count_begun
     if node.fails:
         callbacks["before_model_callback"] = FailingCallback(node.fails, False)
-    return LlmAgent(name=node.name, model=StepModel(node), sub_agents=children, tools=[*TOOLS, *experts], **callbacks)
+    tools = [*Tools(notes).all(), *experts]
+    return LlmAgent(name=node.name, model=StepModel(node, notes), sub_agents=children, tools=tools, **callbacks)
 
 
 def _graph(node: Node, children: list[BaseAgent]) -> BaseAgent:
@@ -250,9 +267,9 @@ def _graph(node: Node, children: list[BaseAgent]) -> BaseAgent:
     return Graph(name=node.name, edges=edges)
 
 
-def _flow(node: Node) -> BaseAgent:
+def _flow(node: Node, notes: Notes) -> BaseAgent:
     names = [f"{node.name}_{n}" for n in range(len(node.tasks))]
-    agents = [LlmAgent(name=name, model=TaskModel(name), tools=[WORK]) for name in names]
+    agents = [LlmAgent(name=name, model=TaskModel(name), tools=[FunctionTool(Tools(notes).work)]) for name in names]
     tasks = [
         Task(f"Do {n}", name=f"{node.name}_t{n}", agents=[agents[n]], depends_on=[f"{node.name}_t{need}" for need in needs])
         for n, needs in enumerate(node.tasks)

@@ -8,7 +8,7 @@ from itertools import product
 
 from actors import Content, Event
 from tests.model.conversation import Conversation, request_of
-from tests.model.history import Found
+from tests.model.history import Found, History, SessionId
 from tests.model.shown import shown
 from tests.simulation.faults import AT_STORE, PASSING, PATIENT_S
 from tests.simulation.play import Result
@@ -31,7 +31,7 @@ def problems(scenario: Scenario, result: Result, *, is_modelled: bool = True) ->
     # What fails for good fails wherever it is; what is refused, and stored all the same, is more than the model says.
     is_cut = "store fails" in happened or ("store unsure" in happened and bool(_failed_at_store(result)))
     if is_modelled and not is_cut:
-        found += _model(scenario, result)
+        found += said_problems(scenario, result, has_faults=bool(result.fired))
     return found
 
 
@@ -50,36 +50,36 @@ def _failed_at_store(result: Result) -> list[str]:
     return [each for each in (*in_log, *(told.ended for told in result.asks)) if each in STORE_ERRORS]
 
 
-def _model(scenario: Scenario, result: Result) -> Iterator[str]:
-    """What is said, how turns end, what models are shown and which tools run is what tests/model says."""
-    played = [_played(scenario, result, found) for found in result.found.values()]
+def said_problems(scenario: Scenario, left: Result | History, *, has_faults: bool) -> Iterator[str]:
+    """What is said, how turns end, what models are shown and which tools run, where it is not what tests/model says."""
+    played = [_played(scenario, left, session, has_faults) for session in left.found]
     wrong = [each for conversation in played for each in conversation.problems]
     if wrong:
         yield from wrong
         return
-    asked = Counter(request_of(*each) for each in result.asked)
+    asked = Counter(request_of(*each) for each in left.asked)
     must_ask = sum((conversation.asked for conversation in played), Counter[str]())
     must_run = sum((conversation.ran for conversation in played), Counter[str]())
-    if any(ask.what in ("delete", "prune", "rewind", "retry") for ask in result.asks):
+    if any(ask.what in ("delete", "prune", "rewind", "retry") for ask in left.asks):
         # What a log had that is gone was shown to models, too.
         return
     unseen = asked.keys() - must_ask.keys()
-    unseen -= set(_of_refused(result)) if unseen else set()
+    unseen -= set(_of_refused(left)) if unseen else set()
     yield from (f"a model was shown what it must not see: {each}" for each in sorted(unseen)[:1])
     if not all(conversation.is_whole for conversation in played):
         return
     yield from (f"a model was not shown what it must see: {each}" for each in sorted(must_ask.keys() - asked.keys())[:1])
-    if result.begun.keys() != must_run.keys():
-        yield f"the tools of calls {sorted(result.begun)} ran, and must of {sorted(must_run)}"
-    if not result.fired and len(result.found) == 1 and (asked, result.begun) != (must_ask, must_run):
-        yield f"there were {asked.total()} model calls and {result.begun.total()} runs of tools: some twice"
+    if left.begun.keys() != must_run.keys():
+        yield f"the tools of calls {sorted(left.begun)} ran, and must of {sorted(must_run)}"
+    if not has_faults and len(left.found) == 1 and (asked, left.begun) != (must_ask, must_run):
+        yield f"there were {asked.total()} model calls and {left.begun.total()} runs of tools: some twice"
 
 
-def _of_refused(result: Result) -> Iterator[str]:
+def _of_refused(left: Result | History) -> Iterator[str]:
     """2 Order of a turn: what models may be shown of a message while it is being stored, of those that the store did not take."""
-    agents = {agent for agent, _ in result.asked}
-    for ask in result.asks:
-        log = result.found.get((ask.user, ask.session), Found()).log
+    agents = {agent for agent, _ in left.asked}
+    for ask in left.asks:
+        log = left.found.get((ask.user, ask.session), Found()).log
         if ask.message is None or ask.ended not in STORE_ERRORS or any(event.invocation_id == ask.turn for event in log):
             continue
         message = Event(author="user", content=Content(role="user", parts=ask.message.parts))
@@ -88,16 +88,17 @@ def _of_refused(result: Result) -> Iterator[str]:
             yield request_of(agent, shown([*log[:length], message], agent, branch))
 
 
-def _played(scenario: Scenario, result: Result, found: Found) -> Conversation:
+def _played(scenario: Scenario, left: Result | History, session: SessionId, has_faults: bool) -> Conversation:
     """The log of a session, played by the model."""
+    found, of_user = left.found[session], [ask for ask in left.asks if ask.user == session[0]]
 
     def may_be_cut(turn: str) -> bool:
         """A turn may end at any moment that was cancelled, maybe by another one, or could not be stored."""
-        asks = [ask for ask in result.asks if ask.turn == turn]
-        is_stopped = scenario.timeout_s > 0 or any(ask.how == "interrupt" for ask in result.asks)
+        asks = [ask for ask in of_user if ask.turn == turn]
+        is_stopped = scenario.timeout_s > 0 or any(ask.how == "interrupt" for ask in of_user)
         return is_stopped or any(ask.what == "cancel" or ask.ended in STORE_ERRORS for ask in asks)
 
     turns = {event.invocation_id: "" for event in found.log if event.author != "user"}
     turns |= {name: record.status for name, record in found.turns.items()}
     limit = scenario.max_calls or 60
-    return Conversation(scenario.root, found.log, turns, may_be_cut, max_calls=limit, has_faults=bool(result.fired))
+    return Conversation(scenario.root, found.log, turns, may_be_cut, max_calls=limit, has_faults=has_faults)

@@ -16,7 +16,7 @@ from actors.rules.accounting.turn_usage import sum_of, sum_of_packed
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.model.history import Ask, Found, SessionId, TurnRecord
 from tests.model.judge import problems
-from tests.simulation.agents import BEGUN, TWICE, build
+from tests.simulation.agents import TWICE, build
 from tests.simulation.cluster import Trace
 from tests.simulation.drivers import APP, Driver
 from tests.simulation.faults import CALM, FOLLOWING, Fault, FaultPlan
@@ -60,7 +60,7 @@ class Result(Left):
     turns: dict[str, str] = {}
     begun: Counter[str] = msgspec.field(default_factory=Counter)
     found: dict[SessionId, Found] = {}
-    asked: list[tuple[str, Sequence[Content]]] = []
+    asked: Sequence[tuple[str, Sequence[Content]]] = ()
     messages: dict[str, int] = {}
     moments: dict[str, int] = {}
     fired: list[tuple[float, Fault]] = []
@@ -152,8 +152,7 @@ class Simulation(Player):
         result.log, result.state = list(found.log), dict(found.state)
         result.turns = {invocation_id: record.status for invocation_id, record in found.turns.items()}
         result.asks, result.found = driver.history.asks, driver.history.found
-        result.begun = Counter(BEGUN)
-        result.asked = [(call.agent, call.contents) for call in driver.history.models]
+        result.begun, result.asked = driver.history.begun, driver.history.asked
         result.messages, result.moments = dict(world.wires.counts), dict(world.faults.moments)
         result.fired = world.faults.fired
         world.promises.end_fences()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 from actors import Content, Event, EventActions, FunctionResponse, Part, RunConfig
 from actors.rules.routing.pending import open_calls
@@ -53,24 +53,23 @@ class Player:
     Args:
         user: whose sessions they are.
         turns: begins the names of its turns.
+        pace: of a second of the scenario so much passes.
 
     Attributes:
         session, second, fork, cased: the session of the scenario, others of the user, and one of another user whose name is
             almost the same.
         asking: the drivers that have asked for turns last, by the turns.
         turns_begun: how many of its turns have begun.
-        pace: of a second of the scenario so much passes.
     """
 
-    pace: ClassVar[float] = 1.0
-
-    def __init__(self, scenario: Scenario, user: str = "ada", turns: str = "turn") -> None:
+    def __init__(self, scenario: Scenario, user: str = "ada", turns: str = "turn", pace: float = 1.0) -> None:
         self.session, self.second, self.fork = ((user, session) for session in ("s1", "s2", "s3"))
         self.cased = (user.capitalize(), "s1")
         self.asking: dict[str, Driver] = {}
         self.turns_begun = 0
         self._scenario = scenario
         self._turns = turns
+        self._pace = pace
         self._tasks: list[asyncio.Task[None]] = []
         self._fingerprints: dict[str, str] = {}
 
@@ -94,7 +93,7 @@ class Player:
 
     async def wait(self, seconds: float) -> None:
         """Let time of the scenario pass."""
-        await asyncio.sleep(seconds * self.pace)
+        await asyncio.sleep(seconds * self._pace)
 
     def turn(self, number: int) -> str:
         """The id of a turn of the scenario."""
@@ -318,7 +317,7 @@ class Player:
         if what == "fork":
             given["fork_id"] = self.fork[1]
         elif what in ("prune", "archive"):
-            given["older_than"] = OLD_S * self.pace
+            given["older_than"] = OLD_S * self._pace
         elif what == "note":
             actions = EventActions(state_delta={"noted": turn})
             given["event"] = Event(author="user", content=Content.of_text("by the way", role="user"), actions=actions)

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from actors.messages.codec import decode_event
 from actors.messages.content import FunctionResponse
-from tests.simulation.agents import BEGUN
 from tests.simulation.drivers import Driver
 from tests.simulation.play import KEY
 from tests.simulation.scenarios import Node, Step
@@ -57,7 +56,7 @@ def lose(world: World, victim: str) -> None:
     root=st.sampled_from([TRICKLING, IN_A_SEQUENCE]),
 )
 def test_no_call_whose_result_is_in_the_log_is_made_again(losses: Sequence[tuple[float, str]], root: Node) -> None:
-    async def script(world: World) -> tuple[tuple[str, list[str]], dict[str, int], list[FunctionResponse]]:
+    async def script(world: World) -> tuple[tuple[str, list[str]], dict[str, int], Counter[str], list[FunctionResponse]]:
         driver = Driver(world)
         told = asyncio.create_task(outcome_of(driver, run_turn(driver, "first")))
         made: dict[str, int] = {}
@@ -65,12 +64,12 @@ def test_no_call_whose_result_is_in_the_log_is_made_again(losses: Sequence[tuple
             await asyncio.sleep(after_s)
             lose(world, victim)
             for response in results(world):
-                made.setdefault(response.id or "", BEGUN[response.id or ""])
-        return await told, made, results(world)
+                made.setdefault(response.id or "", world.loop.history.begun[response.id or ""])
+        return await told, made, world.loop.history.begun, results(world)
 
-    ended, made, log = play_scene(root, script)
+    ended, made, begun, log = play_scene(root, script)
     assert ended == ("Finished", [f"root says 2, having seen {2 * CALLS + 3}"])
-    assert {call_id: BEGUN[call_id] for call_id in made} == made
+    assert {call_id: begun[call_id] for call_id in made} == made
     assert [often for often in Counter(response.id for response in log).values() if often > 1] == []
     assert sorted(response.response["result"] for response in log) == sorted(
         [f"root_0_{number}" for number in range(CALLS)] + ["root_1_0"]
@@ -85,7 +84,7 @@ def test_calls_that_have_ended_a_while_before_a_loss_are_made_once(after_s: floa
         await asyncio.sleep(after_s)
         lose_agent(world)
         await told
-        return list(BEGUN.values())
+        return list(world.loop.history.begun.values())
 
     begun = play_scene(TRICKLING, script)
     # A result waits for others for 0.1 s, and then for a commit.

@@ -8,7 +8,7 @@ from actors import RunConfig
 from actors.messages.codec import decode_event
 from actors.messages.protocol.any_message import decode_message
 from actors.messages.protocol.runs import RunChild
-from tests.simulation.agents import BEGUN, TWICE
+from tests.simulation.agents import TWICE
 from tests.simulation.drivers import Driver
 from tests.simulation.play import KEY
 from tests.simulation.scenarios import Node, Step
@@ -94,7 +94,7 @@ def test_the_third_loss_of_a_process_of_its_own_fails_a_run_also_when_runner_and
                 world.kill(world.session, 0.5)
             else:
                 lose_agent(world)
-        return await told, list(BEGUN.values())
+        return await told, list(world.loop.history.begun.values())
 
     ended, begun = play_scene(SLOW, script)
     assert (ended, begun) == (("AgentLostError", []), [6])
@@ -163,7 +163,7 @@ def test_what_a_lost_agent_has_asked_for_ends_before_it_is_begun_again() -> None
         await asyncio.sleep(5.0)
         assert world.directory is not None
         world.kill(world.directory.links["root"][1])
-        return await told, list(BEGUN.values()), list(TWICE)
+        return await told, list(world.loop.history.begun.values()), list(TWICE)
 
     assert play_scene(root, script) == (("Finished", ["slow says 1, having seen 3"]), [2], [])
 
