@@ -14,9 +14,10 @@ from actors.messages.limits import ModelLimits
 from actors.messages.protocol.any_message import decode_message
 from actors.messages.session import SessionKey
 from actors.rules.capacity.rate_limiter import LEASE_S, MINUTE_S, RENEW_S, limits_of
+from tests.model.history import Ask
 from tests.simulation.faults import Network
-from tests.simulation.limits.play import Asked, Changed, Left, Made
-from tests.simulation.limits.traffic import MODELS, Traffic
+from tests.simulation.limits.play import Limited, Made
+from tests.simulation.limits.traffic import MODELS, Change, Traffic
 
 COUNTS_S = LEASE_S - RENEW_S
 """For so long at least a call of a process that is lost counts: its lease was renewed by then."""
@@ -45,11 +46,11 @@ class Grant(msgspec.Struct):
     at_s: float
 
 
-def problems(given: Traffic, left: Left) -> list[str]:
+def problems(given: Traffic, left: Limited) -> list[str]:
     """What does not hold."""
     grants = grants_in(left)
     limits = LimitsInTime(given, left)
-    found = [*left.problems, *(f"a call of {each.model} is made without a permit" for each in left.made if not each.has_permit)]
+    found = [*(f"a call of {each.model} is made without a permit" for each in left.made if not each.has_permit)]
     found += [*_turns(left), *_changes(given, left)]
     found += [*_at_once(left, limits), *_by_the_minute(left, grants, limits), *_tokens(left, grants, limits)]
     if given.is_plain:
@@ -57,7 +58,7 @@ def problems(given: Traffic, left: Left) -> list[str]:
     return found
 
 
-def grants_in(left: Left) -> list[Grant]:
+def grants_in(left: Limited) -> list[Grant]:
     """The permits that were granted, in the order of the replies."""
     came: dict[tuple[str, str, int], float] = {}
     found: dict[tuple[str, str, int], Grant] = {}
@@ -80,7 +81,7 @@ def grants_in(left: Left) -> list[Grant]:
 class LimitsInTime:
     """Which limits may have held at a time: those kept last, and those before as long as nothing says that others hold."""
 
-    def __init__(self, given: Traffic, left: Left) -> None:
+    def __init__(self, given: Traffic, left: Limited) -> None:
         self._settings = given.limits
         self._history: Sequence[tuple[float, Mapping[str, ModelLimits]]] = left.world.kept.history
         applied = [now_s for now_s, what, sent, _ in left.trace.entries if what == "handled" and sent and sent.kind == _CHANGE]
@@ -106,35 +107,25 @@ class LimitsInTime:
 _CHANGE = "ChangeModelLimits"
 
 
-def _turns(left: Left) -> Iterator[str]:
-    """Each turn ends, and is there once, with an answer of each agent."""
-    may_fail = any(often >= ENOUGH_LOSSES for often in left.lost_runs.values())
-    for asked in left.asked:
-        turn, status = asked.wish.invocation_id, asked.status
-        if sum(event.author == "user" for event in asked.log) > 1:
-            yield f"turn {turn} has its message twice"
-        if asked.ended == "Finished":
-            if status != "finished":
-                yield f"turn {turn} finished, and is {status} in the store"
-            yield from _answers(asked)
-        elif asked.wish.cancelled_after_s and asked.ended in ("Cancelled", "TurnCancelledError"):
-            continue
-        elif not may_fail:
-            yield f"turn {turn} ends with {asked.ended!r}: {asked.error}"
+def _turns(left: Limited) -> Iterator[str]:
+    """Each turn ends, with an answer of each agent."""
+    may_fail = any(often >= ENOUGH_LOSSES for often in left.history.lost_runs.values())
+    for wish, ask in left.asked:
+        if ask.ended == "Finished":
+            log = [event for event in left.history.found[ask.user, ask.session].log if event.invocation_id == ask.turn]
+            done = Counter(event.author for event in log if event.text.endswith("is done"))
+            authors = {event.author for event in log if event.author not in ("user", "all")}
+            if not done or set(done) != authors or max(done.values()) > 1:
+                yield f"turn {ask.turn} has the answers {dict(done)} of {sorted(authors)}"
+        elif not may_fail and not (wish.cancelled_after_s and ask.ended in ("Cancelled", "TurnCancelledError")):
+            yield f"turn {ask.turn} ends with {ask.ended!r}: {ask.error}"
 
 
-def _answers(asked: Asked) -> Iterator[str]:
-    done = Counter(event.author for event in asked.log if event.text.endswith("is done"))
-    authors = {event.author for event in asked.log if event.author not in ("user", "all")}
-    if not done or set(done) != authors or max(done.values()) > 1:
-        yield f"turn {asked.wish.invocation_id} has the answers {dict(done)} of {sorted(authors)}"
-
-
-def _changes(given: Traffic, left: Left) -> Iterator[str]:
+def _changes(given: Traffic, left: Limited) -> Iterator[str]:
     """At the end those limits hold that programs have set last, and where they were reset, those of the settings."""
-    yield from (f"a change of {each.change.name} fails: {each.ended}" for each in left.changed if each.ended not in ("ok", ""))
-    for name in {"alpha", "beta-*", *(each.change.name for each in left.changed)}:
-        mine = [each for each in left.changed if each.change.name == name]
+    yield from (f"a change of {ask.how} fails: {ask.ended}" for _, ask in left.changed if ask.ended not in ("done", ""))
+    for name in {"alpha", "beta-*", *(change.name for change, _ in left.changed)}:
+        mine = [each for each in left.changed if each[0].name == name]
         fields = left.listed.get(name)
         for field in ("max_concurrency", "requests_per_minute", "tokens_per_minute"):
             may_hold = set(_last_values(given, name, field, mine, left))
@@ -147,19 +138,20 @@ _NOTHING = "nothing"
 """What a name shows that is in no settings, and was reset."""
 
 
-def _last_values(given: Traffic, name: str, field: str, mine: Sequence[Changed], left: Left) -> Iterator[Any]:
+def _last_values(given: Traffic, name: str, field: str, mine: Sequence[tuple[Change, Ask]], left: Limited) -> Iterator[Any]:
     """What a field may be by the changes that are over, or were never known to be."""
-    touching = [each for each in mine if each.change.fields is None or field in each.change.fields]
-    last = [each for each in touching if not any(other.ended == "ok" and other.begun_s > each.ended_s for other in touching)]
+    touching = [(change, ask) for change, ask in mine if change.fields is None or field in change.fields]
     in_settings = name in given.limits
-    for each in last:
-        if each.change.fields is not None:
-            yield each.change.fields[field]
+    for change, ask in touching:
+        if any(other.ended == "done" and other.began > ask.ended_at for _, other in touching):
+            continue
+        if change.fields is not None:
+            yield change.fields[field]
         elif in_settings:
             yield getattr(given.limits[name], field)
         else:
             yield _NOTHING
-    if not any(each.ended == "ok" for each in touching) or not in_settings:
+    if not any(ask.ended == "done" for _, ask in touching) or not in_settings:
         # A name that is in no settings begins with what its pattern has then.
         if in_settings:
             yield getattr(given.limits[name], field)
@@ -168,14 +160,14 @@ def _last_values(given: Traffic, name: str, field: str, mine: Sequence[Changed],
             yield from _of_pattern(given, field, left)
 
 
-def _of_pattern(given: Traffic, field: str, left: Left) -> Iterator[Any]:
+def _of_pattern(given: Traffic, field: str, left: Limited) -> Iterator[Any]:
     yield getattr(given.limits["beta-*"], field)
-    for each in left.changed:
-        if each.change.name == "beta-*" and each.change.fields is not None and field in each.change.fields:
-            yield each.change.fields[field]
+    for change, _ in left.changed:
+        if change.name == "beta-*" and change.fields is not None and field in change.fields:
+            yield change.fields[field]
 
 
-def _at_once(left: Left, limits: LimitsInTime) -> Iterator[str]:
+def _at_once(left: Limited, limits: LimitsInTime) -> Iterator[str]:
     """No call begins beside as many others as may run, but within seconds of a loss of the actor."""
     late_s, long_stopped = _late_s(left), _long_stopped(left)
     spans = [(each, _until_s(left, each)) for each in left.made if each.process not in long_stopped]
@@ -191,7 +183,7 @@ def _at_once(left: Left, limits: LimitsInTime) -> Iterator[str]:
             yield f"{running + 1} calls of {each.model} run at {begun_s:.3f}, and {most:g} may"
 
 
-def _until_s(left: Left, made: Made) -> float:
+def _until_s(left: Limited, made: Made) -> float:
     """Until when a call counts: that of a lost process for some seconds, if its actor is not lost as well."""
     died_s: float | None = left.world.died_s.get(made.process)
     if died_s is None or died_s >= made.ended_s:
@@ -201,25 +193,25 @@ def _until_s(left: Left, made: Made) -> float:
     return min(made.begun_s + made.takes_s, died_s + COUNTS_S, *lost)
 
 
-def _late_s(left: Left) -> float:
+def _late_s(left: Limited) -> float:
     """How long a message may take."""
     network: Network = left.world.wires._network
     slow: float = max((fault.for_s for _, fault in left.world.faults.fired if fault.what == "slow"), default=0.0)
     return max(network.usual_s, network.slow_s) + slow + 0.1
 
 
-def _long_stopped(left: Left) -> set[str]:
+def _long_stopped(left: Limited) -> set[str]:
     """Processes that were stopped for so long that their lease may have ended."""
     return {name for name, from_s, until_s in left.world.frozen if until_s - from_s + _late_s(left) > COUNTS_S}
 
 
-def _stopped_s(left: Left) -> float:
+def _stopped_s(left: Limited) -> float:
     """For how long processes were stopped."""
     stopped: list[tuple[str, float, float]] = left.world.frozen
     return sum(until_s - from_s for _, from_s, until_s in stopped)
 
 
-def _is_in_doubt(left: Left, at_s: float, late_s: float) -> bool:
+def _is_in_doubt(left: Limited, at_s: float, late_s: float) -> bool:
     """True if calls begin that were granted before a loss, or while an actor does not know yet what runs."""
     lives = left.world.lives
     return any(
@@ -227,7 +219,7 @@ def _is_in_doubt(left: Left, at_s: float, late_s: float) -> bool:
     )
 
 
-def _by_the_minute(left: Left, grants: Sequence[Grant], limits: LimitsInTime) -> Iterator[str]:
+def _by_the_minute(left: Limited, grants: Sequence[Grant], limits: LimitsInTime) -> Iterator[str]:
     """In no minute an actor lets more calls begin than may."""
     if any(name.startswith("limiter") for name, _, _ in left.world.frozen):
         # Its replies go out later than it has granted the permits.
@@ -241,7 +233,7 @@ def _by_the_minute(left: Left, grants: Sequence[Grant], limits: LimitsInTime) ->
                     yield f"{often} calls of {model} begin in the minute until {at_s:.3f}"
 
 
-def _tokens(left: Left, grants: Sequence[Grant], limits: LimitsInTime) -> Iterator[str]:
+def _tokens(left: Limited, grants: Sequence[Grant], limits: LimitsInTime) -> Iterator[str]:
     """No call begins when those that ended in the last minute have used all tokens."""
     if any(name.startswith("limiter") for name, _, _ in left.world.frozen):
         return
@@ -256,7 +248,7 @@ def _tokens(left: Left, grants: Sequence[Grant], limits: LimitsInTime) -> Iterat
             yield f"a call of {grant.model} begins at {grant.at_s:.3f}, and {used} tokens were used"
 
 
-def _releases(left: Left, grants: Sequence[Grant]) -> Iterator[tuple[str, str, float, int]]:
+def _releases(left: Limited, grants: Sequence[Grant]) -> Iterator[tuple[str, str, float, int]]:
     """Calls that were answered: the actor, the model, when it has heard of that, and the tokens."""
     models = {(grant.actor, grant.permit): grant.model for grant in grants}
     for now_s, what, sent, _ in left.trace.entries:

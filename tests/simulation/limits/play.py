@@ -4,29 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import msgspec
 
 from actors import BaseAgent, Content, FunctionCall, LlmAgent, LlmRequest, LlmResponse, ParallelAgent, Part
-from actors.errors import ModelServiceError, RaygroveError
-from actors.messages.codec import decode_event
-from actors.messages.event import Event, Usage
-from actors.messages.session import SessionKey
-from runtime.driver.turns.turn import Turn
-from tests.simulation.agents import WORK, forget_calls
-from tests.simulation.cluster import Trace
-from tests.simulation.drivers import APP, Driver, unless_lost
-from tests.simulation.limits.traffic import Asker, Call, Change, Traffic, Wish
+from actors.errors import ModelServiceError
+from actors.messages.event import Usage
+from tests.model.history import Ask
+from tests.simulation.agents import WORK
+from tests.simulation.drivers import unless_lost
+from tests.simulation.frame import Left, in_virtual_time
+from tests.simulation.limits.traffic import Asker, Call, Change, Traffic
 from tests.simulation.limits.world import LimitedWorld, now_s
-from tests.simulation.stores import clear_used
-from tests.simulation.virtual_loop import NO_PROCESS, PROCESS, StuckError, VirtualLoop
-from tests.simulation.world import deployment_of, seeded
+from tests.simulation.programs import Wish, grant, judge
+from tests.simulation.stores import StoreCalls
+from tests.simulation.virtual_loop import PROCESS, VirtualLoop
+from tests.simulation.world import deployment_of
 
-LIMIT_S, SETTLE_S, AGAIN_S, SAMPLE_S = 7_200.0, 40.0, 1.0, 1.0
-"""Virtual seconds: a traffic has to be over then; what may still happen is waited for; until something is asked again; between
-two looks at the permits."""
+LIMIT_S, SETTLE_S, SAMPLE_S = 7_200.0, 40.0, 1.0
+"""Virtual seconds: a traffic has to be over then; what may still happen is waited for; between two looks at the permits."""
 
 ORPHAN_S = 30.0
 """How long a permit may be held that no process knows of: its lease, until that is looked at, and messages on their way."""
@@ -51,48 +49,20 @@ class Made(msgspec.Struct):
     has_permit: bool = True
 
 
-class Asked(msgspec.Struct):
-    """A turn, and what became of it.
-
-    Attributes:
-        ended: the class of its outcome or of its error; "" while none is known.
-        status: as the store has it.
-        log: its events.
-    """
-
-    wish: Wish
-    ended: str = ""
-    error: str = ""
-    status: str = ""
-    log: list[Event] = []
-
-
-class Changed(msgspec.Struct):
-    """A change, from when until when it was under way. `ended`: the class of its error, "ok", or "" while nothing is known."""
-
-    change: Change
-    begun_s: float
-    ended_s: float = float("inf")
-    ended: str = ""
-
-
-class Left(msgspec.Struct):
-    """What a traffic has left.
+class Limited(Left):
+    """What a traffic has left besides.
 
     Attributes:
         made: attempts of calls.
+        asked: the turns, with what came of them.
+        changed: the changes of limits, with what came of them.
         listed: the limits at the end, by name, as a driver was told.
-        lost_runs: how often runs of each agent were lost.
-        problems: what may never happen.
     """
 
-    asked: list[Asked] = []
-    changed: list[Changed] = []
     made: list[Made] = []
+    asked: list[tuple[Wish, Ask]] = []
+    changed: list[tuple[Change, Ask]] = []
     listed: dict[str, dict[str, Any]] = {}
-    lost_runs: Mapping[str, int] = {}
-    problems: list[str] = []
-    trace: Trace = msgspec.field(default_factory=Trace)
     world: Any = None
 
 
@@ -140,7 +110,10 @@ class SharedModel:
         part = Part(text=f"{self._asker.name} is done")
         if spoken < len(self._asker.calls) - 1:
             part = Part(function_call=FunctionCall(name="work", args={"key": f"{self._asker.name}_{spoken}", "s": 0.0}))
-        return LlmResponse(content=Content(role="model", parts=[part]), usage=Usage(total_token_count=call.tokens))
+        return LlmResponse(
+            content=Content(role="model", parts=[part]),
+            usage=Usage(candidates_token_count=call.tokens, total_token_count=call.tokens),
+        )
 
 
 def _is_within_permits(made: Made) -> bool:
@@ -160,40 +133,26 @@ def tree_of(given: Traffic) -> BaseAgent:
     return ParallelAgent(name="all", sub_agents=agents)
 
 
-def play(given: Traffic, seed: int) -> Left:
+def play(given: Traffic, seed: int) -> Limited:
     """Play a traffic."""
-    return NO_PROCESS.copy().run(_play, given, seed)
-
-
-def _play(given: Traffic, seed: int) -> Left:
-    left, loop = Left(), VirtualLoop()
-    forget_calls()
+    left = Limited()
     MADE.clear()
     FAILED.clear()
-    with seeded(loop, seed) as calls:
-        world = LimitedWorld(loop, deployment_of(tree_of(given)), given, given.plan, calls, seed)
-        left.world = world
+
+    async def meet(loop: VirtualLoop, calls: StoreCalls) -> None:
+        world = left.world = LimitedWorld(loop, deployment_of(tree_of(given)), given, given.plan, calls, seed)
         WORLDS[:] = [world]
-        try:
-            loop.run_until_complete(Playing(world, given, left).run())
-        except StuckError as error:
-            left.problems.append(f"hang: {error}")
-        finally:
-            left.trace, left.lost_runs, left.made = world.trace, dict(loop.history.lost_runs), [*MADE]
-            loop.forget()
-            clear_used()
-    return left
+        left.trace = world.trace
+        await Playing(world, given, left).run()
+        left.made = [*MADE]
 
-
-def key_of(wish: Wish) -> SessionKey:
-    """The session of a turn."""
-    return SessionKey(APP, wish.user, wish.session)
+    return in_virtual_time(left, seed, meet, LIMIT_S)
 
 
 class Playing:
     """Plays a traffic in a world."""
 
-    def __init__(self, world: LimitedWorld, given: Traffic, left: Left) -> None:
+    def __init__(self, world: LimitedWorld, given: Traffic, left: Limited) -> None:
         self._world = world
         self._given = given
         self._left = left
@@ -205,55 +164,22 @@ class Playing:
         world, left = self._world, self._left
         world.start()
         looking = asyncio.create_task(self._look_at_permits())
-        left.asked = [Asked(wish) for wish in self._given.wishes]
-        doing: list[Coroutine[Any, Any, None]] = [self._turn(asked) for asked in left.asked]
         by_program: dict[str, list[Change]] = defaultdict(list)
         for change in self._given.changes:
             by_program[change.program].append(change)
-        doing += [self._program(changes) for changes in by_program.values()]
-        try:
-            async with asyncio.timeout(LIMIT_S):
-                await asyncio.gather(*doing)
-                await asyncio.sleep(SETTLE_S)
-        except TimeoutError:
-            left.problems.append(f"hang: not over after {LIMIT_S:g} s")
+        programs = asyncio.gather(*map(self._program, by_program.values()))
+        asks = await asyncio.gather(*(grant(world, wish, wish.turn) for wish in self._given.wishes))
+        left.asked = list(zip(self._given.wishes, asks, strict=True))
+        await programs
+        await asyncio.sleep(SETTLE_S)
         looking.cancel()
-        await self._look()
-
-    async def _look(self) -> None:
-        """Note what is left."""
-        world, left = self._world, self._left
-        for asked in left.asked:
-            row = world.disk.store.turn(key_of(asked.wish), asked.wish.invocation_id)
-            asked.status = row.status if row is not None else "unknown"
-            log = [decode_event(raw, seq) for seq, raw in world.disk.store.events(key_of(asked.wish))]
-            asked.log = [event for event in log if event.invocation_id == asked.wish.invocation_id]
+        judge(world, left)
         driver = world.driver()
         for each in await driver.spawn(driver.rt.aio.limits.list()):
             fields = msgspec.structs.asdict(each)
             if each.running or each.waiting:
                 left.problems.append(f"{each.running} calls run and {each.waiting} wait of {each.name} when all is over")
             left.listed[each.name] = {name: fields[name] for name in fields if name not in ("running", "waiting")}
-
-    async def _turn(self, asked: Asked) -> None:
-        await asyncio.sleep(asked.wish.at_s)
-        cancelling = asyncio.create_task(self._cancel(asked.wish)) if asked.wish.cancelled_after_s else None
-        while not asked.ended:
-            driver = self._world.driver()
-            wish = asked.wish
-            turn = driver.rt.run(
-                user_id=wish.user, session_id=wish.session, message=wish.invocation_id, invocation_id=wish.invocation_id
-            )
-            await unless_lost(driver, _read(turn, asked))
-            if not asked.ended:
-                await asyncio.sleep(AGAIN_S)
-        if cancelling is not None:
-            await cancelling
-
-    async def _cancel(self, wish: Wish) -> None:
-        await asyncio.sleep(wish.cancelled_after_s)
-        driver = self._world.driver()
-        await unless_lost(driver, driver.cancel(wish.user, wish.session, wish.invocation_id))
 
     async def _program(self, changes: Sequence[Change]) -> None:
         """A program makes its changes one after the other; another one goes on with the rest where it is lost."""
@@ -263,9 +189,11 @@ class Playing:
             await asyncio.sleep(max(0.0, began_s + change.at_s - now_s()))
             if driver.is_dead:
                 driver = self._world.driver()
-            changed = Changed(change, now_s())
-            self._left.changed.append(changed)
-            await unless_lost(driver, _change(driver, changed))
+            ask = driver.history.ask("limits", program=driver.name, how=change.name)
+            self._left.changed.append((change, ask))
+            limits = driver.rt.aio.limits
+            changing = limits.reset(change.name) if change.fields is None else limits.set(change.name, **change.fields)
+            await unless_lost(driver, driver.history.wait(ask, changing))
 
     async def _look_at_permits(self) -> None:
         """Look again and again whether calls wait that may begin, and whether permits are held for nothing."""
@@ -291,23 +219,3 @@ class Playing:
     def _note(self, problem: str) -> None:
         if problem not in self._left.problems:
             self._left.problems.append(problem)
-
-
-async def _read(turn: Turn, asked: Asked) -> None:
-    try:
-        asked.ended = type((await turn).outcome).__name__
-    except RaygroveError as error:
-        asked.ended, asked.error = type(error).__name__, str(error)
-
-
-async def _change(driver: Driver, changed: Changed) -> None:
-    change, limits = changed.change, driver.rt.aio.limits
-    try:
-        if change.fields is None:
-            await limits.reset(change.name)
-        else:
-            await limits.set(change.name, **change.fields)
-        changed.ended = "ok"
-    except RaygroveError as error:
-        changed.ended = type(error).__name__
-    changed.ended_s = now_s()

@@ -18,9 +18,8 @@ def test_traffic_has_changes_losses_and_stops_of_the_actor_and_of_agents() -> No
     stopped = {name.split("#")[0].split()[0] for each in left.values() for name, _, _ in each.world.frozen}
     assert stopped >= {"limiter", "agent"}
     assert any(died.startswith(("agent", "group")) for each in left.values() for died in each.world.died_s)
-    changes = [changed for each in left.values() for changed in each.changed]
-    assert {changed.change.fields is None for changed in changes if changed.ended == "ok"} == {True, False}
-    ended = {asked.ended for each in left.values() for asked in each.asked}
-    assert "Finished" in ended
+    changes = [change for each in left.values() for change, ask in each.changed if ask.ended == "done"]
+    assert {change.fields is None for change in changes} == {True, False}
+    assert "Finished" in {ask.ended for each in left.values() for _, ask in each.asked}
     assert any(made.failed for each in left.values() for made in each.made)
     assert any(traffic(seed).is_plain for seed in seeds)

@@ -13,6 +13,7 @@ import msgspec
 
 from actors.messages.limits import ModelLimits
 from tests.simulation.faults import CALM, Fault, FaultPlan, Phase, What, drawn_network
+from tests.simulation.programs import Wish
 
 LASTS_S = 60.0
 """Virtual seconds in which turns begin and limits are changed."""
@@ -29,21 +30,6 @@ KINDS = ("AcquirePermit", "AcquirePermit", "ReleasePermit", "RenewPermits", "Cha
 
 DRAWN = ("max_concurrency", "requests_per_minute", "tokens_per_minute")
 """The fields that programs change."""
-
-
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn. `cancelled_after_s`: 0: it is not cancelled."""
-
-    number: int
-    user: str
-    session: str
-    at_s: float
-    cancelled_after_s: float = 0.0
-
-    @property
-    def invocation_id(self) -> str:
-        """Its id, which is its message, too."""
-        return f"{self.user}/{self.session}/{self.number}"
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,10 +133,11 @@ def _wishes(chance: random.Random, users: Sequence[str], *, cancels: bool) -> It
         for _ in range(burst):
             number += 1
             is_cancelled = cancels and not chance.randrange(6)
+            session = f"s{chance.randint(1, 3)}"
             yield Wish(
-                number=number,
+                turn=f"{user}/{session}/{number}",
                 user=user,
-                session=f"s{chance.randint(1, 3)}",
+                session=session,
                 at_s=comes_s + chance.choice([0.0, 0.01, 1.0, LASTS_S - 10.0]) * chance.random(),
                 cancelled_after_s=chance.choice([0.02, 1.0, 8.0]) * chance.random() if is_cancelled else 0.0,
             )

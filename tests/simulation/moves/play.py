@@ -8,19 +8,17 @@ from itertools import count
 from types import SimpleNamespace
 from unittest import mock
 
-import msgspec
-
 from actors.errors import RaygroveError
 from actors.interfaces.records import SetDueTime
 from runtime.engine.placing import moving
 from runtime.engine.placing.moving import move_user
-from tests.simulation.cluster import Sent, Trace
+from tests.simulation.cluster import Sent
+from tests.simulation.frame import Left, in_virtual_time
 from tests.simulation.moves.plan import PATIENCE_S, Plan
 from tests.simulation.moves.users import APP, User
 from tests.simulation.moves.world import Mover, MovesWorld, user_in
-from tests.simulation.stores import clear_used
-from tests.simulation.virtual_loop import NO_PROCESS, SimProcess, StuckError, VirtualLoop
-from tests.simulation.world import seeded
+from tests.simulation.stores import StoreCalls
+from tests.simulation.virtual_loop import SimProcess, VirtualLoop
 
 LIMIT_S = 20_000.0
 """Virtual seconds in which a simulation has to be over."""
@@ -35,51 +33,38 @@ CHANGED = "is not what was read"
 """In the error of a move in the midst of which the user's data have changed: only where something else has changed them."""
 
 
-class Left(msgspec.Struct):
-    """What a simulation has left.
+class Moved(Left):
+    """What a simulation has left besides.
 
     Attributes:
-        problems: what does not hold.
         tried, moved: how many moves began, and were made.
         errors: of moves.
         fired: what has gone wrong, and how often.
         talked: how many things the users have done.
     """
 
-    problems: list[str] = []
     tried: int = 0
     moved: int = 0
     errors: list[str] = []
     fired: dict[str, int] = {}
     talked: int = 0
-    trace: Trace = msgspec.field(default_factory=Trace)
 
 
-def play(given: Plan, seed: int) -> Left:
+def play(given: Plan, seed: int) -> Moved:
     """Play a simulation."""
-    return NO_PROCESS.copy().run(_play, given, seed)
-
-
-def _play(given: Plan, seed: int) -> Left:
-    left, loop = Left(), VirtualLoop()
-    chance = random.Random(f"tokens {seed}")
+    left, chance = Moved(), random.Random(f"tokens {seed}")
     tokens = SimpleNamespace(token_hex=lambda size: chance.randbytes(size).hex())
-    with seeded(loop, seed) as calls, mock.patch.multiple(moving, PAUSE_S=PAUSE_S, secrets=tokens):
+
+    async def meet(loop: VirtualLoop, calls: StoreCalls) -> None:
         world = MovesWorld(loop, given, calls, seed)
-        try:
-            loop.run_until_complete(_meet(world, given, left, seed))
-            for context in loop.unhandled:
-                left.problems.append(f"unhandled: {context['message']}: {context.get('exception')!r}")
-        except StuckError as error:
-            left.problems.append(f"hang: {error}")
-        finally:
-            left.trace, left.fired = world.trace, world.fired
-            loop.forget()
-            clear_used()
-    return left
+        left.trace, left.fired = world.trace, world.fired
+        await _meet(world, given, left, seed)
+
+    with mock.patch.multiple(moving, PAUSE_S=PAUSE_S, secrets=tokens):
+        return in_virtual_time(left, seed, meet, LIMIT_S)
 
 
-async def _meet(world: MovesWorld, given: Plan, left: Left, seed: int) -> None:
+async def _meet(world: MovesWorld, given: Plan, left: Moved, seed: int) -> None:
     world.start()
     users = []
     for number in range(given.users):
@@ -89,19 +74,15 @@ async def _meet(world: MovesWorld, given: Plan, left: Left, seed: int) -> None:
     world.spoils = spoiler.spoil
     doing = [process.spawn(user.talk(given.talks)) for process, user in users]
     programs = [_programs(world, given, left, random.Random(f"mover {number} {seed}"), number) for number in range(given.movers)]
-    try:
-        async with asyncio.timeout(LIMIT_S):
-            await asyncio.gather(*doing, *programs)
-            world.is_calm = True
-            for disk in world.disks:
-                disk.unsure_until_s = 0.0
-            await asyncio.sleep(SETTLE_S)
-            for process, user in users:
-                left.problems += user.problems
-                left.problems += await process.spawn(_wrong(world, user, given.stores))
-                left.talked += len(user.known.sessions) + len(user.known.schedules) + len(user.known.gone)
-    except TimeoutError:
-        left.problems.append(f"hang: not over after {LIMIT_S:g} s")
+    await asyncio.gather(*doing, *programs)
+    world.is_calm = True
+    for disk in world.disks:
+        disk.unsure_until_s = 0.0
+    await asyncio.sleep(SETTLE_S)
+    for process, user in users:
+        left.problems += user.problems
+        left.problems += await process.spawn(_wrong(world, user, given.stores))
+        left.talked += len(user.known.sessions) + len(user.known.schedules) + len(user.known.gone)
     if not given.fault:
         # A program waits for others, and gives up; nothing else can happen to its move.
         left.problems += [error for error in left.errors if not error.startswith("RequestError")]
@@ -111,7 +92,7 @@ async def _meet(world: MovesWorld, given: Plan, left: Left, seed: int) -> None:
         left.problems.append(f"data of a user who was held have changed: {changed[0]}")
 
 
-async def _programs(world: MovesWorld, given: Plan, left: Left, chance: random.Random, number: int) -> None:
+async def _programs(world: MovesWorld, given: Plan, left: Moved, chance: random.Random, number: int) -> None:
     """A program that moves users, and the one that is started after it was lost."""
     for life in count(1):
         process = Mover(f"mover {number}#{life}")
@@ -124,7 +105,7 @@ async def _programs(world: MovesWorld, given: Plan, left: Left, chance: random.R
             return
 
 
-async def _move(world: MovesWorld, given: Plan, left: Left, chance: random.Random, process: Mover) -> None:
+async def _move(world: MovesWorld, given: Plan, left: Moved, chance: random.Random, process: Mover) -> None:
     ref = world.ref(process)
     while left.tried < given.moves:
         left.tried += 1

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.simulation.faults import CALM
-from tests.simulation.nodes.play import play, problems
+from tests.simulation.nodes.play import play
 from tests.simulation.nodes.weather import NOTICE_S, Asked, Change, Weather, weather
 from tests.support.tries import IS_FULL
 
@@ -16,7 +16,7 @@ SEEDS = 60
 
 def one_turn(change: Change | None, *, standby: bool) -> Weather:
     """A turn that asks an expert, on two nodes."""
-    turn = Asked(at_s=1.0, program=0, session=0, takes_s=0.1, has_expert=True)
+    turn = Asked(turn="t0", at_s=1.0, takes_s=0.1, has_expert=True)
     return Weather(
         nodes=[2, 2], changes=[change] if change is not None else [], turns=[turn], network=CALM, hosts=2, standby=standby
     )
@@ -33,7 +33,7 @@ def test_a_node_drains_or_ends_at_every_message_of_a_turn(what: Any, whose: Any,
     # All of them in the full set.
     for number in range(1, messages + 1, 1 if IS_FULL else 5):
         given = one_turn(Change(what=what, at_message=number, whose=whose, notice_s=NOTICE_S), standby=standby)
-        if found := list(problems(given, play(given, number))):
+        if found := play(given, number).problems:
             failed[number] = found
     assert failed == {}
 

@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from tests.simulation.faults import CALM, Network, drawn_network
+from tests.simulation.workers import Task
 
 What = Literal["comes", "drains", "ends"]
 
@@ -34,22 +35,10 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     notice_s: float = 0.0
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn.
+class Asked(Task, frozen=True, kw_only=True):
+    """A turn. `program`: which of the two programs asks."""
 
-    Attributes:
-        at_s: when it is asked for.
-        program: which of the two programs asks.
-        session: its session.
-        takes_s: how long its tool works.
-        has_expert: an expert is asked, whose tool works.
-    """
-
-    at_s: float
-    program: int
-    session: int
-    takes_s: float
-    has_expert: bool
+    program: int = 0
 
 
 class Weather(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,13 +87,14 @@ def weather(seed: int) -> Weather:
         )
     turns = [
         Asked(
+            turn=f"t{number}",
             at_s=chance.uniform(0, 35),
             program=chance.randrange(2),
-            session=chance.randrange(6),
+            session=f"s{chance.randrange(6)}",
             takes_s=10 ** chance.uniform(-2, 0.7),
             has_expert=chance.random() < 0.6,
         )
-        for _ in range(chance.randint(6, 20))
+        for number in range(chance.randint(6, 20))
     ]
     return Weather(
         nodes=nodes,

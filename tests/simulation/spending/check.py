@@ -17,7 +17,7 @@ from actors.rules.checks.budget_question import scope_of
 from tests.simulation.agents import OtherModel
 from tests.simulation.faults import Fault, are_at_store, fault_plan
 from tests.simulation.invariants import problems
-from tests.simulation.play import NO_FAULTS
+from tests.simulation.play import NO_FAULTS, Result
 from tests.simulation.scenarios import Act, Node, Scenario, Step, scenario
 from tests.simulation.simulate import Case
 from tests.simulation.spending.play import Spent, spend
@@ -84,14 +84,14 @@ def _acts(chance: random.Random, made: Scenario) -> Iterator[Act]:
         yield Act(deed="beside", after_s=10 ** chance.uniform(-3, -1))
 
 
-def check(seed: int) -> list[str]:
-    """What does not hold for a seed."""
-    case = spending(seed)
+def play(case: Case, seed: int) -> Result:
+    """What a case leaves, with all that does not hold."""
     spent, _ = spend(case.scenario, case.plan, seed)
     # What is rewound was told, and is in no log that a driver sees.
     found = spent.result.problems if spent.is_rewound else problems(case.scenario, spent.result, is_modelled=False)
     rules = (overspent, added_up, asked_once, held_back)
-    return [*found, *(each for rule in rules for each in rule(case.scenario, spent))]
+    spent.result.problems = [*found, *(each for rule in rules for each in rule(case.scenario, spent))]
+    return spent.result
 
 
 def overspent(given: Scenario, spent: Spent) -> Iterator[str]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
+import msgspec
+
 from runtime.transport.protocol.handshake import HELLO_BYTES
+from tests.simulation.frame import Left
 from tests.simulation.transport.network import Wire
 from tests.simulation.transport.processes import ClientProcess, Request, ServedClient, ServerProcess
 
@@ -39,6 +42,42 @@ def small() -> Iterator[None]:
         yield
 
 
+class Step(msgspec.Struct, frozen=True):
+    """A step that a process or the network takes. `seed`: decides of whom, and how."""
+
+    name: str
+    seed: int
+
+
+class Walk(msgspec.Struct, frozen=True):
+    """Steps, and then no more bad ones until all has come to its end."""
+
+    steps: Sequence[Step]
+
+
+USUAL: Mapping[str, float] = {
+    "send": 12, "carry_up": 20, "carry_down": 20, "write": 10, "finish": 6, "reply_early": 2, "dial": 10, "beat": 2,
+    "give_up": 0.7,
+}  # fmt: skip
+BAD: Mapping[str, float] = {"cut": 1, "hang_up": 0.7, "forget": 0.6, "restart": 0.1, "replay": 0.4}
+"""How often each step is taken."""
+
+
+def walk(seed: int) -> Walk:
+    """The steps of a seed."""
+    chance = random.Random(seed)
+    luck = chance.choice([0.2, 1.0, 3.0])
+    weights = {**USUAL, **{name: weight * luck for name, weight in BAD.items()}}
+    names = chance.choices(list(weights), list(weights.values()), k=STEPS)
+    return Walk([Step(name, chance.getrandbits(32)) for name in names])
+
+
+def play(given: Walk, seed: int) -> Left:
+    """Take the steps."""
+    with small():
+        return Left(problems=World(seed).play(given))
+
+
 class World:
     """The processes, and the steps that they take.
 
@@ -54,21 +93,12 @@ class World:
         self._clients = [ClientProcess(self._server, self._chance, self.problems.append) for _ in range(2)]
         self._replays: list[Wire] = []
         self._recorded: list[bytes] = []
-        self._bad_luck = self._chance.choice([0.2, 1.0, 3.0])
 
-    def play(self) -> list[str]:
+    def play(self, given: Walk) -> list[str]:
         """Let bad things happen, then no more of them. Returns what must not have been."""
-        usual: list[tuple[Callable[[], None], float]] = [
-            (self._send, 12), (self._carry_up, 20), (self._carry_down, 20), (self._write, 10), (self._finish, 6),
-            (self._reply_early, 2), (self._dial, 10), (self._beat, 2), (self._give_up, 0.7),
-        ]  # fmt: skip
-        bad: list[tuple[Callable[[], None], float]] = [
-            (self._cut, 1), (self._hang_up, 0.7), (self._forget, 0.6), (self._restart, 0.1), (self._replay, 0.4),
-        ]  # fmt: skip
-        steps = [*usual, *((step, weight * self._bad_luck) for step, weight in bad)]
-        names, weights = [step for step, _ in steps], [weight for _, weight in steps]
-        for step in self._chance.choices(names, weights, k=STEPS):
-            step()
+        for step in given.steps:
+            self._chance.seed(step.seed)
+            getattr(self, f"_{step.name}")()
             if self.problems:
                 return self.problems
         self._calm_down()
@@ -256,9 +286,3 @@ class World:
             for side in sides:
                 kept = [name for name, value in vars(side).items() if isinstance(value, dict | set | list) and value]
                 self.problems += [f"{name} of {type(side).__name__} is kept for ever" for name in kept]
-
-
-def problems(seed: int) -> list[str]:
-    """Play one seed. Returns what must not have been."""
-    with small():
-        return World(seed).play()

@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from tests.simulation.faults import CALM, Fault, FaultPlan, Phase, What, drawn_network
+from tests.simulation.programs import Wish
 
 LASTS_S = 40.0
 """Virtual seconds in which turns begin."""
@@ -17,23 +18,11 @@ KINDS = ("UseVersions", "UseVersions", "LoadVersion", "GetVersions", "OpenTurn",
 """Messages at which something goes wrong."""
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn.
+class Asked(Wish, frozen=True, kw_only=True):
+    """A turn. `asks`: it pauses once, and is answered `answered_s` later."""
 
-    Attributes:
-        asks: it pauses once, and is answered `answered_s` later.
-    """
-
-    number: int
-    at_s: float
-    session: str
     asks: bool = False
     answered_s: float = 0.0
-
-    @property
-    def invocation_id(self) -> str:
-        """Its id."""
-        return f"t{self.number}"
 
 
 class Edit(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +47,7 @@ class Edition(msgspec.Struct, frozen=True, kw_only=True):
         plan: what goes wrong.
     """
 
-    wishes: Sequence[Wish]
+    wishes: Sequence[Asked]
     edits: Sequence[Edit]
     works_s: float
     plan: FaultPlan
@@ -68,8 +57,8 @@ def edition(seed: int) -> Edition:
     """The edition of a seed."""
     chance = random.Random(f"edition {seed}")
     wishes = [
-        Wish(
-            number=number,
+        Asked(
+            turn=f"t{number}",
             at_s=chance.uniform(0, LASTS_S),
             session=f"s{number}",
             asks=chance.randrange(3) == 0,

@@ -1,58 +1,42 @@
-"""One edition: drivers ask for turns and give the deployment other trees, and what they leave in the log is kept."""
+"""One edition: drivers ask for turns and give the deployment other trees.
+
+No turn is lost, and each runs by one version, which new turns got when it began.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+import re
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
-import msgspec
-
 from actors import Content, FunctionResponse, Part
 from actors.definitions.tree import AgentTree
-from actors.errors import RaygroveError, RequestError
+from actors.errors import RequestError
 from actors.messages.codec import decode_event
 from actors.messages.event import Event
 from actors.messages.operating.versions import VersionRecord
-from actors.messages.session import SessionKey
 from actors.rules.routing.pending import open_calls
 from runtime.driver.updates import methods
-from tests.simulation.agents import forget_calls
-from tests.simulation.drivers import APP, Driver
-from tests.simulation.stores import clear_used
-from tests.simulation.updates.edition import Edit, Edition, Wish
+from tests.model.history import Ask
+from tests.simulation.drivers import APP, unless_lost
+from tests.simulation.frame import Left, in_virtual_time
+from tests.simulation.programs import AGAIN_S, grant, judge
+from tests.simulation.stores import StoreCalls
+from tests.simulation.updates.edition import Asked, Edit, Edition
 from tests.simulation.updates.world import ASK, UpdatedWorld, numbered_tree
-from tests.simulation.virtual_loop import NO_PROCESS, StuckError, VirtualLoop
-from tests.simulation.world import SETTINGS, deployment_of, seeded
+from tests.simulation.virtual_loop import VirtualLoop
+from tests.simulation.world import EPOCH_S, SETTINGS, deployment_of
 
-LIMIT_S, SETTLE_S, AGAIN_S = 600.0, 30.0, 1.0
-"""Virtual seconds: an edition has to be over then; what may still happen is waited for; until something is asked again."""
+SETTLE_S = 30.0
+"""Virtual seconds that are waited for what may still happen."""
 
-USER = "ada"
-
-
-class Played(msgspec.Struct):
-    """A turn, and what became of it.
-
-    Attributes:
-        asked_s: when it was asked for first.
-        ended: the class of its outcome or of its error; "" while none is known.
-        status, version: as the store has them.
-        log: its events.
-    """
-
-    wish: Wish
-    asked_s: float = 0.0
-    ended: str = ""
-    error: str = ""
-    status: str = ""
-    version: str = ""
-    log: list[Event] = []
+_TREE = re.compile(r"tree (\d+)")
 
 
-class Left(msgspec.Struct):
-    """What an edition has left.
+class Edited(Left):
+    """What an edition has left besides.
 
     Attributes:
         numbers: of the trees, by the names of their versions.
@@ -60,42 +44,27 @@ class Left(msgspec.Struct):
         errors: of updates, by class.
     """
 
-    played: list[Played] = []
     numbers: dict[str, int] = {}
     records: list[tuple[float, float, VersionRecord]] = []
     errors: list[str] = []
-    problems: list[str] = []
 
 
-def play(given: Edition, seed: int) -> Left:
+def play(given: Edition, seed: int) -> Edited:
     """Play an edition."""
-    return NO_PROCESS.copy().run(_play, given, seed)
+    left = Edited()
 
-
-def _play(given: Edition, seed: int) -> Left:
-    left, loop = Left(), VirtualLoop()
-    forget_calls()
-    with seeded(loop, seed) as calls:
+    async def meet(loop: VirtualLoop, calls: StoreCalls) -> None:
         world = UpdatedWorld(loop, deployment_of(numbered_tree(0, given.works_s)), given.plan, calls, seed)
-        try:
-            loop.run_until_complete(Editing(world, given, left).run())
-        except StuckError as error:
-            left.problems.append(f"hang: {error}")
-        finally:
-            loop.forget()
-            clear_used()
-    return left
+        left.trace = world.trace
+        await Editing(world, given, left).run()
 
-
-def key_of(wish: Wish) -> SessionKey:
-    """The session of a turn."""
-    return SessionKey(APP, USER, wish.session)
+    return in_virtual_time(left, seed, meet)
 
 
 class Editing:
     """Plays an edition in a world."""
 
-    def __init__(self, world: UpdatedWorld, given: Edition, left: Left) -> None:
+    def __init__(self, world: UpdatedWorld, given: Edition, left: Edited) -> None:
         self._world = world
         self._given = given
         self._left = left
@@ -106,79 +75,48 @@ class Editing:
         world, left = self._world, self._left
         left.numbers[world.first.version.id] = 0
         world.start()
-        left.played = [Played(wish) for wish in self._given.wishes]
-        doing: list[Coroutine[Any, Any, None]] = [self._turn(played) for played in left.played]
-        doing += [self._edit(edit) for edit in self._given.edits]
-        try:
-            async with asyncio.timeout(LIMIT_S):
-                await asyncio.gather(*doing)
-                await asyncio.sleep(SETTLE_S)
-        except TimeoutError:
-            left.problems.append(f"hang: not over after {LIMIT_S:g} s")
-        for played in left.played:
-            row = world.disk.store.turn(key_of(played.wish), played.wish.invocation_id)
-            played.status, played.version = (row.status, row.version) if row is not None else ("unknown", "")
-            played.log = self._log(played.wish)
+        edits = asyncio.gather(*map(self._edit, self._given.edits))
+        ends = await asyncio.gather(*map(self._turn, self._given.wishes))
+        await edits
+        await asyncio.sleep(SETTLE_S)
         for kept_s, record in world.records.history:
             later = [told_s for number, told_s in self._told_s.items() if number > record.number]
             left.records.append((kept_s, min(later, default=float("inf")), record))
+        judge(world, left)
+        for wish, ask in zip(self._given.wishes, ends, strict=True):
+            left.problems += [f"{wish.turn}: {each}" for each in self._wrong(wish, ask)]
 
-    def _log(self, wish: Wish) -> list[Event]:
-        return [decode_event(raw, seq) for seq, raw in self._world.disk.store.events(key_of(wish))]
+    def _log(self, wish: Asked) -> list[Event]:
+        return [decode_event(raw, seq) for seq, raw in self._world.disk.store.events(wish.key)]
 
-    async def _turn(self, played: Played) -> None:
-        wish = played.wish
-        await asyncio.sleep(wish.at_s)
-        played.asked_s = asyncio.get_running_loop().time()
-        message = ASK if wish.asks else "go"
-        await self._asked(played, message=message, invocation_id=wish.invocation_id)
-        if played.ended != "Paused":
-            return
+    async def _turn(self, wish: Asked) -> Ask:
+        """Have a turn run, and answered when it asks. Returns what came of the last request."""
+        told = await grant(self._world, wish, ASK if wish.asks else "go")
+        if told.ended != "Paused":
+            return told
         await asyncio.sleep(wish.answered_s)
         (waiting,) = open_calls(self._log(wish))
+        answer = {waiting.call.id: {"yes": True}}
         response = FunctionResponse(id=waiting.call.id, name=waiting.call.name, response={"yes": True})
-        answer = Content(role="user", parts=[Part(function_response=response)])
-        await self._asked(played, message=answer)
-
-    async def _asked(self, played: Played, **asked: Any) -> None:
-        """Ask until a driver knows how the turn ended."""
-        played.ended, is_again = "", False
-        while not played.ended:
-            driver = Driver(self._world)
-            reading = driver.spawn(self._read(driver, played, asked, is_again=is_again))
-            gone = asyncio.create_task(driver.gone.wait())
-            await asyncio.wait({reading, gone}, return_when=asyncio.FIRST_COMPLETED)
-            gone.cancel()
-            if reading.done():
-                reading.result()
-            else:
-                await asyncio.sleep(AGAIN_S)
-            is_again = True
-
-    async def _read(self, driver: Driver, played: Played, asked: dict[str, Any], *, is_again: bool) -> None:
-        key, invocation_id = key_of(played.wish), played.wish.invocation_id
-        answers = any(event.author == "user" and event.function_responses() for event in self._log(played.wish))
-        if is_again and "invocation_id" not in asked and answers:
-            turn = driver.rt.attach(user_id=USER, session_id=key.session, invocation_id=invocation_id)
-        else:
-            turn = driver.rt.run(user_id=USER, session_id=key.session, **asked)
-        try:
-            result = await turn
-            played.ended = type(result.outcome).__name__
-        except RaygroveError as error:
-            played.ended, played.error = type(error).__name__, str(error)
+        message = Content(role="user", parts=[Part(function_response=response)])
+        is_sent = False
+        while True:
+            # A driver that was lost may have sent the answer.
+            is_there = is_sent and any(event.author == "user" and event.function_responses() for event in self._log(wish))
+            more: dict[str, Any] = {} if is_there else {"message": message, "responses": answer}
+            what = "attach" if is_there else "run"
+            told = await self._world.driver().do(what, user=wish.user, session=wish.session, turn=wish.turn, **more)
+            if told.ended:
+                return told
+            is_sent = True
+            await asyncio.sleep(AGAIN_S)
 
     async def _edit(self, edit: Edit) -> None:
         await asyncio.sleep(edit.at_s)
-        driver = Driver(self._world)
+        driver = self._world.driver()
         client: Any = SimpleNamespace(app_name=APP, engine=driver.rt._client.engine)
         client.engine.trees = self._world.records
-        editing = driver.spawn(self._done(edit, client))
-        gone = asyncio.create_task(driver.gone.wait())
-        await asyncio.wait({editing, gone}, return_when=asyncio.FIRST_COMPLETED)
-        gone.cancel()
-        if editing.done():
-            editing.result()
+        await unless_lost(driver, self._done(edit, client))
 
     async def _done(self, edit: Edit, client: Any) -> None:
         before = self._world.records.newest.number
@@ -197,3 +135,28 @@ class Editing:
             return
         # It has told all actors of a record at least as new as the next one after that which it had read.
         self._told_s[before + 1] = asyncio.get_running_loop().time()
+
+    def _wrong(self, wish: Asked, ask: Ask) -> Iterator[str]:
+        """What is wrong with a turn."""
+        row, log, numbers = self._world.disk.store.turn(wish.key, wish.turn), self._log(wish), self._left.numbers
+        if row is None or ask.ended != "Finished":
+            yield f"it ended as {ask.ended} ({ask.error})"
+            return
+        if row.version not in numbers:
+            yield f"it has version {row.version!r}, which is none"
+            return
+        texts = [event.text for event in log]
+        keys = [str(call.args.get("key", "")) for event in log for call in event.function_calls()]
+        said = {int(tree) for each in (*texts, *keys) for tree in _TREE.findall(each)}
+        if said != {numbers[row.version]}:
+            yield f"it has version {row.version}, tree {numbers[row.version]}, and ran by {sorted(said)}"
+        # The message has the time at which it was asked; its turn had its version when the agent began.
+        begun_s, asked_s = log[1].timestamp - EPOCH_S, log[0].timestamp - EPOCH_S
+        given = {
+            version
+            for kept_s, known_s, record in self._left.records
+            if kept_s <= begun_s and known_s >= asked_s
+            for version in record.given
+        }
+        if row.version not in given:
+            yield f"it began with tree {numbers[row.version]}, when new turns got {sorted(numbers[each] for each in given)}"

@@ -19,5 +19,5 @@ def test_editions_have_updates_rollbacks_shares_pauses_losses_and_conflicts() ->
     assert any(record.share is not None for record in records)
     assert any(edit.deed == "rollback" for seed in seeds for edit in edition(seed).edits)
     assert any("UpdateConflictError" in each.errors for each in left.values())
-    assert any(played.wish.asks and played.status == "finished" for each in left.values() for played in each.played)
+    assert any(ask.responses and ask.ended == "Finished" for each in left.values() for ask in each.history.asks)
     assert any(edition(seed).plan.faults for seed in seeds)
