@@ -238,7 +238,7 @@ def with_losses(plan: FaultPlan, seed: int, messages: Mapping[str, int]) -> Faul
     chance = random.Random(f"heirs {seed}")
     match chance.choices(["standby", "replacement", "again", "waits", ""], [15, 10, 10, 10, 55])[0]:
         case "standby":
-            return with_standby(plan, seed)
+            return _with_ghost(with_standby(plan, seed), chance)
         case "replacement":
             return with_replacements(plan)
         case "again":
@@ -253,6 +253,15 @@ def with_losses(plan: FaultPlan, seed: int, messages: Mapping[str, int]) -> Faul
             fault = Fault(what="kill", who="sender", kind="RunChild", nth=nth, after_s=after_s)
             return msgspec.structs.replace(plan, faults=[*plan.faults, fault])
     return plan
+
+
+def _with_ghost(plan: FaultPlan, chance: random.Random) -> FaultPlan:
+    """The plan, in two of three cases with a Runner that was replaced, and lives on long enough to meet a new Session actor."""
+    if chance.random() < 0.33:
+        return plan
+    replaced = Fault(what="replace", who="runner", kind="Append", nth=chance.randint(1, 4), for_s=chance.uniform(2, 8))
+    lost = Fault(what="kill", who="session", after_s=10 ** chance.uniform(-2.5, 0), for_s=10 ** chance.uniform(-1.7, -0.3))
+    return msgspec.structs.replace(plan, faults=[*plan.faults, replaced, lost])
 
 
 def _loss_meanwhile(chance: random.Random, fault: Fault) -> Sequence[Fault]:

@@ -14,6 +14,9 @@ from tests.simulation.faults import AT_STORE, PASSING, PATIENT_S
 from tests.simulation.play import Result
 from tests.simulation.scenarios import Scenario
 
+_STORE = "the simulated store"
+"""In the result of an agent as a tool which could not store that it has failed."""
+
 STORE_ERRORS = frozenset({"StoreError", "StoreUnavailableError", "StoreConflictError"})
 """How turns end that cannot be stored."""
 
@@ -30,6 +33,9 @@ def problems(scenario: Scenario, result: Result, *, is_modelled: bool = True) ->
     happened = {fault.what for _, fault in result.fired}
     # What fails for good fails wherever it is; what is refused, and stored all the same, is more than the model says.
     is_cut = "store fails" in happened or ("store unsure" in happened and bool(_failed_at_store(result)))
+    is_cut |= any(
+        _STORE in str(each.response) for log in result.found.values() for e in log.log for each in e.function_responses()
+    )
     if is_modelled and not is_cut:
         found += said_problems(scenario, result, has_faults=bool(result.fired))
     return found

@@ -105,6 +105,15 @@ LEFT: Sequence[Deed] = ("cancel", "cancel", "late", "late", "rerun", "rewind", "
 """What is done to a turn that was left paused."""
 
 
+def with_impatience(made: Scenario, number: int) -> Scenario:
+    """A scenario, or in some cases one of people who send each request again while it is under way."""
+    chance = random.Random(f"impatience {number}")
+    if chance.random() >= 0.25:
+        return made
+    turns = [[*acts, Act(deed="again", after_s=10 ** chance.uniform(-2.5, -0.8))] for acts in made.turns]
+    return msgspec.structs.replace(made, turns=turns)
+
+
 def with_leavers(made: Scenario, number: int) -> Scenario:
     """A scenario, or in some cases one of people who leave their turns paused, and do other things than answer them."""
     chance = random.Random(f"leavers {number}")

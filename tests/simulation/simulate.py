@@ -19,7 +19,7 @@ from tests.simulation.faults import (
     with_standby,
 )
 from tests.simulation.invariants import problems
-from tests.simulation.people import with_leavers, with_people
+from tests.simulation.people import with_impatience, with_leavers, with_people
 from tests.simulation.play import Result, play
 from tests.simulation.scenarios import Scenario, scenario
 
@@ -38,7 +38,7 @@ class Case(msgspec.Struct, frozen=True):
 @lru_cache(maxsize=8)
 def reference(number: int) -> tuple[Scenario, Result]:
     """A scenario, and what it leaves without faults."""
-    return _played(with_leavers(with_people(scenario(number), number), number), number)
+    return _played(with_impatience(with_leavers(with_people(scenario(number), number), number), number), number)
 
 
 @lru_cache(maxsize=8)

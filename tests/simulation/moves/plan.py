@@ -9,7 +9,7 @@ import random
 
 import msgspec
 
-from tests.simulation.faults import Network, drawn_network
+from tests.simulation.faults import COMMIT_S, SLOW_S, Network, drawn_network
 
 PATIENCE_S = (0.5, 5.0, 100.0)
 """How long a program waits for a user, one of these."""
@@ -26,6 +26,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         fault: how likely something goes wrong at each message of a move, when it is sent and when it was handled.
         late: how likely such a message is late by up to two minutes, longer than any hold.
         is_unsure: stores may say for a while that they have failed in what they have done.
+        store_s: the longest time that a call of a store takes.
         spoil: how likely something else changes a row of the user, or the other store loses a part, in the midst of a move.
     """
 
@@ -38,6 +39,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     fault: float
     late: float
     is_unsure: bool
+    store_s: float
     spoil: float
 
 
@@ -55,5 +57,6 @@ def plan(seed: int) -> Plan:
         fault=0.0 if is_calm else chance.choice([0.01, 0.03, 0.06]),
         late=0.0 if is_calm else chance.choice([0.0, 0.01, 0.03]),
         is_unsure=chance.randrange(3) == 0,
+        store_s=random.Random(f"stores {seed}").choice([COMMIT_S, COMMIT_S, *SLOW_S]),
         spoil=0.0 if is_calm else chance.choice([0.0, 0.0, 0.1]),
     )

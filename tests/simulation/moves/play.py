@@ -86,6 +86,7 @@ async def _meet(world: MovesWorld, given: Plan, left: Moved, seed: int) -> None:
     if not given.fault:
         # A program waits for others, and gives up; nothing else can happen to its move.
         left.problems += [error for error in left.errors if not error.startswith("RequestError")]
+        left.problems += [error for _, user in users for error in user.errors]
     # What a store has done and says that it has not may be done once more.
     changed = [error for error in left.errors if CHANGED in error and not given.is_unsure]
     if len(changed) > spoiler.spoiled:

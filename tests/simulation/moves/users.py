@@ -55,12 +55,14 @@ class User:
     Attributes:
         known: what was acknowledged.
         problems: what may never happen.
+        errors: of requests that have failed.
     """
 
     def __init__(self, name: str, ref: StoresSessionRef, chance: random.Random) -> None:
         self.name = name
         self.known = Known()
         self.problems: list[str] = []
+        self.errors: list[str] = []
         self._ref = ref
         self._chance = chance
         self._numbers = count(1)
@@ -80,11 +82,17 @@ class User:
             named = sessions if did in (self._append, self._turn, self._delete) else schedules
             about = self._chance.choice(named) if did not in (self._create, self._create_schedule) else f"n{next(self._numbers)}"
             try:
-                await did(about)
+                await asyncio.gather(did(about), self._look())
             except RaygroveError as error:
                 if "NotFound" in type(error).__name__:
                     self.problems.append(f"{self.name}: {did.__name__} {about}: {error!r}")
+                self.errors.append(f"{self.name}: {did.__name__} {about}: {error!r}")
                 self.known.unsure.add(about)
+
+    async def _look(self) -> None:
+        """Another program of the user asks at the same time."""
+        with suppress(UserElsewhereError):
+            await self._ref.list_sessions(p.ListSessionsRequest(app=APP, user=self.name))
 
     def _key(self, session: str) -> SessionKey:
         return SessionKey(APP, self.name, session)

@@ -83,6 +83,7 @@ class MovesWorld:
         self.spoils: Callable[[Sent, int], None] = lambda sent, store: None
         self._given = given
         self._calls = calls
+        calls.most_s = given.store_s
         self._chance = random.Random(f"faults of moves {seed}")
         self._wires = Wires(loop, self.trace, given.network)
         self._wires.on_sent, self._wires.on_handled = self._on_sent, self._on_handled
