@@ -140,10 +140,14 @@ def line_of_a_program(story: Story) -> Iterator[str]:
 
 
 def busy_for_a_reason(story: Story) -> Iterator[str]:
-    """2 Concurrent turns: SessionBusyError is the answer only while another request of the session may be under way."""
+    """2 Concurrent turns: SessionBusyError is the answer only while another request of the session may be under way.
+
+    One that has failed by the store may be: its end is stored when the store is back.
+    """
     for ask in story.asks:
         if ask.ended == "SessionBusyError" and not any(
-            other is not ask and other.began < ask.ended_at and other.ended_at > ask.began for other in story.asks
+            other is not ask and other.began < ask.ended_at and (other.ended_at > ask.began or other.kind == "store")
+            for other in story.asks
         ):
             by_schedule = any(turn.messages and not story.of_turn(turn.id) for turn in story.turns.values())
             if not by_schedule:
