@@ -125,6 +125,11 @@ class Agents:
         fails = FailingCallback(1, after_tool=False)
         return self.talker(name, before_agent_callback=count_begun, before_model_callback=fails)
 
+    def failing_asker(self, name: str) -> LlmAgent:
+        """An agent that fails in its first run, and asks a person in the next."""
+        fails = FailingCallback(1, after_tool=False)
+        return self.asker(name, before_agent_callback=count_begun, before_model_callback=fails)
+
     def failing_attempt(self, name: str) -> LlmAgent:
         """An agent whose model fails after its first call of a tool, and must not see that in the next attempt."""
         replies: list[tuple[str, Any]] = [
@@ -234,6 +239,14 @@ SCENES: dict[str, tuple[Callable[[Agents], BaseAgent], Then]] = {
             "o", loop("l", make.worker("a"), make.leaver("e"), times=3, absorb=True), make.worker("b"), times=2, **TELLS
         ),
         [],
+    ),
+    "loop, absorbed with a pause": (
+        lambda make: loop("o", loop("l", make.leaving_asker("h"), times=3, absorb=True), make.worker("b"), times=2),
+        [("h",), ("h",)],
+    ),
+    "loop, skip before a pause": (
+        lambda make: loop("l", make.failing_asker("h"), make.worker("b"), times=2, supervision=SKIP),
+        [("h",)],
     ),
     "loop, skip": (lambda make: loop("l", make.failing("f"), make.worker("b"), times=2, supervision=SKIP, **TELLS), []),
     "loop, pause": (lambda make: loop("l", make.worker("a"), make.asker("h"), times=2, **TELLS), [("h",), ("h",)]),
@@ -348,6 +361,20 @@ SAID: dict[str, dict[str, str]] = {
             "b: count(), count=b 1, b has counted | a: count(), count=a 2, a has counted | "
             "e: exit_loop(), exit_loop=the loop ends, escalates | b: count(), count=b 2, b has counted | o: a=2 b=2"
         )
+    },
+    "loop, absorbed with a pause": {
+        "": (
+            "user: go | h: leave(), leave=left, escalates, ask() | user: ask=yes | h: h has heard | "
+            "b: count(), count=b 1, b has counted | h: leave(), leave=left, escalates, ask() | user: ask=yes | h: h has heard | "
+            "b: count(), count=b 2, b has counted"
+        )
+    },
+    "loop, skip before a pause": {
+        "": (
+            "user: go | h: ValueError | b: count(), count=b 1, b has counted | h: ask() | user: ask=yes | h: h has heard | "
+            "b: count(), count=b 2, b has counted"
+        ),
+        "decided": "l: skip h",
     },
     "loop, skip": {
         "": (

@@ -1,10 +1,11 @@
-"""A request to run a turn again from a step, which is sent again since its reply was lost."""
+"""A request to run a turn again from a step: sent again since its reply was lost, and what the turn is left with."""
 
 from __future__ import annotations
 
 import msgspec
 import pytest
 
+from actors import Event
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from tests.support.fixtures.session_fixture import KEY, SessionFixture
@@ -27,3 +28,35 @@ async def test_one_that_is_sent_again_when_the_turn_has_ended_once_more_takes_no
     assert [text for _, _, text in await session.log()] == ["e-1?", "kept", "", "said again"]
     assert isinstance(await session.ref.retry_turn(msgspec.structs.replace(retry, request="another request")), p.TurnResumed)
     assert [text for _, _, text in await session.log()] == ["e-1?", "kept", ""]
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+async def test_a_turn_that_runs_again_has_used_what_it_had_and_has_lost_nothing(
+    session: SessionFixture, is_restarted: bool
+) -> None:
+    def said(text: str) -> Event:
+        return msgspec.structs.replace(session.event("root", text), model_version="m")
+
+    failed = p.Failed(agent="root", error_code="E")
+    await session.open()
+    await session.say(said("kept"), said("taken back"))
+    await session.close(outcome=failed)
+    await session.ref.retry_turn(p.RetryTurn(key=KEY, invocation_id="e-1", runner="runner"))
+    await session.ref.abandon_runs(p.AbandonRuns(turn=session.turn_ref(epoch=2), lost=(1,), run="root", times=1))
+    await session.close(outcome=failed, epoch=2)
+    for number, epoch in enumerate((3, 4)):
+        session = await session.restarted() if is_restarted else session
+        retry = p.RetryTurn(key=KEY, invocation_id="e-1", runner="runner", from_event="e-1-root-2", request=f"request {number}")
+        resumed = await session.ref.retry_turn(retry)
+        assert isinstance(resumed, p.TurnResumed)
+        assert (resumed.epoch, resumed.progress.head_seq, resumed.progress.retried_seq, resumed.progress.losses) == (
+            epoch,
+            2,
+            2,
+            {},
+        )
+        turn = p.TurnRef(KEY, "e-1", epoch, generation=resumed.generation)
+        await session.ref.append(p.Append(turn=turn, events=[encode(said("said again"))]))
+        await session.ref.close_turn(p.CloseTurn(turn=turn, agent="root", outcome=failed))
+        used = await session.ref.get_usage(p.GetUsage(app=KEY.app, user=KEY.user))
+        assert used.total.llm_calls == 3 + number

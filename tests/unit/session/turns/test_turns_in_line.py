@@ -28,6 +28,17 @@ async def test_a_request_of_the_next_runner_does_not_join_what_the_lost_one_had_
     assert await in_line == p.AnnounceFirst(number=1)
 
 
+async def test_who_follows_a_turn_in_line_learns_that_it_was_dropped_with_its_runner(session: SessionFixture) -> None:
+    await session.open(runner=LOST)
+    in_line = asyncio.create_task(session.ask_to_open("e-2", runner=LOST))
+    await settled()
+    await session.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id="e-2"))
+    await session.ref.announce_runner(p.AnnounceRunner(runner=NEXT, number=0))
+    assert isinstance(await in_line, p.AnnounceFirst)
+    [told] = (await asyncio.wait_for(session.ref.poll(p.Poll(subscriber="d")), 5)).turns
+    assert (told.invocation_id, told.is_dropped, told.outcome) == ("e-2", True, None)
+
+
 async def test_nothing_that_a_lost_runner_has_sent_does_anything_when_its_successor_has_announced_itself(
     session: SessionFixture,
 ) -> None:
