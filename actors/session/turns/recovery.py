@@ -59,7 +59,8 @@ class TurnRecovery:
                 continue
             log_in_memory = self._logs.in_memory(key)
             turn = log_in_memory.turn if log_in_memory is not None else None
-            if turn is None or turn.runner != message.runner:
+            # One that is resumed by a request whose commit is under way, and may fail, is listed as well.
+            if turn is None or turn.runner != message.runner or turn.row.epoch != row.epoch:
                 lost.append((key, row.invocation_id))
         return p.OpenTurnsReply(turns=lost)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import sys
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,9 +15,10 @@ from typing import Any
 
 import pytest
 
+from actors.interfaces.records import TurnRow
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
-from tests.support.fixtures.session_fixture import SessionFixture, settled
+from tests.support.fixtures.session_fixture import KEY, FailingStore, SessionFixture, settled
 
 LOST, NEXT = "runner/1", "runner/2"
 OPEN_TURNS = 3
@@ -122,4 +124,36 @@ async def test_a_log_that_has_left_memory_in_use_says_nothing_of_the_one_that_wa
     assert logs.all_in_memory(in_use=True) == [read]
     gone.queue.start_next()
     assert logs.all_in_memory(in_use=True) == [read]
+    await session.ref.stop()
+
+
+class SlowLists(FailingStore):
+    """Lists open turns as they are when it is asked, and says so when it may."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.is_asked, self.may_reply = threading.Event(), threading.Event()
+
+    def running(self, app: str) -> list[tuple[SessionKey, TurnRow]]:
+        found = super().running(app)
+        self.is_asked.set()
+        self.may_reply.wait(20)
+        return found
+
+
+async def test_a_turn_is_lost_until_it_is_stored_that_it_is_resumed(tmp_path: Path) -> None:
+    # Of two requests that recover turns neither may end before the other has stored that it goes on with them.
+    session = SessionFixture(tmp_path, store=SlowLists)
+    assert isinstance(session.store, SlowLists)
+    await session.open("e-1", runner=LOST)
+    await session.ref.announce_runner(p.AnnounceRunner(runner=NEXT, number=0))
+    listing = asyncio.create_task(session.ref.list_open_turns(p.ListOpenTurns(app=KEY.app, runner=NEXT)))
+    await asyncio.to_thread(session.store.is_asked.wait, 20)
+    resuming = asyncio.create_task(session.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-1", runner=NEXT)))
+    await settled()
+    session.store.may_reply.set()
+    reply = await listing
+    assert isinstance(reply, p.OpenTurnsReply)
+    assert list(reply.turns) == [(KEY, "e-1")]
+    assert isinstance(await resuming, p.TurnResumed)
     await session.ref.stop()
