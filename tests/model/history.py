@@ -96,11 +96,12 @@ class Ask(msgspec.Struct, kw_only=True, eq=False):
 
 
 class ToolRun(msgspec.Struct, kw_only=True, eq=False):
-    """A tool that was called. `ended`: NEVER if it was not seen to end."""
+    """A tool that was called. `ended`: NEVER if it was not seen to end. `wrote`: what it has set of the state, and when."""
 
     call_id: str
     began: Moment
     ended: Moment = NEVER
+    wrote: list[tuple[Moment, str, Any]] = []
 
 
 class ModelCall(msgspec.Struct, kw_only=True, eq=False):
@@ -244,6 +245,10 @@ class History:
     def end_tool(self, run: ToolRun) -> None:
         """It ends."""
         run.ended = self.now()
+
+    def write(self, run: ToolRun, key: str, value: Any) -> None:
+        """A tool sets a key of the state."""
+        run.wrote.append((self.now(), key, value))
 
     def ask_model(self, agent: str, turn: str = "", contents: Sequence[Content] = ()) -> None:
         """A model is asked."""

@@ -15,6 +15,9 @@ from tests.simulation.scenarios import Node
 MORE_RESULTS = "raygrove:more_results"
 """Marks an event with results that was stored while other calls of the same answer ran."""
 
+NEWEST = "_newest"
+"""Ends keys that all calls of an answer set, at times that are not compared."""
+
 replaced = msgspec.structs.replace
 
 
@@ -39,9 +42,12 @@ class Tree:
     def streams(self, events: Iterable[Event]) -> Mapping[Hashable, Sequence[Event]]:
         """What the events say, stream by stream. Section 5.6: the results of one answer are one event here."""
         found: dict[Hashable, list[Event]] = defaultdict(list)
+        unfinished: set[Hashable] = set()
         for event in filter(is_said, events):
-            stream = found[self.stream_of(event)]
-            stream.append(_together(stream.pop(), event) if stream and has_more(stream[-1]) else event)
+            name = self.stream_of(event)
+            stream = found[name]
+            stream.append(_together(stream.pop(), event) if name in unfinished else event)
+            unfinished = unfinished | {name} if has_more(event) else unfinished - {name}
         return found
 
 
@@ -91,7 +97,7 @@ def rendered(event: Event, in_any_order: bool = False) -> Sequence[object]:
         [(call.name, call.args) for call in event.function_calls()],
         [("waits", names.get(call_id)) for call_id in event.long_running_tool_ids],
         sorted(responses, key=str) if in_any_order else responses,
-        dict(actions.state_delta),
+        {key: value for key, value in actions.state_delta.items() if not key.endswith(NEWEST)},
         [actions.transfer_to_agent, bool(actions.escalate), bool(actions.skip_summarization), event.error_code],
         [decision[field] for field in ("decision", "child", "attempt", "of") if field in decision],
     ]

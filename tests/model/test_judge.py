@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from actors import Event, RunConfig, Session
+from actors import Event, FunctionCall, FunctionResponse, Part, RunConfig, Session
 from actors.errors import (
     AgentFailedError,
     FencedError,
@@ -280,6 +280,18 @@ def _(tale: Tale, broken: bool) -> None:
     tale.message("e-1")
     tale.call("e-1", "c")
     tale.history.begin_tool("d" if broken else "c")
+
+
+@breaks(turns.last_write_counts)
+def _(tale: Tale, broken: bool) -> None:
+    tale.message("e-1")
+    tale.event("e-1", "root", *(Part(function_call=FunctionCall(id=call, name="f")) for call in "cd"))
+    slow, quick = (tale.history.begin_tool(call) for call in "cd")
+    for run, value in ((slow, 1), (quick, 2)):
+        tale.history.write(run, "newest", value)
+    responses = [Part(function_response=FunctionResponse(id=call, name="f", response={})) for call in "dc"]
+    tale.event("e-1", "root", responses[0], state_delta={"newest": 2})
+    tale.event("e-1", "root", responses[1], state_delta={"newest": 1} if broken else {})
 
 
 @breaks(turns.attempts)

@@ -302,6 +302,24 @@ def alone_for_a_reason(history: History) -> Iterator[str]:
             yield f"a run of {agent} in {turn} went on alone, and was lost {len(own)} times, and {len(runners)} Runners"
 
 
+def last_write_counts(story: Story) -> Iterator[str]:
+    """5.6 Tools: the calls of a response have one state: of a key the value that was written last is stored."""
+    runs = {run.call_id: run for run in story.history.tools}
+    often = Counter(run.call_id for run in story.history.tools)
+    for turn in story.turns.values():
+        for event in turn.events:
+            calls = [call.id or "" for call in event.function_calls()]
+            answers = [answer.seq for call_id in calls for answer, _ in turn.answers.get(call_id, ())]
+            wrote = sorted(each for call_id in calls if call_id in runs for each in runs[call_id].wrote)
+            if not calls or len(answers) != len(calls) or any(often[call_id] > 1 for call_id in calls):
+                continue
+            deltas = [each.actions.state_delta for each in turn.events if event.seq < each.seq <= max(answers)]
+            stored = {key: value for delta in deltas for key, value in delta.items()}
+            for key, value in {key: value for _, key, value in wrote}.items():
+                if key in stored and stored[key] != value:
+                    yield f"the calls of event {event.seq} have set {key} to {value} last, and {stored[key]} is stored"
+
+
 def attempts(history: History) -> Iterator[str]:
     """2 Lost processes: the third loss of a process of its own fails the run. Each loss of a Runner may add an attempt.
 
@@ -523,6 +541,7 @@ TURN_RULES = (
     failures_leave_an_event,
     ended_calls_stay_ended,
     calls_are_the_logs,
+    last_write_counts,
     lost_for_a_reason,
     nothing_after_the_end,
     cancelled_for_a_reason,
