@@ -257,7 +257,8 @@ class History:
     def lose(self, process: str, agents: Sequence[str] = ()) -> None:
         """A process is lost, with runs of these agents."""
         self.lost.append((self.now(), process))
-        self.lost_runs.update(agents)
+        for agent in agents:
+            self.lose_run("", agent, with_runner=False, waits=False)
 
     @property
     def lost_runs(self) -> Counter[str]:

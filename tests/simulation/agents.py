@@ -38,7 +38,8 @@ from actors import (
 from actors import (
     node as retried,
 )
-from tests.model.history import History
+from tests.model.history import History, ToolRun
+from tests.model.said import NEWEST
 from tests.simulation.cluster import HostProcess
 from tests.simulation.scenarios import Node
 from tests.simulation.scripts import QUOTED, scripted
@@ -94,12 +95,23 @@ class Tools:
     async def work(self, key: str, s: float, tool_context: ToolContext) -> str:
         """Work for a while."""
         noted = self._notes().begin_tool(tool_context.function_call_id)
+        is_first = key.endswith("_0")
         with under_way(tool_context.function_call_id):
+            if not is_first:
+                self._set_newest(key, noted, tool_context)
             if s:
                 await asyncio.sleep(s)
+        if is_first:
+            self._set_newest(key, noted, tool_context)
         self._notes().end_tool(noted)
         tool_context.state[key] = key
         return key
+
+    def _set_newest(self, key: str, noted: ToolRun, tool_context: ToolContext) -> None:
+        """Set a key that all calls of an answer set: the first one when it ends, the others when they begin."""
+        newest = key.rpartition("_")[0] + NEWEST
+        tool_context.state[newest] = key
+        self._notes().write(noted, newest, key)
 
     async def confirm(self, key: str, tool_context: ToolContext) -> str:
         """Work, if the user says yes."""

@@ -229,14 +229,14 @@ def with_breaks(plan: FaultPlan, seed: int, messages: Mapping[str, int]) -> Faul
 
 
 def with_losses(plan: FaultPlan, seed: int, messages: Mapping[str, int]) -> FaultPlan:
-    """The plan of some seeds with a Runner that has a standby, or is lost twice, with Session actors that outlive a loss, or with
-    the loss of an agent that waits for another.
+    """The plan of some seeds with a Runner that has a standby, or is lost twice, or while the store takes nothing, with Session
+    actors that outlive a loss, or with the loss of an agent that waits for another.
 
     Args:
         messages: see `fault_plan`.
     """
     chance = random.Random(f"heirs {seed}")
-    match chance.choices(["standby", "replacement", "again", "waits", ""], [15, 10, 10, 10, 55])[0]:
+    match chance.choices(["standby", "replacement", "again", "waits", "store", ""], [15, 10, 10, 10, 10, 45])[0]:
         case "standby":
             return _with_ghost(with_standby(plan, seed), chance)
         case "replacement":
@@ -252,6 +252,12 @@ def with_losses(plan: FaultPlan, seed: int, messages: Mapping[str, int]) -> Faul
             after_s = 10 ** chance.uniform(-2, 0)
             fault = Fault(what="kill", who="sender", kind="RunChild", nth=nth, after_s=after_s)
             return msgspec.structs.replace(plan, faults=[*plan.faults, fault])
+        case "store":
+            # What another Runner asks for to go on is stored at last.
+            first = Fault(what="kill", who="runner", kind="Append", nth=chance.randint(1, 3), for_s=0.05)
+            what: What = chance.choice(["commits fail", "store unsure"])
+            then = Fault(what=what, after_s=10 ** chance.uniform(-3, -1), for_s=10 ** chance.uniform(0, 0.7))
+            return msgspec.structs.replace(plan, faults=[*plan.faults, first, then], store_timeout_s=0.5)
     return plan
 
 

@@ -61,8 +61,15 @@ def with_people(made: Scenario, number: int) -> Scenario:
 def _with_habits(chance: random.Random, made: Scenario) -> Scenario:
     """The scenario with users who think, or hurry, and with what they do to a session and its line while a turn runs."""
     turns = [[*acts, *_meanwhile(chance)] for acts in made.turns]
+    if made.streams and chance.random() < 0.5:
+        turns[0].append(_act(chance, "barge"))
+    if any(node.experts for node in made.root.all()) and chance.random() < 0.5:
+        turns[0].append(_act(chance, "cancel", most_s=0.5))
     if chance.random() < 0.3:
         made = msgspec.structs.replace(made, root=_counting(made.root))
+    if chance.random() < 0.6 and sum(node.kind == "llm" for node in made.root.all()) == 1:
+        # Other agents are shown each event with results by itself.
+        made = msgspec.structs.replace(made, root=_trickling(made.root))
     timeout_s = made.timeout_s
     if pauses(made.root) and chance.random() < 0.3:
         timeout_s = chance.choice([1.0, 3.0])
@@ -171,6 +178,15 @@ def _counting(node: Node) -> Node:
         return node
     children = [_counting(child) for child in node.children]
     return msgspec.structs.replace(node, children=children, counts=node.kind == "llm")
+
+
+def _trickling(node: Node) -> Node:
+    """The tree with calls of slow tools that end one after the other."""
+    steps = [
+        msgspec.structs.replace(step, does="trickle", often=3) if step.does == "work" and step.takes_s else step
+        for step in node.steps
+    ]
+    return msgspec.structs.replace(node, steps=steps, children=[_trickling(child) for child in node.children])
 
 
 def _streaming(chance: random.Random, node: Node) -> Node:

@@ -176,6 +176,17 @@ class Player:
             if call is not None or all(ask.ended for ask in asks):
                 return
 
+    async def _sees_piece(self, invocation_id: str) -> bool:
+        """Wait until the program that has asked for a turn is given a piece of an answer. False if that does not come."""
+        for _ in range(round(BEGINS_S / 0.01)):
+            asks = self.asks(self.asking[invocation_id])
+            if any(event.partial for ask in asks for _, event in ask.heard):
+                return True
+            if all(ask.ended for ask in asks):
+                return False
+            await self.wait(0.01)
+        return False
+
     async def _answer(self, invocation_id: str, calls: Sequence[Any]) -> Ask:
         call = calls[0]
         responses = [FunctionResponse(id=each.id, name=each.name, response=self.said(each.id, yes=True)) for each in calls]
@@ -296,6 +307,10 @@ class Player:
                     await self.ask(f"{invocation_id}-{act.deed}", "hi", act.deed, run_config=config)
             case "cancel":
                 await self.cancel(invocation_id)
+            case "barge":
+                if await self._sees_piece(invocation_id):
+                    config = self.config(on_concurrent_turn="interrupt")
+                    await self.ask(f"{invocation_id}-barge", "hi", "interrupt", run_config=config)
             case _:
                 await do_beside(self, act, invocation_id)
 

@@ -6,6 +6,8 @@ comes there.
 
 Early replies promise nothing. While the store fails, a cancelled turn ends at once all the same, and is stored later.
 
+A Runner whose place another one has taken opens, resumes and lists no turns of what it sends from then on.
+
 Of a Runner with a standby the process that leads is never ended as one that was replaced, and one that was replaced announces
 itself no more once it was told.
 """
@@ -32,6 +34,12 @@ PROMISING = frozenset(
 )
 """Classes of messages whose replies are looked at, whoever sends them."""
 
+OF_RUNNERS = frozenset({"OpenTurn", "ResumeTurn", "ListOpenTurns"})
+"""Classes of messages that only a Runner in its place may send."""
+
+LET_IN = (p.TurnBegun, p.TurnResumed, p.OpenTurnsReply)
+"""Replies that let it do what it asks for."""
+
 CANCEL = "CancelTurn"
 """A message that is looked at when a driver sends it to the Runner."""
 
@@ -54,6 +62,8 @@ class Promises:
         self._beginning: set[tuple[SimProcess | None, TurnKey]] = set()
         self._terms: Counter[SimProcess] = Counter()
         self._told: set[SimProcess] = set()
+        self._leads: dict[SimProcess | None, SimProcess] = {}
+        self._replaced: set[tuple[str, int]] = set()
         self._appends: list[Sent] = []
         self._fenced: dict[str, str] = {}
         self.broken: list[str] = []
@@ -69,6 +79,8 @@ class Promises:
                 self._to_cancel[sent.nth] = turn, row
         elif sent.kind == "Append":
             self._appends.append(sent)
+        elif sent.kind in OF_RUNNERS and self._leads.get(sent.receiver, sent.sender) is not sent.sender:
+            self._replaced.add((sent.kind, sent.nth))
 
     def check(self, sent: Sent, raw: bytes) -> None:
         """Look at the reply to a message."""
@@ -79,6 +91,9 @@ class Promises:
             missing = self._still_open(*self._to_cancel[sent.nth])
         elif sent.kind == "AnnounceRunner":
             missing = self._out_of_term(sent, decode_message(raw))
+        is_replaced = (sent.kind, sent.nth) in self._replaced and self._leads[sent.receiver] is not sent.sender
+        if is_replaced and isinstance(decode_message(raw), LET_IN):
+            missing = [*missing, "another one had its place"]
         if sent.kind in ("AbandonRuns", "ResumeTurn", "RetryTurn"):
             self._fence(sent, decode_message(sent.raw), decode_message(raw))
         self.broken += [f"{sent.kind} {sent.nth} of {sent.who}: {each} when the reply was sent" for each in missing]
@@ -116,6 +131,7 @@ class Promises:
         if session is None or runner is None:
             return ()
         if isinstance(reply, p.Ack):
+            self._leads[session] = runner
             before, self._terms[session] = self._terms[session], max(message.term, self._terms[session])
             return [f"the place was given in term {message.term} after {before}"] if message.term < before else ()
         if not isinstance(reply, p.AnnounceFirst) or reply.term <= message.term:

@@ -96,6 +96,7 @@ Deed = Literal[
     "note",
     "withdraw",
     "unnamed",
+    "barge",
 ]
 
 
@@ -108,7 +109,8 @@ class Act(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             rejected; with budgets, also have a new day begin, or run a turn in another session. "conflict": another request with
             the same invocation id, "repeat" the same one by the same program, "elsewhere" a turn in another session. Calls are
             answered from the last one on ("backwards"), all in one message ("together"), or not at all ("leave"). "withdraw": a
-            message is put in line and cancelled there, "unnamed": one comes without an invocation id; the session is changed.
+            message is put in line and cancelled there, "unnamed": one comes without an invocation id, "barge": one
+            interrupts an answer as soon as its first words are seen; the session is changed.
             When the turn is over: retry it, run it again from one of its events, cancel it, answer one of its calls in whatever
             state that is ("late"); rewind, fork, delete or prune the session, archive it, append an event to it ("note").
         after_s: after the turn was started, or is over; of an answer: after the other answer was sent.
