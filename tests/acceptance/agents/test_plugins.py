@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from actors import (
+    CallbackContext,
     Content,
     FunctionResponse,
     LlmAgent,
     LongRunningFunctionTool,
     LoopAgent,
     Part,
+    Plugin,
     RunConfig,
     SequentialAgent,
 )
@@ -55,6 +58,28 @@ def test_its_hooks_are_called_for_every_agent_and_what_they_write_is_kept(deploy
         ]
         assert state(rt)["seen_by_HookRecorder"] == state(rt)["seen_by_again"] == expected
         assert list(stored(rt)[0].actions.state_delta) == ["amount", "seen_by_HookRecorder", "seen_by_again"]
+
+
+OF_AGENTS = ("before_agent", "after_agent", "before_model", "after_model", "before_tool", "after_tool")
+WRITING = ("on_user_message", "before_run", "after_run", "on_event", *OF_AGENTS)
+"""Hooks that may write."""
+
+
+@pytest.mark.parametrize("hook", WRITING)
+def test_what_a_hook_has_written_and_saved_is_on_an_event(local: Deploy, hook: str) -> None:
+    async def write(self: Plugin, *given: Any) -> None:
+        context = next(each for each in given if isinstance(each, CallbackContext))
+        context.state["written"] = True
+        await context.save_artifact("saved.txt", Part(text="saved"))
+
+    plugin = type("Writes", (Plugin,), {f"{hook}_callback": write})()
+    calls = {"call": "look_up", "args": {"order": "1"}}
+    with local(LlmAgent(name="root", model=ScriptedModel([calls, "late"]), tools=[look_up]), plugins=[plugin]) as rt:
+        run_turn(rt, "go")
+        assert state(rt)["written"]
+        versions = [event.actions.artifact_delta for event in stored(rt) if event.actions.artifact_delta]
+        assert [delta["saved.txt"] for delta in versions] == rt.artifacts.list_versions("ada", "s1", "saved.txt")
+        assert versions
 
 
 def test_it_is_told_of_failures_and_does_not_replace_them(deploy: Deploy, tmp_path: Path) -> None:
