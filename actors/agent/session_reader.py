@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from math import inf
 
 from actors.agent.views.session_view import AgentView
+from actors.errors import FencedError
 from actors.messages import protocol as p
 from actors.messages.codec import decode, decode_event, encode
 from actors.messages.content import Content
@@ -115,6 +116,9 @@ class SessionReader:
         async for fetched in self._pages(self._view.seq, self._view.generation, before_seq):
             self._view.take_in(fetched)
         self._view.end_reading()
+        if not before_seq and self._view.seq < self._message.user_event.seq:
+            # The Session actor that had the message was lost before that was on disk.
+            raise FencedError(self._message.turn.invocation_id, self._message.turn.epoch)
         self.state = self._view.state.value
 
     async def refresh_state(self, state_seq: int) -> None:
