@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from itertools import count
 
 import msgspec
 
-from actors.errors import RaygroveError
+from actors.errors import RaygroveError, StoreError
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.flow import CONTROLLER
@@ -70,6 +70,7 @@ class TurnResumer:
         self._recovered: set[SessionRef] = set()
         self._recovering: dict[SessionRef, asyncio.Task[None]] = {}
         self._announced: set[SessionRef] = set()
+        self._doubtful: dict[SessionRef, set[TurnKey]] = {}
         place.on_announced = self._recover_again
         # No other Session actor has a turn of this Runner.
         self._sessions = session.sharing(place.shard)
@@ -97,9 +98,9 @@ class TurnResumer:
         await asyncio.gather(*(self._recover_from(session) for session in self._sessions))
         return p.Ack()
 
-    async def _recover_from(self, session: SessionRef) -> None:
-        """Resume those of this Runner's turns that are open at one Session actor."""
-        turns = await self._open_turns(session)
+    async def _recover_from(self, session: SessionRef, only: Container[TurnKey] | None = None) -> None:
+        """Resume those of this Runner's turns that are open at one Session actor; with `only` of some turns."""
+        turns = [turn for turn in await self._open_turns(session) if only is None or turn in only]
         self._recovered.add(session)
         # Those that are being opened come last, since they may take longer.
         await self._take_up_all(sorted(turns, key=self._table.is_opening))
@@ -114,20 +115,32 @@ class TurnResumer:
         """Another Runner has had this one's place since its turns were recovered, such as one that was thought to be lost."""
         if session in self._recovered:
             self._announced.add(session)
-            if session not in self._recovering:
-                self._recovering[session] = asyncio.create_task(self._recover_surely(session))
+            self._recover_soon(session)
+
+    def resume_later(self, turn: TurnKey) -> None:
+        """Resume a turn once the store can be asked: a request that has failed may have left it open, and the store unasked."""
+        session = self._session.of(turn[0])
+        self._doubtful.setdefault(session, set()).add(turn)
+        self._recover_soon(session)
+
+    def _recover_soon(self, session: SessionRef) -> None:
+        if session not in self._recovering:
+            self._recovering[session] = asyncio.create_task(self._recover_surely(session))
 
     async def _recover_surely(self, session: SessionRef) -> None:
         try:
             for attempt in count(1):
+                is_announced, doubtful = session in self._announced, self._doubtful.pop(session, set())
                 self._announced.discard(session)
                 try:
-                    await self._recover_from(session)
+                    await self._recover_from(session, None if is_announced else doubtful)
                 except RaygroveError as error:
-                    logger.warning("turns that another Runner has begun could not be resumed, and are tried again: %s", error)
+                    logger.warning("turns that are open could not be resumed, and are tried again: %s", error)
+                    self._announced.update([session] if is_announced else [])
+                    self._doubtful.setdefault(session, set()).update(doubtful)
                     await asyncio.sleep(AGAIN.after_attempts(attempt))
                 else:
-                    if session not in self._announced:
+                    if session not in self._announced and session not in self._doubtful:
                         return
         finally:
             del self._recovering[session]
@@ -198,7 +211,11 @@ class TurnResumer:
             running_ref = running.ref if running is not None else None
             place = self._place
             message = p.ResumeTurn(key=key[0], invocation_id=key[1], runner=place.runner_id, term=place.term, running=running_ref)
-            reply = await place.heard(self._session.of(key[0]), lambda: self._session.resume_turn(message))
+            try:
+                reply = await place.heard(self._session.of(key[0]), lambda: self._session.resume_turn(message))
+            except StoreError:
+                self.resume_later(key)
+                raise
             if isinstance(reply, p.TurnResumed):
                 await self.run(key, reply)
 
@@ -213,7 +230,11 @@ class TurnResumer:
             running = self._table.get(key)
             running_ref = running.ref if running is not None else None
             ask = msgspec.structs.replace(message, runner=self._place.runner_id, running=running_ref)
-            reply = await self._place.heard(self._session.of(key[0]), lambda: self._session.retry_turn(ask))
+            try:
+                reply = await self._place.heard(self._session.of(key[0]), lambda: self._session.retry_turn(ask))
+            except StoreError:
+                self.resume_later(key)
+                raise
             if isinstance(reply, p.TurnResumed):
                 running = await self.run(key, reply)
         if running is None:

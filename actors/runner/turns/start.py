@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import msgspec
 
-from actors.errors import ActorRestartsError, UserElsewhereError
+from actors.errors import ActorRestartsError, StoreError, UserElsewhereError
 from actors.messages import protocol as p
 from actors.messages.codec import encode, encode_event
 from actors.messages.config import Budget
@@ -225,10 +225,13 @@ class TurnStarter:
         key = opening.key
         try:
             opened = await self._open(self._request(opening), partial(self._take_early, opening))
-        except BaseException:
+        except BaseException as error:
             # It is not stored: nothing runs on of what has begun.
             for turn in opening.early:
                 turn.task.give_up()
+            if isinstance(error, StoreError):
+                # Unless the request was sent before, and had it stored.
+                self._recovery.resume_later(key)
             raise
         early = opening.early
         match opened:
