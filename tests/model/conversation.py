@@ -116,21 +116,23 @@ class Conversation:
         """4 Pauses: an answer continues the same turn, at the agent that asked. One to a call of a turn that is over reaches that
         agent, and continues nothing else. Any other message begins a turn, at the agent that section 1 selects."""
         answered = {response.id for response in stretch.message.function_responses()}
-        if not answered:
+        asking = next((event for event in stretch.before if any(call.id in answered for call in event.function_calls())), None)
+        if asking is None or self._tree.is_tool(asking.author):
             return run(turn, agent, None), None
         closed = {response.id for event in stretch.before if is_seal(event) for response in event.function_responses()}
         if turn.invocation_id in self._runs and answered.isdisjoint(closed):
             return self._runs[turn.invocation_id], stretch.message
-        asking = next(event for event in stretch.before if any(call.id in answered for call in event.function_calls()))
         return run(turn, agent, asking.branch, steps), None
 
     def _play_again(self, name: str, turn: Turn) -> None:
         """2 Failures: a failed turn that is retried is open again. All that the log has of it counts as done, but failures."""
         stretches = self._played[name]
         there = stretches[-1].there
-        stretches[-1].there[:] = [event for event in there if not _is_void(self._tree, event, turn.failure, there)]
+        void = [event for event in there if _is_void(self._tree, event, turn.failure, there)]
+        stretches[-1].there[:] = [event for event in there if event not in void]
         voided = [*turn.voided, turn.failure.seq] if turn.failure is not None else turn.voided
-        self._turns[name] = Turn(self._tree, stretches[0].message, self._max_calls, may_vary=True, voided=voided)
+        gave_up = {*turn.gave_up, *((event.author, event.branch) for event in void if decision_of(event))}
+        self._turns[name] = Turn(self._tree, stretches[0].message, self._max_calls, may_vary=True, voided=voided, gave_up=gave_up)
         self.is_whole = False
         for stretch in stretches:
             self._play(stretch)

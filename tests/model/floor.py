@@ -11,13 +11,14 @@ from tests.model.said import Tree
 def selected(tree: Tree, log: Sequence[Event], message: Event) -> str:
     """The agent that gets a message.
 
-    1.1: function responses go to the agent that made the call that the first one answers. One to no call is refused. 1.2: any
-    other message goes to the newest author that is transferable. 1.4: else the root gets it.
+    1.1: function responses go to the agent that made the call that the first one answers, unless it is a tool of others. One to
+    no call is refused. 1.2: any other message goes to the newest author that is transferable. 1.4: else the root gets it.
     """
     for response in message.function_responses():
-        return next(
-            (event.author for event in reversed(log) if any(call.id == response.id for call in event.function_calls())), ""
-        )
+        callers = (event.author for event in reversed(log) if any(call.id == response.id for call in event.function_calls()))
+        if not tree.is_tool(caller := next(callers, "")):
+            return caller
+        break
     return next((event.author for event in reversed(log) if is_transferable(tree, event.author)), tree.root.name)
 
 

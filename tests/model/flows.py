@@ -21,7 +21,7 @@ def flow(turn: Turn, node: Node, branch: str | None) -> Run:
         except FailedError as failed:
             if failed.author != worker:
                 raise
-            turn.say(turn.event(worker, branch, error_code=failed.error))
+            turn.fail(worker, branch, failed.error)
             turn.stop()
             return Ended(error=failed.error)
     turn.may_have_failed(node.name, branch)

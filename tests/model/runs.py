@@ -7,7 +7,7 @@ user's answer.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Hashable, Mapping, Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -76,6 +76,7 @@ class Turn:
         max_calls: of models.
         may_vary: runs side by side, or repeated ones, may use up a limit of the turn, so which of them fails is not decided.
         voided: the positions of the failures behind which the turn was retried.
+        gave_up: the supervisors, each with its branch, that had given up then.
 
     Attributes:
         log: what has been said so far, in this turn and before it.
@@ -86,7 +87,16 @@ class Turn:
         is_cut: runs of it were stopped at no certain place, since one beside them, or above them, has failed.
     """
 
-    def __init__(self, tree: Tree, message: Event, max_calls: int, *, may_vary: bool, voided: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        tree: Tree,
+        message: Event,
+        max_calls: int,
+        *,
+        may_vary: bool,
+        voided: Sequence[int] = (),
+        gave_up: Collection[tuple[str, str | None]] = (),
+    ) -> None:
         self.tree, self.message, self.invocation_id = tree, message, message.invocation_id
         self._limits = {MODEL_CALLS: max_calls, TRANSFERS: MAX_TRANSFERS}
         self.log: list[Event] = []
@@ -96,6 +106,7 @@ class Turn:
         self.silent: set[str] = set()
         self.is_cut = False
         self.voided = voided
+        self.gave_up = gave_up
         self._may_vary = may_vary
         self._used: Counter[str] = Counter()
         self._there: Mapping[Hashable, Sequence[Event]] = {}
@@ -139,6 +150,16 @@ class Turn:
         self.log.append(found or event)
         return self.log[-1]
 
+    def fail(self, author: str, branch: str | None, error: str) -> None:
+        """2 Failures: an agent that fails leaves exactly one event."""
+        said = self.say(self.event(author, branch, error_code=error))
+        self.failure = said if said.seq or self.failure is None else self.failure
+
+    def is_next(self, event: Event) -> bool:
+        """True if this is what the log says next."""
+        found = self._next(event)
+        return found is not None and are_same(event, found)
+
     def _next(self, event: Event) -> Event | None:
         stream = self.tree.stream_of(event)
         there, place = self._there.get(stream, ()), self._said[stream]
@@ -164,6 +185,7 @@ class Turn:
         is_beyond, is_over = self._used[limit] > self._limits[limit], self._next(self.event(author, branch)) is None
         is_refused = self._failure(author, branch) == limit
         if is_beyond if is_over or not self._may_vary else is_refused:
+            self._used[limit] -= 1
             raise FailedError(author, limit)
 
     def take_back(self) -> Sequence[Event]:
@@ -262,6 +284,5 @@ def _alone(turn: Turn, node: Node, branch: str | None, begins: Begins) -> Run:
             raise
         if failed.error in LOST:
             turn.stop()
-        said = turn.say(turn.event(turn.speaker(node.name), branch, error_code=failed.error))
-        turn.failure = said if said.seq or turn.failure is None else turn.failure
+        turn.fail(turn.speaker(node.name), branch, failed.error)
         return Ended(error=failed.error)

@@ -30,6 +30,11 @@ class Tree:
         self.parents = {child.name: node for node in root.all() for child in node.children}
         self._parallels = {node.name for node in root.all() if node.kind == "par"}
         self._workers = {name for node in root.all() if node.kind == "flow" for name in workers_of(node)}
+        self._tools = {each.name for node in root.all() for expert in node.experts for each in expert.all()}
+
+    def is_tool(self, agent: str) -> bool:
+        """True for an agent that is asked as a tool of others, and for what is below it."""
+        return agent in self._tools
 
     def stream_of(self, event: Event) -> Hashable:
         """A branch has one right order; so have an agent in a flow, and the decisions about a child of a parallel."""

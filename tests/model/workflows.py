@@ -49,7 +49,8 @@ def parallel(turn: Turn, node: Node, branch: str | None) -> Run:
 
 def supervised(turn: Turn, node: Node, child: Node, branch: str | None, own: str | None, restarts: Counter[str]) -> Run:
     """4 Supervision: "" lets the failure go up, "restart" runs the child again from its beginning, "skip" goes on as if it were
-    done. Each decision is stored before it takes effect. Limits of the whole turn always go up.
+    done. Each decision is stored before it takes effect. Limits of the whole turn always go up. One that has given up decides no
+    more, also when the turn is retried.
 
     Args:
         branch: the child's.
@@ -67,6 +68,9 @@ def supervised(turn: Turn, node: Node, child: Node, branch: str | None, own: str
         if decision == "restart":
             restarts[child.name] += 1
             decided |= {"attempt": restarts[child.name], "of": MAX_RESTARTS}
-        turn.say(turn.event(node.name, own, agent_state={}, custom_metadata={"supervision": decided}))
+        said = turn.event(node.name, own, agent_state={}, custom_metadata={"supervision": decided})
+        if (node.name, own) in turn.gave_up and not turn.is_next(said):
+            return Ended(error=ended.error, escalated=escalated)
+        turn.say(said)
         if decision != "restart":
             return Ended(error=ended.error if decision == "escalate" else "", escalated=escalated)
