@@ -406,14 +406,25 @@ def calls_are_answered(story: Story) -> Iterator[str]:
 
 
 def _was_given_up(turn: Turn, event: Event) -> bool:
-    """True if a run has failed after the event, before the agent of the event has said more than results."""
+    """True if a run has failed after the event, before the agent of the event has said more than results; or one that runs beside
+    it has, whose failure may not have come to what stops the others when the event was stored."""
     for later in turn.events:
         if later.seq > event.seq and later.error_code:
             return True
         is_own = (later.author, later.branch) == (event.author, event.branch)
         if later.seq > event.seq and is_own and not list(later.function_responses()):
             return False
-    return False
+    opener = turn.opener(event)
+    return any(
+        before.error_code and before.seq < event.seq and _are_beside(before, event) and turn.opener(before) is opener
+        for before in turn.events
+    )
+
+
+def _are_beside(one: Event, other: Event) -> bool:
+    """True for events on two branches of one parallel, or below these: their branches part behind a name that both have."""
+    names, others = (one.branch or "").split("."), (other.branch or "").split(".")
+    return names != others and names[0] == others[0] != ""
 
 
 def one_answer(story: Story) -> Iterator[str]:
