@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from actors import Content, FunctionCall, FunctionResponse, Part
 from tests.model.story import is_seal
-from tests.model.turns import STATUS
 from tests.simulation.scenarios import Act
 
 if TYPE_CHECKING:
@@ -45,7 +44,9 @@ async def do_afterwards(player: Player, act: Act, invocation_id: str) -> None:
             await player.follow(player.driver(), turn, "retry")
         case "rerun":
             if steps := [event for event in of_turn if not is_seal(event)]:
-                await _run_again(player, turn, _at(steps, act.share).id)
+                # A turn that has an end has no options any more.
+                step, options = _at(steps, act.share).id, player.config()
+                await player.follow(player.driver(), turn, "retry", from_event=step, run_config=options)
         case "cancel":
             await player.cancel(turn)
         case "late":
@@ -58,15 +59,6 @@ async def do_afterwards(player: Player, act: Act, invocation_id: str) -> None:
             await player.change(act.deed, player.turn(int(act.share * player.turns_begun)), player.fork)
         case _:
             await player.change(act.deed, turn)
-
-
-async def _run_again(player: Player, turn: str, step: str) -> None:
-    """Run a turn again from one of its events, with its options: one that has an end has none any more, unless it has failed."""
-    driver = player.driver()
-    ends = [ask for ask in player.asks(driver) if ask.turn == turn and ask.kind == "end"]
-    has_failed = bool(ends) and STATUS.get(max(ends, key=lambda ask: ask.ended_at).ended, "failed") == "failed"
-    options: dict[str, Any] = {} if has_failed else {"run_config": player.config()}
-    await player.follow(driver, turn, "retry", from_event=step, **options)
 
 
 async def _elsewhere(player: Player, act: Act, invocation_id: str) -> None:

@@ -378,6 +378,12 @@ def _store_fault(chance: random.Random, commits: int) -> Fault:
     return Fault(what=what, who=who, kind=COMMIT, nth=chance.randint(1, commits + 1), phase=phase, for_s=for_s)
 
 
+def failing_once(plan: FaultPlan) -> FaultPlan:
+    """The plan with a store that fails for good once at most: what it did not take is tried again once, and may be then."""
+    fails = [each for each in plan.faults if each.what == "store fails"]
+    return msgspec.structs.replace(plan, faults=[each for each in plan.faults if each not in fails[1:]])
+
+
 def with_replacements(plan: FaultPlan) -> FaultPlan:
     """The plan with a Session actor that lives on beside its heir, where in this one it is killed."""
     return msgspec.structs.replace(plan, faults=[_replacement(each) for each in plan.faults])

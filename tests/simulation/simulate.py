@@ -9,6 +9,7 @@ import msgspec
 from tests.simulation.cluster import Trace
 from tests.simulation.faults import (
     FaultPlan,
+    failing_once,
     fault_plan,
     with_breaks,
     with_faults_at_writes,
@@ -58,7 +59,7 @@ def case(seed: int) -> Case:
         return given
     plan = with_breaks(with_faults_at_writes(given.plan, seed, right.moments), seed, right.messages)
     plan = with_lost_answers(with_slow_store(plan, seed, right.messages), seed, right.messages)
-    return msgspec.structs.replace(given, plan=with_losses(plan, seed, right.messages))
+    return msgspec.structs.replace(given, plan=failing_once(with_losses(plan, seed, right.messages)))
 
 
 def plain(seed: int) -> Case:
