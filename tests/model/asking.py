@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from actors import RunConfig
 from tests.model.history import Ask, History
 
 
@@ -37,7 +38,9 @@ def _turn(rt: Any, ask: Ask) -> Any:
         return _attached(rt, ask)
     of_session = {"user_id": ask.user, "session_id": ask.session}
     if ask.what == "retry":
-        return rt.retry(**of_session, invocation_id=ask.turn, **ask.given)
+        # None: it keeps those that it has.
+        options = ask.config if ask.config != RunConfig() else None
+        return rt.retry(**of_session, invocation_id=ask.turn, run_config=options, **ask.given)
     if ask.what == "answer":
         [(call_id, response)] = ask.responses.items()
         return rt.answer(call_id, response, **of_session, run_config=ask.config)

@@ -1,0 +1,77 @@
+"""Cases that seeds have found, made small, as `python -m tests.simulation SEED` prints them: they stay when seeds draw others."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.faults import Fault, FaultPlan, Network
+from tests.simulation.scenarios import Act, Node, Scenario, Step
+from tests.simulation.simulate import Case, check
+
+
+def llm(name: str, *steps: Step, thinks_s: float = 0.0, fails: int = 0) -> Node:
+    return Node(kind="llm", name=name, steps=steps, thinks_s=thinks_s, fails=fails)
+
+
+def test_agents_below_the_selected_one_do_not_work_on_a_log_without_its_message() -> None:
+    steps = [llm("n4", thinks_s=0.5), Node(kind="says", name="n5")]
+    works = llm("n6", Step(does="work"), Step(does="work", takes_s=2.0))
+    inner = Node(kind="par", name="n2", children=[Node(kind="seq", name="n3", children=steps), works])
+    turns = [[Act(deed="enqueue", after_s=0.88)]]
+    scenario = Scenario(root=Node(kind="par", name="n1", children=[inner]), turns=turns)
+    faults = [Fault(what="kill", who="session", kind="Commit", nth=23, for_s=0.07)]
+    network = Network(brings_early=True, seed=1680, slow=4, slow_s=0.3)
+    assert check(Case(1680, scenario, FaultPlan(faults=faults, network=network, store_timeout_s=0.5)))[0] == []
+
+
+def test_a_turn_that_a_request_finds_in_the_store_goes_on_when_the_store_takes_something_again() -> None:
+    loop = Node(kind="loop", name="n3", children=[Node(kind="says", name="n4")], times=2, absorbs=True)
+    root = Node(kind="seq", name="n1", children=[Node(kind="par", name="n2", children=[loop])])
+    scenario = Scenario(root=root, turns=[[Act(deed="attach", after_s=0.1806013237065462)]])
+    faults = [
+        Fault(what="kill", who="session", kind="Commit", nth=13, for_s=0.06345151971064132),
+        Fault(what="store unsure", kind="Commit AddEvent", nth=4, for_s=6.658650585202926),
+        Fault(what="store unsure", kind="Commit AddEvent", nth=1, for_s=2.4263148432602955),
+    ]
+    plan = FaultPlan(faults=faults, network=Network(seed=2991, slow_s=0.05), store_timeout_s=0.5)
+    assert check(Case(2991, scenario, plan))[0] == []
+
+
+@pytest.mark.parametrize(
+    "root",
+    [
+        pytest.param(Node(kind="custom", name="n2", children=[llm("n3", Step(does="work"))]), id="after it has finished"),
+        pytest.param(Node(kind="flow", name="n3", tasks=[[], [0]]), id="after a flow has failed"),
+    ],
+)
+@pytest.mark.parametrize("deed", ["rerun", "retry"])
+def test_a_turn_at_its_limit_of_model_calls_comes_to_it_once_more(root: Node, deed: str) -> None:
+    max_calls = 1 if root.kind == "custom" else 2
+    between = [[Act(deed=deed, after_s=0.35, share=0.5)]]  # type: ignore[arg-type]
+    assert check(Case(1772, Scenario(root=root, between=between, max_calls=max_calls), FaultPlan()))[0] == []
+
+
+def test_a_late_answer_to_a_question_below_a_tool_goes_to_the_root() -> None:
+    expert = llm("n4", Step(does="ask"))
+    asks = Node(kind="llm", name="n3", steps=[Step(does="expert", to="n4")], experts=[expert], fails=1)
+    root = Node(kind="par", name="n1", children=[asks], supervision="restart")
+    between = [[Act(deed="late", after_s=14.0, waits=True, share=0.51)]]
+    assert check(Case(1892, Scenario(root=root, between=between), FaultPlan()))[0] == []
+
+
+def test_an_agent_may_call_a_tool_when_one_beside_it_has_just_failed() -> None:
+    beside = Node(kind="par", name="n4", children=[llm("n5", Step(does="work"), thinks_s=0.01), llm("n6", fails=1)])
+    root = Node(kind="seq", name="n1", children=[Node(kind="custom", name="n2", children=[llm("n3"), beside])])
+    plan = FaultPlan(network=Network(seed=2379, usual_s=0.005))
+    assert check(Case(2379, Scenario(root=root), plan))[0] == []
+
+
+def test_an_agent_asks_its_model_while_one_beside_it_comes_to_the_limit_of_calls() -> None:
+    root = Node(kind="par", name="beside", children=[llm("fails"), Node(kind="llm", name="works0", pieces=5)])
+    assert check(Case(2948, Scenario(root=root, max_calls=1, streams=True), FaultPlan()))[0] == []
+
+
+def test_a_turn_may_be_rewound_while_a_retry_of_it_is_on_its_way() -> None:
+    between = [[Act(deed="rewind", after_s=0.0053), Act(deed="retry", after_s=0.0018)]]
+    scenario = Scenario(root=Node(kind="seq", name="n1", children=[llm("n2")]), between=between, streams=True)
+    assert check(Case(2372, scenario, FaultPlan(network=Network(seed=2372, usual_s=0.03))))[0] == []
