@@ -132,24 +132,6 @@ def test_items_ask_the_user_and_those_that_have_ended_do_not_run_again(deploy: D
         assert session.state == {"runs1": 1, "runs2": 2, "runs3": 1}
 
 
-@pytest.mark.parametrize("asking", [1, 2, 3])
-def test_no_item_begins_behind_one_that_waits_for_the_user(local: Deploy, asking: int) -> None:
-    begun: list[int] = []
-
-    @node(rerun_on_resume=True, parallel_worker=True, max_parallel_workers=1)
-    def work(ctx: NodeContext, node_input: int) -> Any:
-        begun.append(node_input)
-        if node_input != asking or "q" in ctx.resume_inputs:
-            return node_input
-        return RequestInput(interrupt_id="q")
-
-    with local(Graph(name="wf", edges=[(START, three, work)])) as rt:
-        run_turn(rt, "go")
-        assert begun == [1, 2, 3][:asking]
-        assert ends(run_turn(rt, answers(q="yes")))["wf@1/work@1"] == [1, 2, 3]
-        assert begun == [*[1, 2, 3][:asking], *[1, 2, 3][asking - 1 :]]
-
-
 def test_a_function_runs_nodes_as_its_code_says(deploy: Deploy) -> None:
     writer = LlmAgent(name="writer", model=ScriptedModel(["a poem"]))
 
