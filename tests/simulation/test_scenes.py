@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
-from actors import RunConfig
+import pytest
+
+from actors import Content, FunctionResponse, Part, RunConfig
 from actors.messages.codec import decode_event
 from actors.messages.protocol.any_message import decode_message
 from actors.messages.protocol.runs import RunChild
@@ -194,3 +197,24 @@ def test_a_child_is_asked_for_together_with_the_note_that_it_begins() -> None:
         return [len(message.notes) for message in asked if isinstance(message, RunChild)]
 
     assert play_scene(root, script) == [1]
+
+
+@pytest.mark.parametrize("lose", [lose_runner, lose_agent])
+def test_all_that_one_message_answers_below_a_workflow_goes_on_when_it_is_lost(lose: Callable[[World], None]) -> None:
+    helper = Node(kind="llm", name="helper", steps=(Step(does="ask"),))
+    steps = (Step(does="hand", to="helper"), Step(does="work", takes_s=20.0))
+    desk = Node(kind="llm", name="desk", steps=steps, children=[helper])
+
+    async def script(world: World) -> tuple[str, list[str]]:
+        driver = Driver(world)
+        assert (await outcome_of(driver, run_turn(driver, "first")))[0] == "Paused"
+        calls = await driver.spawn(driver.rt.aio.turns.pending("ada"))
+        answers = [FunctionResponse(id=call.call_id, name="ask", response={"yes": 1}) for call in calls]
+        message = Content(role="user", parts=[Part(function_response=answer) for answer in answers])
+        told = asyncio.create_task(outcome_of(driver, run_turn(driver, message=message)))
+        await asyncio.sleep(5.0)
+        lose(world)
+        return await told
+
+    ended, texts = play_scene(Node(kind="seq", name="root", children=[desk]), script)
+    assert (ended, sorted(text.split(" says ")[0] for text in texts)) == ("Finished", ["desk", "helper"])

@@ -39,7 +39,7 @@ class Dispatch:
         """Run the agent of a turn, or the supervisor at which the turn goes on. Raises FencedError, StoreError."""
         if turn.progress is None:
             return self._run_each(turn, (self._first_run(turn, turn.agent),), scope=None, resume=False)
-        agents = self._routing.entries(turn, turn.agent, scope=None)
+        agents = self._routing.entries(turn.callers, turn.agent, scope=None)
         is_late = turn.is_late_answer and self._routing.is_in_graph(turn.agent)
         if is_late:
             agents = [self._routing.entry(turn.agent)]
@@ -72,24 +72,28 @@ class Dispatch:
                 node=message.node,
             )
             return await self._invoker.invoke(turn, run, resume=False, work=message.work)
+        run = Run(
+            message.child,
+            message.branch,
+            user_event,
+            parent,
+            notes=message.notes,
+            asked=message.child,
+            place=message.place,
+            traceparent=message.traceparent,
+            node=message.node,
+            state=message.state,
+            state_seq=message.state_seq,
+        )
         # The answers of the user are for the tree: an agent that is asked as a tool has no part in them.
-        agents = [message.child] if is_asked else self._routing.entries(turn, message.child, scope=message.child)
-        runs = [
-            Run(
-                agent,
-                message.branch,
-                user_event,
-                parent,
-                notes=message.notes,
-                asked=message.child,
-                place=message.place,
-                traceparent=message.traceparent,
-                node=message.node,
-                state=message.state,
-                state_seq=message.state_seq,
-            )
-            for agent in agents
-        ]
+        agents = [message.child]
+        if not is_asked:
+            callers = turn.callers
+            if message.resume and turn.progress is not None and turn.is_answered(run):
+                # Those that have gone on since were lost as well.
+                callers = self._routing.waiting_callers(turn.progress)
+            agents = self._routing.entries(callers, message.child, scope=message.child)
+        runs = [run if agent == message.child else msgspec.structs.replace(run, agent=agent) for agent in agents]
         return await self._run_each(turn, runs, scope=message.child, resume=message.resume)
 
     async def _run_each(self, turn: RunningTurn, runs: Sequence[Run], *, scope: str | None, resume: bool) -> p.AnyOutcome:

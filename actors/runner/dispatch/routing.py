@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from actors.errors import RaygroveError, TransferLimitExceededError, TransferTargetError
 from actors.messages import protocol as p
@@ -70,16 +70,14 @@ class Routing:
         nodes = ((self.topology.find(agent), calls) for agent, calls in progress.model_calls.items())
         return sum(calls for node, calls in nodes if node is not None and node.is_llm)
 
-    def entries(self, turn: RunningTurn, agent: str, scope: str | None) -> list[str]:
+    def entries(self, callers: Sequence[str], agent: str, scope: str | None) -> list[str]:
         """The agents to run, one after the other, so that each answer reaches its caller.
 
         Returns:
             In the order of the answers; `agent` alone when no caller is at or below `scope`.
         """
-        if not turn.callers:
-            return [agent]
-        callers = (caller for caller in turn.callers if scope is None or self.topology.is_below(caller, scope))
-        return list(dict.fromkeys(resumption.entry(self.topology, caller, scope) for caller in callers)) or [agent]
+        reached = (caller for caller in callers if scope is None or self.topology.is_below(caller, scope))
+        return list(dict.fromkeys(resumption.entry(self.topology, caller, scope) for caller in reached)) or [agent]
 
     def entry(self, agent: str) -> str:
         """The topmost supervisor above an agent, or the agent itself: where a turn goes on to reach it."""
