@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
+from itertools import cycle
 from typing import Any
 
 from actors import Event, FunctionCall, FunctionResponse, Part
-from tests.model.runs import MODEL_CALLS, Ended, FailedError, Run, Turn, Waits, run
+from tests.model.runs import MODEL_CALLS, Ended, FailedError, Run, StoppedError, Turn, Waits, run
 from tests.model.story import fold
 from tests.simulation.scenarios import Node
-from tests.simulation.scripts import scripted
+from tests.simulation.scripts import ScriptError, scripted
 
 MAY_WAIT = frozenset({"ask", "confirm"})
 """Tools whose response may come in a later turn."""
@@ -31,21 +32,68 @@ def begin_llm(turn: Turn, node: Node, branch: str | None) -> None:
 
 
 def steps(turn: Turn, node: Node, branch: str | None, seen: Callable[[], Sequence[Event]] | None = None) -> Run:
-    """5.1: the steps of a run, from the next model call on.
+    """5.1: the steps of a run, from the next model call on. 4 Supervision: an escalation counts, also when its author fails.
 
     Args:
         seen: what it sees, if that is not the log.
     """
-    while True:
-        log = turn.seen(node.name, branch)
-        if node.fails and fold(log).get(f"{node.name}_begun", 0) <= node.fails:
-            raise FailedError(node.name, "ValueError")
-        turn.use(MODEL_CALLS, node.name, branch)
-        said = turn.say(_answer(turn, node, branch, seen() if seen is not None else log))
-        calls = list(said.function_calls())
-        ended = (yield from _tools(turn, node, branch, calls)) if calls else Ended(said=said.text)
-        if ended is not None:
-            return ended
+    escalated = False
+    try:
+        while True:
+            if _is_late(turn, node, branch):
+                _linger(turn, node, branch)
+            said = _step(turn, node, branch, seen)
+            calls = list(said.function_calls())
+            escalated |= any(call.name == "escalate" for call in calls)
+            ended = (yield from _tools(turn, node, branch, calls)) if calls else Ended(said=said.text)
+            if ended is not None:
+                return ended._replace(escalated=ended.escalated or escalated)
+    except FailedError as failed:
+        failed.escalated |= escalated
+        raise
+
+
+def _step(turn: Turn, node: Node, branch: str | None, seen: Callable[[], Sequence[Event]] | None) -> Event:
+    """A model call, and its answer. The model, or a callback before it, may fail."""
+    log = turn.seen(node.name, branch)
+    if not node.is_late and _is_of_first(node, log):
+        raise FailedError(node.name, "ValueError")
+    turn.use(MODEL_CALLS, node.name, branch)
+    try:
+        return turn.say(_answer(turn, node, branch, seen() if seen is not None else log))
+    except ScriptError:
+        turn.may_have_failed(node.name, branch)
+        raise FailedError(node.name, "ScriptError") from None
+
+
+def _is_of_first(node: Node, log: Sequence[Event]) -> bool:
+    """True for the first runs of an agent, which fail, or take too long."""
+    return bool(node.fails) and fold(log).get(f"{node.name}_begun", 0) <= node.fails
+
+
+def _is_late(turn: Turn, node: Node, branch: str | None) -> bool:
+    return node.is_late and _is_of_first(node, turn.seen(node.name, branch))
+
+
+def _linger(turn: Turn, node: Node, branch: str | None) -> None:
+    """The run of an agent that is late: a callback takes the place of its model, and has it call a tool again and again, until
+    the agent that waits for it has it stopped. The log says when. 2 Cancellation: nothing of it is stored after that.
+
+    Raises:
+        StoppedError: always.
+    """
+    call = FunctionCall(id=turn.new_id(), name="linger", args={})
+    for parts in cycle([[Part(function_call=call)], []]):
+        turn.may_have_failed(node.name, branch)
+        if (found := turn.following(node.name, branch)) is None or found.author != node.name or found.error_code:
+            turn.is_cut = True
+            raise StoppedError(node.name)
+        if parts:
+            said = turn.say(turn.event(node.name, branch, *parts))
+            turn.ran += [each.id or "" for each in said.function_calls()]
+        else:
+            responses = [_response(each, {"result": "later"}) for each in said.function_calls()]
+            turn.say(turn.event(node.name, branch, *responses, role="user"))
 
 
 def _answer(turn: Turn, node: Node, branch: str | None, seen: Sequence[Event]) -> Event:
@@ -121,6 +169,11 @@ def _result(turn: Turn, agent: str, branch: str | None, call: FunctionCall) -> t
             return {"result": key}, {"state_delta": {key: key}}
         case "exit_loop":
             return {"result": "the loop ends"}, {"escalate": True, "skip_summarization": True}
+        case "linger":
+            turn.ran.append(call.id or "")
+            return {"result": "later"}, {}
+        case "escalate":
+            return {"result": None}, {"escalate": True}
         case "transfer_to_agent":
             return {"result": None}, {"transfer_to_agent": call.args["agent_name"]}
     return asked_as_tool(turn, agent, branch, call), {}
@@ -138,6 +191,8 @@ def asked_as_tool(turn: Turn, agent: str, branch: str | None, call: FunctionCall
         next(runs)
     except StopIteration as end:
         return {"error": end.value.error} if end.value.error else {"result": turn.log[-1].text}
+    except StoppedError:
+        return {"error": "it took too long"}
     runs.close()
     return {"error": "it waits for the answer to a long-running call"}
 
@@ -151,11 +206,14 @@ def says(turn: Turn, node: Node, branch: str | None) -> Run:
 
 
 def runs_children(turn: Turn, node: Node, branch: str | None) -> Run:
-    """A custom agent that speaks, runs each of its children, and speaks again, unless one of them has failed."""
+    """A custom agent that speaks, runs each of its children, and speaks again, unless one of them has failed or took too long."""
     escalated = False
     turn.say(turn.event(node.name, branch, Part(text=f"{node.name} begins")))
     for child in node.children:
-        ended = yield from run(turn, child, branch)
+        try:
+            ended = yield from run(turn, child, branch)
+        except StoppedError:
+            return Ended(escalated=escalated)
         escalated |= ended.escalated
         if ended.error:
             return Ended(escalated=escalated)

@@ -71,7 +71,7 @@ class Conversation:
         self.ran: Counter[str] = Counter()
         self.is_whole = True
         self._tree, self._log, self._may_be_cut, self._max_calls = Tree(root), log, may_be_cut, max_calls
-        self._may_vary = has_faults or any(node.kind in ("par", "graph") for node in root.all())
+        self._may_vary = has_faults or any(node.kind in ("par", "graph", "flow") for node in root.all())
         self._played: dict[str, list[Stretch]] = defaultdict(list)
         self._turns: dict[str, Turn] = {}
         self._runs: dict[str, Run] = {}
@@ -113,8 +113,8 @@ class Conversation:
             self._compare(turn, where)
 
     def _continued(self, turn: Turn, agent: Node, stretch: Stretch) -> tuple[Run, Event | None]:
-        """4 Pauses: an answer continues the same turn, at the agent that asked. One to a call of a turn that is over reaches that
-        agent, and continues nothing else. Any other message begins a turn, at the agent that section 1 selects."""
+        """4 Pauses: an answer continues the same turn, at the agent that asked. One to a call of a turn that is over begins a run
+        of that agent, and continues nothing else. Any other message begins a turn, at the agent that section 1 selects."""
         answered = {response.id for response in stretch.message.function_responses()}
         asking = next((event for event in stretch.before if any(call.id in answered for call in event.function_calls())), None)
         if asking is None or self._tree.is_tool(asking.author):
@@ -122,7 +122,8 @@ class Conversation:
         closed = {response.id for event in stretch.before if is_seal(event) for response in event.function_responses()}
         if turn.invocation_id in self._runs and answered.isdisjoint(closed):
             return self._runs[turn.invocation_id], stretch.message
-        return run(turn, agent, asking.branch, steps), None
+        is_node = agent.name in self._tree.parents and self._tree.parents[agent.name].kind == "graph"
+        return run(turn, agent, asking.branch, steps) if is_node else run(turn, agent, None), None
 
     def _play_again(self, name: str, turn: Turn) -> None:
         """2 Failures: a failed turn that is retried is open again. All that the log has of it counts as done, but failures."""

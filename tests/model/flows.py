@@ -15,7 +15,8 @@ def flow(turn: Turn, node: Node, branch: str | None) -> Run:
     """
     yield from ()
     results = {}
-    for number, worker in enumerate(workers_of(node)):
+    # The one that has failed has stopped the others.
+    for number, worker in sorted(enumerate(workers_of(node)), key=lambda each: turn.says_failure(each[1], branch)):
         try:
             results[number] = _round(turn, worker, f"{node.name}_t{number}", branch)
         except FailedError as failed:
@@ -26,7 +27,7 @@ def flow(turn: Turn, node: Node, branch: str | None) -> Run:
             return Ended(error=failed.error)
     turn.may_have_failed(node.name, branch)
     needed = {need for needs in node.tasks for need in needs}
-    last = {f"{node.name}_t{number}": result for number, result in results.items() if number not in needed}
+    last = {f"{node.name}_t{number}": result for number, result in sorted(results.items()) if number not in needed}
     text = "\n".join(f"{task}: {result}" for task, result in last.items()) if len(last) > 1 else "".join(last.values())
     turn.say(turn.event(node.name, branch, Part(text=text)))
     return Ended()

@@ -7,7 +7,7 @@ from functools import partial
 
 from actors import Content, Event, Part
 from tests.model.agents import begin_llm, steps
-from tests.model.runs import Ended, Run, Turn, at_once, run
+from tests.model.runs import Ended, Run, StoppedError, Turn, at_once, run
 from tests.simulation.scenarios import Node
 
 ATTEMPTS = 4
@@ -33,11 +33,15 @@ def graph(turn: Turn, node: Node, branch: str | None) -> Run:
 
 
 def _node(turn: Turn, node: Node, agent: Node, branch: str | None, given: str) -> Run:
-    """8 Failures: with `retry_config` a node is tried again: it begins anew with the same input. A turn that is retried counts
-    anew."""
+    """8 Failures: with `retry_config` a node is tried again: it begins anew with the same input. `timeout` bounds each attempt.
+    A turn that is retried counts anew."""
     failed: list[int] = []
     while True:
-        ended = yield from run(turn, agent, branch, partial(_attempt, given=given))
+        try:
+            ended = yield from run(turn, agent, branch, partial(_attempt, given=given))
+        except StoppedError:
+            turn.fail(node.name, branch, "NodeTimeoutError")
+            ended = Ended(error="NodeTimeoutError")
         if not ended.error:
             return ended
         failed.append(turn.failure.seq if turn.failure is not None else 0)

@@ -96,12 +96,24 @@ class Ask(msgspec.Struct, kw_only=True, eq=False):
 
 
 class ToolRun(msgspec.Struct, kw_only=True, eq=False):
-    """A tool that was called. `ended`: NEVER if it was not seen to end. `wrote`: what it has set of the state, and when."""
+    """A tool that was called.
+
+    Attributes:
+        asks: an agent, which works for it.
+        process: in which it ran.
+        ended: NEVER if it was not seen to end.
+        wrote: what it has set of the state, and when.
+        saw_first, saw: the state when it began, and when it ended, if it has looked.
+    """
 
     call_id: str
     began: Moment
+    asks: bool = False
+    process: str = ""
     ended: Moment = NEVER
     wrote: list[tuple[Moment, str, Any]] = []
+    saw_first: Mapping[str, Any] | None = None
+    saw: Mapping[str, Any] | None = None
 
 
 class ModelCall(msgspec.Struct, kw_only=True, eq=False):
@@ -237,7 +249,7 @@ class History:
         return result
 
     def begin_tool(self, call_id: str) -> ToolRun:
-        """A tool begins."""
+        """A tool begins. What it sees, it sets in the record itself."""
         run = ToolRun(call_id=call_id, began=self.now())
         self.tools.append(run)
         return run
@@ -292,8 +304,8 @@ class History:
 
     @property
     def begun(self) -> Counter[str]:
-        """How often tools were called, by the ids of the calls."""
-        return Counter(run.call_id for run in self.tools)
+        """How often tools were called that are no agents, by the ids of the calls."""
+        return Counter(run.call_id for run in self.tools if not run.asks)
 
     @property
     def asked(self) -> Sequence[tuple[str, Sequence[Content]]]:

@@ -74,6 +74,9 @@ def _after(story: Story, turn: Turn, ask: Ask) -> int:
     """The position after which a program is given events. An answer that was stored before it asked is another program's."""
     answers = [event for event in turn.messages for each in event.function_responses() if each.id in ask.responses]
     own = [event for event in answers if story.known(event) >= ask.began] or answers
+    # Of two that came at the same time it may be either.
+    first = ask.events[0].seq if ask.events else 0
+    own = [event for event in own if event.seq < first][-1:] or own
     return own[0].seq if own else int(ask.given.get("after_seq", 0))
 
 
@@ -111,7 +114,7 @@ def pieces(story: Story) -> Iterator[str]:
                 attempts.pop(stream, None)
                 may_be = any(event.text.startswith(text[begins:]) for begins in range(len(text)))
                 is_it = may_be if story.history.lost else text == event.text
-                if text and event.content is not None and not is_it:
+                if text and event.content is not None and not is_it and not is_seal(event):
                     yield f"{ask} was given {text!r} in pieces, and event {event.seq} says {event.text!r}"
 
 

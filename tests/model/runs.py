@@ -12,7 +12,7 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from actors import Content, Event, EventActions, Part
-from tests.model.said import Tree, are_same, rendered
+from tests.model.said import Tree, are_same, pieces_of, rendered
 from tests.model.shown import shown
 from tests.simulation.scenarios import Node
 
@@ -57,11 +57,17 @@ class Ended(NamedTuple):
 
 
 class FailedError(Exception):
-    """The run of the agent `author` fails with `error`."""
+    """The run of the agent `author` fails with `error`. `escalated`: it has escalated before."""
+
+    escalated = False
 
     def __init__(self, author: str, error: str) -> None:
         super().__init__(author, error)
         self.author, self.error = author, error
+
+
+class StoppedError(Exception):
+    """A run takes longer than the agent waits that has asked for it, and is stopped."""
 
 
 class DiffersError(Exception):
@@ -127,7 +133,7 @@ class Turn:
 
     def seen(self, author: str, branch: str | None) -> Sequence[Event]:
         """The log as it is when an agent says the next that it says."""
-        found = self._next(self.event(author, branch))
+        found = self.following(author, branch)
         if found is None:
             return self.log
         events = sorted([*self.log, *self._meanwhile], key=lambda event: event.seq)
@@ -147,13 +153,23 @@ class Turn:
             raise DiffersError(f"said: {rendered(found)}\n    expected: {rendered(event)}")
         self._said[self.tree.stream_of(event)] += 1
         self.silent.discard(event.author)
-        self.log.append(found or event)
-        return self.log[-1]
+        self.log += pieces_of(found or event)
+        return found or event
+
+    def following(self, author: str, branch: str | None) -> Event | None:
+        """What the log has where an agent says the next that it says; None: it has no more."""
+        return self._next(self.event(author, branch))
+
+    def says_failure(self, author: str, branch: str | None) -> bool:
+        """True if the log says that a run of the agent has failed, in what it says from here on."""
+        stream = self.tree.stream_of(self.event(author, branch))
+        return any(event.error_code for event in self._there.get(stream, ())[self._said[stream] :])
 
     def fail(self, author: str, branch: str | None, error: str) -> None:
         """2 Failures: an agent that fails leaves exactly one event."""
         said = self.say(self.event(author, branch, error_code=error))
-        self.failure = said if said.seq or self.failure is None else self.failure
+        if self.failure is None or said.seq > self.failure.seq:
+            self.failure = said
 
     def is_next(self, event: Event) -> bool:
         """True if this is what the log says next."""
@@ -167,7 +183,7 @@ class Turn:
 
     def _failure(self, author: str, branch: str | None) -> str:
         """The error with which the log says that the agent's run has failed at this place; "" where it does not."""
-        found = self._next(self.event(author, branch))
+        found = self.following(author, branch)
         return found.error_code or "" if found is not None and found.author == self.speaker(author) else ""
 
     def speaker(self, agent: str) -> str:
@@ -182,9 +198,11 @@ class Turn:
     def use(self, limit: str, author: str, branch: str | None) -> None:
         """2 Limits of a turn: they count the model calls, and the transfers, of all agents since the message. One more fails."""
         self._used[limit] += 1
-        is_beyond, is_over = self._used[limit] > self._limits[limit], self._next(self.event(author, branch)) is None
-        is_refused = self._failure(author, branch) == limit
-        if is_beyond if is_over or not self._may_vary else is_refused:
+        is_beyond, refused = self._used[limit] > self._limits[limit], self._failure(author, branch) == limit
+        if self.following(author, branch) is None and self._may_vary:
+            # Another run may have come to the limit first, and this one was stopped.
+            refused = is_beyond and not any(event.error_code == limit for event in self.left())
+        if refused if self._may_vary else is_beyond:
             self._used[limit] -= 1
             raise FailedError(author, limit)
 
@@ -285,4 +303,4 @@ def _alone(turn: Turn, node: Node, branch: str | None, begins: Begins) -> Run:
         if failed.error in LOST:
             turn.stop()
         turn.fail(turn.speaker(node.name), branch, failed.error)
-        return Ended(error=failed.error)
+        return Ended(error=failed.error, escalated=failed.escalated)

@@ -18,6 +18,9 @@ MORE_RESULTS = "raygrove:more_results"
 NEWEST = "_newest"
 """Ends keys that all calls of an answer set, at times that are not compared."""
 
+PIECES = "pieces"
+"""The events of which one was made here that has all results of an answer."""
+
 replaced = msgspec.structs.replace
 
 
@@ -45,15 +48,18 @@ class Tree:
         return event.branch
 
     def streams(self, events: Iterable[Event]) -> Mapping[Hashable, Sequence[Event]]:
-        """What the events say, stream by stream. Section 5.6: the results of one answer are one event here."""
+        """What the events say, stream by stream. Section 5.6: the results of one answer are one event here.
+
+        Without the results of an answer of which others never came.
+        """
         found: dict[Hashable, list[Event]] = defaultdict(list)
-        unfinished: set[Hashable] = set()
         for event in filter(is_said, events):
-            name = self.stream_of(event)
-            stream = found[name]
-            stream.append(_together(stream.pop(), event) if name in unfinished else event)
-            unfinished = unfinished | {name} if has_more(event) else unfinished - {name}
-        return found
+            stream = found[self.stream_of(event)]
+            if stream and has_more(stream[-1]):
+                first = stream.pop()
+                event = _together(first, event) if _goes_on(first, event) else event
+            stream.append(event)
+        return {stream: there[:-1] if has_more(there[-1]) else there for stream, there in found.items()}
 
 
 def workers_of(flow: Node) -> list[str]:
@@ -74,10 +80,16 @@ def has_more(event: Event) -> bool:
     return MORE_RESULTS in (event.custom_metadata or {})
 
 
+def _goes_on(first: Event, then: Event) -> bool:
+    """True if `then` has more results of the answer of which `first` has some."""
+    return first.author == then.author and any(True for _ in then.function_responses())
+
+
 def _together(first: Event, then: Event) -> Event:
     parts = [part for event in (first, then) if event.content is not None for part in event.content.parts]
     actions = replaced(then.actions, state_delta={**first.actions.state_delta, **then.actions.state_delta})
-    return replaced(then, content=Content(role="user", parts=parts), actions=actions, custom_metadata=first.custom_metadata)
+    metadata = {**(then.custom_metadata or {}), PIECES: [*pieces_of(first), then]}
+    return replaced(then, content=Content(role="user", parts=parts), actions=actions, custom_metadata=metadata)
 
 
 def decision_of(event: Event) -> Mapping[str, Any]:
@@ -86,9 +98,16 @@ def decision_of(event: Event) -> Mapping[str, Any]:
     return decided if event.content is None else {}
 
 
+def pieces_of(event: Event) -> Sequence[Event]:
+    """The events as they are in the log of which one was made that has all results of an answer."""
+    pieces: Sequence[Event] = (event.custom_metadata or {}).get(PIECES, [event])
+    return pieces
+
+
 def are_same(expected: Event, found: Event) -> bool:
     """True if two events say and do the same. Results that came one after the other may have any order."""
-    return rendered(expected, has_more(found)) == rendered(found, has_more(found))
+    in_any_order = not (found.custom_metadata or {}).keys().isdisjoint((MORE_RESULTS, PIECES))
+    return rendered(expected, in_any_order) == rendered(found, in_any_order)
 
 
 def rendered(event: Event, in_any_order: bool = False) -> Sequence[object]:

@@ -130,7 +130,7 @@ class Story:
     def _sources(self) -> frozenset[SessionId]:
         """The sessions of which it may be a fork."""
         asks = (ask for ask in self.history.asks if ask.what == "fork" and (ask.user, ask.given.get("fork_id")) == self.id)
-        return frozenset((ask.user, ask.session) for ask in asks)
+        return frozenset((ask.user, ask.session) for ask in asks) - {self.id}
 
     def of_turn(self, turn: str) -> list[Ask]:
         """The asks about a turn."""

@@ -20,7 +20,7 @@ from actors.errors import (
     TurnStateError,
     TurnTimeoutError,
 )
-from tests.model import readers, sessions, turns
+from tests.model import readers, sessions, tools, turns
 from tests.model.history import Found, TurnRecord
 from tests.model.judge import HISTORY_RULES, STORY_RULES, heading, problems
 from tests.model.story import Story
@@ -554,3 +554,26 @@ def test_only_the_call_of_a_run_that_was_given_up_stays_without_a_response(goes_
     tale.give(ask, *tale.log[1:])
     tale.end("e-1")
     assert len([each for each in problems(tale.over()) if "has no response" in each]) == found
+
+
+@breaks(tools.state_is_seen)
+def _(tale: Tale, broken: bool) -> None:
+    tale.message("e-1", state_delta={"k": 1})
+    tale.call("e-1", "c")
+    tale.history.begin_tool("c").saw_first = {} if broken else {"k": 1}
+    tale.response("e-1", "c", {"result": 1})
+    tale.end("e-1")
+
+
+@breaks(tools.calls_see_each_other)
+def _(tale: Tale, broken: bool) -> None:
+    tale.message("e-1")
+    calls = [Part(function_call=FunctionCall(id=each, name="f")) for each in ("c", "d")]
+    tale.event("e-1", "root", *calls)
+    first, then = (tale.history.begin_tool(each) for each in ("c", "d"))
+    tale.history.write(first, "k", 1)
+    tale.history.end_tool(then)
+    then.saw = {} if broken else {"k": 1}
+    for each in ("c", "d"):
+        tale.response("e-1", each, {"result": 1})
+    tale.end("e-1")

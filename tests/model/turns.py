@@ -204,7 +204,9 @@ def timeouts(story: Story) -> Iterator[str]:
             response.id in ask.responses for event in turn.messages for response in event.function_responses()
         )
         began = ask.began if has_answered else min(begun, default=ask.began)
-        if not given or ask.ended_at[0] - began[0] < min(given) - 0.001 - story.history.store_s:
+        # What a Session actor was storing that was lost is stored again.
+        storing_s = story.history.store_s * (1 + sum(process.startswith("session") for _, process in story.history.lost))
+        if not given or ask.ended_at[0] - began[0] < min(given) - 0.001 - storing_s:
             yield f"{ask} timed out {ask.ended_at[0] - began[0]:.3f} s after it began, and has {given} s"
 
 
@@ -259,7 +261,7 @@ def ended_calls_stay_ended(story: Story) -> Iterator[str]:
         for call_id, answers in turn.answers.items():
             for event, response in answers:
                 late = any(later.author == USER and later.seq > event.seq for later, _ in answers)
-                if event.author != USER and not (late and response.response == CANCELLED):
+                if event.author != USER and not (late and response.response == CANCELLED) and event.id not in story.copied:
                     ended.setdefault(call_id, (story.known(event), event))
     for run in story.history.tools:
         if run.call_id in ended and run.began > ended[run.call_id][0]:
@@ -284,6 +286,17 @@ def calls_are_the_logs(story: Story) -> Iterator[str]:
         )
 
 
+def _has_tools(history: History, agent: str, at: Moment) -> bool:
+    """True if a call of an agent had no result then whose tool is no agent."""
+    begun = {run.call_id for run in history.tools if run.began < at and not run.asks}
+    for log in history.stored.values():
+        calls = {call.id for event in log if event.author == agent for call in event.function_calls()} & begun
+        known = (event for event in log if history.known[event.id] < at)
+        if calls - {response.id for event in known for response in event.function_responses()}:
+            return True
+    return False
+
+
 def alone_for_a_reason(history: History) -> Iterator[str]:
     """2 Lost processes: a run goes on alone whose process was lost while code of it ran, or was lost again, or whose Runner was
     lost again without a new event of the turn between. One that waits for another run is not charged with a loss."""
@@ -298,7 +311,8 @@ def alone_for_a_reason(history: History) -> Iterator[str]:
             events = [event for event in events if event.author == agent]
         since = max((history.known[event.id] for event in events if history.known[event.id] < last), default=(0.0, 0))
         runners = {runner for moment, runner in resumed if moment > since}
-        if len(own) + len(runners) < 2 and all(loss.waits for loss in own):
+        ran_code = any(not loss.waits or _has_tools(history, agent, loss.at) for loss in own)
+        if len(own) + len(runners) < 2 and not ran_code:
             yield f"a run of {agent} in {turn} went on alone, and was lost {len(own)} times, and {len(runners)} Runners"
 
 
@@ -385,7 +399,7 @@ def calls_are_answered(story: Story) -> Iterator[str]:
 
     While the store takes nothing a cancelled turn ends all the same, and its calls stay without one. So does a question below an
     agent that is a tool, which cannot pause the turn, and the call of a run that has failed, or was stopped by a failure, where
-    the agent above goes on.
+    the agent above goes on; the tool `linger` is one of runs that are stopped.
     """
     over = ("finished",) if story.history.store_failed else ("finished", "cancelled")
     for turn in story.turns.values():
@@ -401,7 +415,8 @@ def calls_are_answered(story: Story) -> Iterator[str]:
             continue
         for call_id, (event, call) in turn.calls.items():
             asks_below = call_id in event.long_running_tool_ids and event.branch is not None
-            if call_id not in turn.answers and not asks_below and event.id in story.shown and not _was_given_up(turn, event):
+            is_open = call_id not in turn.answers and not asks_below and call.name != "linger"
+            if is_open and event.id in story.shown and not _was_given_up(turn, event):
                 yield f"call {call.name} of {event.author} at {event.seq} has no response in a turn that is {record.status}"
 
 
@@ -430,7 +445,9 @@ def _are_beside(one: Event, other: Event) -> bool:
 def one_answer(story: Story) -> Iterator[str]:
     """4 Pauses: a call takes one answer of the user; so it is with consent, and with a question until its tool asks again."""
     asked = Counter(call for event in story.whole for call in event.actions.requested_inputs)
+    # A message may come behind an answer, when the turn of that is over.
     later = Counter(call for ask in story.asks if ask.what == "run" for call in ask.responses)
+    later.update({call for ask in story.asks if ask.what == "answer" for call in ask.responses})
     for turn in story.turns.values():
         for call_id, answers in turn.answers.items():
             given = [event for event, _ in answers if event.author == USER]

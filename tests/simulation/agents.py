@@ -7,10 +7,13 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import msgspec
+
 from actors import (
     START,
     AgentTool,
     BaseAgent,
+    CallbackContext,
     Content,
     CustomAgent,
     Event,
@@ -38,6 +41,7 @@ from actors import (
 from actors import (
     node as retried,
 )
+from actors.messages.json_types import JsonObject, JsonValue
 from tests.model.history import History, ToolRun
 from tests.model.said import NEWEST
 from tests.simulation.cluster import HostProcess
@@ -48,8 +52,16 @@ from tests.support.agents.failing_agents import SKIP, FailingCallback, restart
 from tests.support.agents.workflow_agents import count_begun
 from tests.support.models.metered_model import tokens_of
 
+replaced = msgspec.structs.replace
+
 UNDER_WAY: dict[str, HostProcess] = {}
 """The calls for which `work` runs now in a simulation, and where; also those of processes that were lost or stopped."""
+
+PATIENCE_S = 20.0
+"""So long an agent is waited for that may be late: longer than what goes wrong holds it up."""
+
+LINGERS_S = 8.0
+"""How long the tool takes that an agent calls again and again that is late."""
 
 PIECE_S = 0.05
 """How long a model that streams takes for each piece."""
@@ -95,6 +107,7 @@ class Tools:
     async def work(self, key: str, s: float, tool_context: ToolContext) -> str:
         """Work for a while."""
         noted = self._notes().begin_tool(tool_context.function_call_id)
+        noted.process, noted.saw_first = process_here(), dict(tool_context.state)
         is_first = key.endswith("_0")
         with under_way(tool_context.function_call_id):
             if not is_first:
@@ -104,7 +117,9 @@ class Tools:
         if is_first:
             self._set_newest(key, noted, tool_context)
         self._notes().end_tool(noted)
+        noted.saw = dict(tool_context.state)
         tool_context.state[key] = key
+        self._notes().write(noted, key, key)
         return key
 
     def _set_newest(self, key: str, noted: ToolRun, tool_context: ToolContext) -> None:
@@ -112,6 +127,12 @@ class Tools:
         newest = key.rpartition("_")[0] + NEWEST
         tool_context.state[newest] = key
         self._notes().write(noted, newest, key)
+
+    async def linger(self, tool_context: ToolContext) -> str:
+        """Take long."""
+        self._notes().begin_tool(tool_context.function_call_id)
+        await asyncio.sleep(LINGERS_S)
+        return "later"
 
     async def confirm(self, key: str, tool_context: ToolContext) -> str:
         """Work, if the user says yes."""
@@ -122,11 +143,40 @@ class Tools:
     def all(self) -> Sequence[Tool]:
         """The tools of every LLM agent."""
         confirm = FunctionTool(self.confirm, require_confirmation=True)
-        return FunctionTool(self.work), confirm, LongRunningFunctionTool(ask), exit_loop
+        waiting = LongRunningFunctionTool(ask)
+        return FunctionTool(self.work), confirm, waiting, exit_loop, FunctionTool(escalate), FunctionTool(self.linger)
 
 
 def ask() -> None:
     """Ask the user."""
+
+
+def escalate(tool_context: ToolContext) -> None:
+    """Escalate, and go on."""
+    tool_context.actions.escalate = True
+
+
+def process_here() -> str:
+    """The process of a simulation; "" outside."""
+    here = PROCESS.get()
+    return here.name if here is not None else ""
+
+
+class Expert(AgentTool):
+    """An agent as a tool, which is waited for `patience_s` seconds; None: for ever. A simulation knows when it was asked."""
+
+    def __init__(self, agent: BaseAgent, patience_s: float | None) -> None:
+        super().__init__(agent)
+        self._patience_s = patience_s
+
+    async def run(self, args: JsonObject, context: ToolContext) -> JsonValue:
+        notes = history_here() if process_here() else History()
+        noted = notes.begin_tool(context.function_call_id)
+        noted.process, noted.asks = process_here(), True
+        async with asyncio.timeout(self._patience_s):
+            answer = await super().run(args, context)
+        notes.end_tool(noted)
+        return answer
 
 
 WORK = FunctionTool(Tools().work)
@@ -136,6 +186,18 @@ def forget_calls() -> None:
     """Begin another simulation."""
     UNDER_WAY.clear()
     TWICE.clear()
+
+
+class Late:
+    """A before_model_callback that has the first runs of an agent take longer than anything waits."""
+
+    def __init__(self, times: int) -> None:
+        self._times = times
+
+    def __call__(self, context: CallbackContext, request: LlmRequest) -> LlmResponse | None:
+        if context.state[f"{context.agent_name}_begun"] > self._times:
+            return None
+        return LlmResponse(content=Content(role="model", parts=[Part(function_call=FunctionCall(name="linger"))]))
 
 
 class StepModel:
@@ -148,6 +210,7 @@ class StepModel:
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
         """Give the next step."""
         self._notes().ask_model(self._node.name, turn_asked(request.contents), request.contents)
+        number = len(self._notes().models)
         if self._node.thinks_s:
             await asyncio.sleep(self._node.thinks_s)
         parts = self._parts(request)
@@ -156,7 +219,17 @@ class StepModel:
                 if self._node.pieces:
                     await asyncio.sleep(PIECE_S)
                 yield LlmResponse(content=Content.of_text(piece, role="model"), partial=True)
-        yield LlmResponse(content=Content(role="model", parts=parts), usage=tokens_of(request))
+        yield LlmResponse(content=Content(role="model", parts=self._named(parts, number)), usage=tokens_of(request))
+
+    def _named(self, parts: Sequence[Part], number: int) -> Sequence[Part]:
+        """Every second model of a simulation gives all calls of a response the same id."""
+        if sum(self._node.name.encode()) % 2 or not process_here():
+            return parts
+        same = f"{self._node.name}-{number}"
+        return [
+            replaced(part, function_call=replaced(part.function_call, id=same)) if part.function_call is not None else part
+            for part in parts
+        ]
 
     def _parts(self, request: LlmRequest) -> Sequence[Part]:
         return scripted(self._node, request.contents, ends=self._ends(request))
@@ -224,14 +297,24 @@ class Says(CustomAgent):
 
 
 class RunsChildren(CustomAgent):
-    """Speaks, runs each of its children, and speaks again. In its actor it is without them, and has their names."""
+    """Speaks, runs each of its children, and speaks again, unless one was late. In its actor it is without them.
+
+    Attributes:
+        names: of its children.
+        impatient_for: those that may be late.
+    """
 
     names: Sequence[str]
+    impatient_for: Sequence[str] = ()
 
     async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
         yield Event(content=Content.of_text(f"{self.name} begins", role="model"))
         for name in self.names:
-            outcome = await context.run_agent(name)
+            try:
+                async with asyncio.timeout(PATIENCE_S if name in self.impatient_for else None):
+                    outcome = await context.run_agent(name)
+            except TimeoutError:
+                return
             if type(outcome).__name__ != "Finished":
                 return
         yield Event(content=Content.of_text(f"{self.name} ends", role="model"))
@@ -249,7 +332,9 @@ def build(node: Node, notes: Notes = history_here) -> BaseAgent:
         case "says":
             return Says(name=node.name, times=node.times)
         case "custom":
-            return RunsChildren(name=node.name, sub_agents=children, names=[child.name for child in children])
+            late = [child.name for child in node.children if _is_late(child)]
+            names = [child.name for child in children]
+            return RunsChildren(name=node.name, sub_agents=children, names=names, impatient_for=late)
         case "flow":
             return _flow(node, notes)
         case "graph":
@@ -262,19 +347,27 @@ def build(node: Node, notes: Notes = history_here) -> BaseAgent:
     return LoopAgent(name=node.name, sub_agents=children, max_iterations=node.times, on_escalate=on_escalate, **supervision)
 
 
+def _is_late(node: Node) -> bool:
+    return any(each.is_late for each in node.all())
+
+
 def _llm(node: Node, children: list[BaseAgent], notes: Notes) -> BaseAgent:
-    experts = [AgentTool(build(expert, notes)) for expert in node.experts]
+    experts = [Expert(build(expert, notes), PATIENCE_S if _is_late(expert) else None) for expert in node.experts]
     callbacks: dict[str, Any] = {}
     if node.fails or node.counts:
         callbacks["before_agent_callback"] = count_begun
     if node.fails:
-        callbacks["before_model_callback"] = FailingCallback(node.fails, False)
+        callbacks["before_model_callback"] = Late(node.fails) if node.is_late else FailingCallback(node.fails, False)
     tools = [*Tools(notes).all(), *experts]
     return LlmAgent(name=node.name, model=StepModel(node, notes), sub_agents=children, tools=tools, **callbacks)
 
 
 def _graph(node: Node, children: list[BaseAgent]) -> BaseAgent:
-    first, *rest = (retried(child, retry_config=RetryConfig(max_attempts=4, initial_delay=0.2)) for child in children)
+    retry = RetryConfig(max_attempts=4, initial_delay=0.2)
+    first, *rest = (
+        retried(child, retry_config=retry, timeout=PATIENCE_S if _is_late(below) else None)
+        for child, below in zip(children, node.children, strict=True)
+    )
     edges = [(START, first, *rest)] if node.times == 1 else [(START, first), *((first, each) for each in rest)]
     return Graph(name=node.name, edges=edges)
 

@@ -86,7 +86,9 @@ def _of_refused(left: Result | History) -> Iterator[str]:
     agents = {agent for agent, _ in left.asked}
     for ask in left.asks:
         log = left.found.get((ask.user, ask.session), Found()).log
-        if ask.message is None or ask.ended not in STORE_ERRORS or any(event.invocation_id == ask.turn for event in log):
+        is_lost = ask.ended in STORE_ERRORS and not any(event.invocation_id == ask.turn for event in log)
+        # Another request with its id was stored first.
+        if ask.message is None or not (is_lost or ask.ended == "RepeatMismatchError"):
             continue
         message = Event(author="user", content=Content(role="user", parts=ask.message.parts))
         branches = {None, *(event.branch for event in log)}

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from tests.simulation.richer import enriched
 from tests.simulation.scenarios import HARMLESS, Act, Deed, Node, Scenario, pauses
 from tests.simulation.trees import asking_tree, drawn_tree
 
@@ -48,6 +49,8 @@ def with_people(made: Scenario, number: int) -> Scenario:
         return made
     if chance.random() < 0.25:
         made = msgspec.structs.replace(made, root=drawn_tree(chance))
+    root, made = made.root, enriched(made, number)
+    is_enriched = made.root is not root
     turns = [[*acts, *_beside(chance, made.root)] for acts in made.turns]
     if chance.random() < 0.25:
         made = msgspec.structs.replace(made, root=_streaming(chance, made.root), streams=True)
@@ -55,7 +58,9 @@ def with_people(made: Scenario, number: int) -> Scenario:
     if manner == "gentle":
         between = [_some(chance, [(deed, 1) for deed in sorted(HARMLESS)]) for _ in turns]
         return _with_habits(habits, msgspec.structs.replace(made, turns=turns, between=between))
-    return _in_forks(habits, _with_habits(habits, _rough(chance, msgspec.structs.replace(made, turns=turns))))
+    return _in_forks(
+        habits, _with_habits(habits, _rough(chance, msgspec.structs.replace(made, turns=turns), is_enriched=is_enriched))
+    )
 
 
 def _with_habits(chance: random.Random, made: Scenario) -> Scenario:
@@ -137,7 +142,7 @@ def with_leavers(made: Scenario, number: int) -> Scenario:
     return msgspec.structs.replace(made, root=asking_tree(chance), turns=turns, between=between, streams=False, timeout_s=0.0)
 
 
-def _rough(chance: random.Random, made: Scenario) -> Scenario:
+def _rough(chance: random.Random, made: Scenario, *, is_enriched: bool) -> Scenario:
     turns = [*made.turns, *([] for _ in range(chance.choice([0, 1, 1, 2])))]
     if pauses(made.root) and chance.random() < 0.4:
         turns = [[*acts, Act(deed="leave", after_s=0.0)] for acts in turns]
@@ -145,7 +150,8 @@ def _rough(chance: random.Random, made: Scenario) -> Scenario:
     root = made.root
     if chance.random() < 0.5:
         root, between[0] = _failing(chance, root), [_act(chance, "retry"), *between[0]]
-    max_calls = chance.randint(1, 8) if chance.random() < 0.2 else 0
+    # Where much fails and waits side by side, which run is the first to reach a limit decides too much.
+    max_calls = chance.randint(1, 8) if chance.random() < 0.2 and not is_enriched else made.max_calls
     return msgspec.structs.replace(made, root=root, turns=turns, between=between, max_calls=max_calls)
 
 

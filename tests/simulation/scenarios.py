@@ -11,7 +11,9 @@ import msgspec
 Kind = Literal["llm", "says", "custom", "seq", "loop", "par", "flow", "graph"]
 
 
-Does = Literal["say", "work", "trickle", "ask", "confirm", "expert", "transfer", "hand", "exit"]
+Does = Literal[
+    "say", "work", "trickle", "ask", "confirm", "expert", "experts", "transfer", "hand", "exit", "escalate", "fail", "linger"
+]
 
 _DEEDS: Sequence[Does] = ("work", "ask", "confirm", "say", "exit")
 
@@ -20,10 +22,12 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One response of a model.
 
     Attributes:
-        does: "say" ends the run with a text, as "exit" does with exit_loop; "work" calls the tool that takes time, `often` times
-            at once; of "trickle" the calls end one after the other, `takes_s` apart; "ask" and "confirm" call tools that wait for
-            the user, "expert" an agent that is a tool, "transfer" hands over; "hand" asks the user and hands over in one answer.
-        to: the agent of "expert", "transfer" and "hand".
+        does: "say" ends the run with a text, as "exit" does with exit_loop; "escalate" escalates and goes on, "fail" has the
+            model fail; "work" calls the tool that takes time, `often` times at once; of "trickle" the calls end one after the
+            other, `takes_s` apart; "linger" calls a tool that takes long; "ask" and "confirm" call tools that wait for the user,
+            "expert" an agent that is a tool, "experts" several of them and the tool that takes time at once; "transfer" hands
+            over; "hand" asks the user and hands over in one answer.
+        to: the agent of "expert", "transfer" and "hand", the agents of "experts".
         takes_s: how long a tool takes.
     """
 
@@ -39,6 +43,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     Attributes:
         steps: an LLM agent's script; after its last step it says something.
         fails: so many of its first runs fail.
+        is_late: these do not fail, but take longer than anything waits for them.
         counts: it counts its runs, in the state, by a callback before each; so does one that fails.
         times: a loop's iterations; of a graph 1: its nodes run one after the other, 2: those behind the first side by side.
         supervision: "", "restart" or "skip".
@@ -53,6 +58,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     steps: Sequence[Step] = ()
     experts: Sequence[Node] = ()
     fails: int = 0
+    is_late: bool = False
     counts: bool = False
     times: int = 1
     absorbs: bool = False
@@ -175,7 +181,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
 
 def pauses(root: Node) -> bool:
     """True if some agent of the tree waits for the user."""
-    return any(step.does in ("ask", "confirm") for node in root.all() for step in node.steps)
+    return any(step.does in ("ask", "confirm", "hand") for node in root.all() for step in node.steps)
 
 
 class _Trees:

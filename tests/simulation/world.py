@@ -132,7 +132,7 @@ class World:
         self.disk = Disk(loop)
         self.calls = calls
         self.calls.most_s = loop.history.store_s = plan.store_s
-        self.promises = Promises(self.disk, lambda: are_at_store(self.faults.fired))
+        self.promises = Promises(self.disk, self._may_lose_ends)
         self.plans = FlowRegistry(deployment.plans())
         self.drivers: list[Driver] = []
         self._deployment = deployment
@@ -237,6 +237,11 @@ class World:
         self.trace.add(self.loop.time(), f"{old.name} is given up")
         self._lead_soon()
         outside(self.loop.call_later, lives_s, self.kill, old)
+
+    def _may_lose_ends(self) -> bool:
+        """The store has failed, or a connection broke: a request to resume a turn, sent once more, may have taken it away."""
+        fired = self.faults.fired
+        return are_at_store(fired) or any(fault.what == "break" for _, fault in fired)
 
     def _give_up(self, process: HostProcess) -> None:
         """What a Runner does that learns that its standby has its place."""
