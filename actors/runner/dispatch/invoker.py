@@ -120,7 +120,9 @@ class Invoker:
                 return await self._events.fail(turn, run.agent, error, run.branch, run.node)
             else:
                 turn.runs.end_run(run)
-                turn.llm_calls += outcome.llm_calls - order.counted
+                made = outcome.llm_calls - order.counted
+                # A round that was lost behind its call does not make it again: the log has it.
+                turn.llm_calls += made if lost is None else max(0, made)
                 if outcome.state_seq > turn.state_seq:
                     turn.state_seq = outcome.state_seq
                 return outcome
