@@ -15,9 +15,9 @@ from actors.rules.accounting.report import UsageCollector, day_of
 from actors.rules.accounting.turn_usage import packed
 from actors.rules.checks.budget_question import scope_of
 from tests.simulation.agents import OtherModel
-from tests.simulation.faults import Fault, are_at_store, fault_plan
+from tests.simulation.faults import Fault, FaultPlan, are_at_store, fault_plan
 from tests.simulation.invariants import problems
-from tests.simulation.play import NO_FAULTS, Result
+from tests.simulation.play import KEY, NO_FAULTS, Result
 from tests.simulation.scenarios import Act, Node, Scenario, Step, scenario
 from tests.simulation.simulate import Case
 from tests.simulation.spending.play import Spent, spend
@@ -29,8 +29,10 @@ AT_LIMIT = ("stop", "ask", "wrap_up", "model")
 
 
 def spending(seed: int) -> Case:
-    """The case of a seed. One in three has no faults."""
+    """The case of a seed. Of twenty one has a budget that just suffices; of the others one in three has no faults."""
     chance = random.Random(f"spending {seed}")
+    if seed % 20 == 1:
+        return _sufficing(seed, chance)
     made = msgspec.structs.replace(
         scenario(seed),
         budget=chance.choice(BUDGETS),
@@ -58,6 +60,15 @@ def spending(seed: int) -> Case:
         loss = Fault(what="kill", who="session", kind="ReserveSpending", nth=nth, phase="handled", for_s=for_s)
         plan = msgspec.structs.replace(plan, faults=[*plan.faults, loss])
     return Case(seed, made, plan)
+
+
+def _sufficing(seed: int, chance: random.Random) -> Case:
+    """An agent has as many calls as it makes, and one of its reservations is asked for again, since the reply was lost."""
+    calls = chance.randint(1, 4)
+    root = Node(kind="llm", name="n1", steps=[Step(does="work", takes_s=0.1)] * (calls - 1), thinks_s=0.1)
+    made = Scenario(root=root, turns=[(), ()], budget="budget", at_limit="stop", llm_calls=calls)
+    lost = Fault(what="lose reply", kind="ReserveSpending", nth=chance.randint(1, 2 * calls), phase="handled")
+    return Case(seed, made, FaultPlan(faults=[lost]))
 
 
 def _side_by_side(chance: random.Random, steps: int) -> Node:
@@ -89,7 +100,7 @@ def play(case: Case, seed: int) -> Result:
     spent, _ = spend(case.scenario, case.plan, seed)
     # What is rewound was told, and is in no log that a driver sees.
     found = spent.result.problems if spent.is_rewound else problems(case.scenario, spent.result, is_modelled=False)
-    rules = (overspent, added_up, asked_once, held_back)
+    rules = (overspent, added_up, asked_once, held_back, refused_for_a_reason)
     spent.result.problems = [*found, *(each for rule in rules for each in rule(case.scenario, spent))]
     return spent.result
 
@@ -218,6 +229,28 @@ def held_back(given: Scenario, spent: Spent) -> Iterator[str]:
     calls = sum(amounts.llm_calls for amounts in fold(forked).values())
     if given.budget not in DAILY and forked and not calls and spent.ended.get("forked") == name:
         yield f"the turn of the fork had no call of the {given.llm_calls} that its {given.budget} has"
+
+
+def refused_for_a_reason(given: Scenario, spent: Spent) -> Iterator[str]:
+    """A turn ends by its budget when all of that is used, also after losses, and where a reservation is asked for again.
+
+    Left out is what may use the budget at the same time, and has not said so yet when it is stopped.
+    """
+    stops = _has_acts(given, "cancel", "interrupt", "reject") or given.timeout_s or given.max_calls
+    if given.budget in DAILY or are_at_store(spent.result.fired) or stops or any(n.kind in AT_ONCE for n in given.root.all()):
+        return
+    bounded = _agents_below(given)
+    for ask in spent.result.asks:
+        if ask.ended != BudgetExceededError.__name__ or ask.session != KEY.session:
+            continue
+        events = [event for event in spent.result.log if given.budget == "session_budget" or event.invocation_id == ask.turn]
+        calls = sum(used(event).llm_calls for event in events if event.author in bounded)
+        limit = given.llm_calls + sum(_given(given, event) for event in events if event.author == "user")
+        if calls < limit:
+            yield f"{ask} ended by its {given.budget} with {calls} calls of {limit}"
+
+
+AT_ONCE = ("par", "flow", "graph")
 
 
 def _has_acts(given: Scenario, *deeds: str) -> bool:
