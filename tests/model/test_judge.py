@@ -571,6 +571,7 @@ def _(tale: Tale, broken: bool) -> None:
     calls = [Part(function_call=FunctionCall(id=each, name="f")) for each in ("c", "d")]
     tale.event("e-1", "root", *calls)
     first, then = (tale.history.begin_tool(each) for each in ("c", "d"))
+    then.began = first.began
     tale.history.write(first, "k", 1)
     tale.history.end_tool(then)
     then.saw = {} if broken else {"k": 1}
