@@ -18,7 +18,10 @@ async def perform(rt: Any, history: History, ask: Ask) -> None:
     sessions, place = rt.aio.sessions, (ask.user, ask.session)
     match ask.what:
         case "run" | "answer" | "attach" | "retry":
-            await history.read(ask, _turn(rt, ask))
+            turn = _turn(rt, ask)
+            if not ask.turn:
+                history.name(ask, turn.invocation_id)
+            await history.read(ask, turn)
         case "cancel":
             await history.wait(ask, _attached(rt, ask).aio.cancel())
         case "get" | "delete":
@@ -45,9 +48,7 @@ def _turn(rt: Any, ask: Ask) -> Any:
         [(call_id, response)] = ask.responses.items()
         return rt.answer(call_id, response, **of_session, run_config=ask.config)
     more: dict[str, Any] = {} if ask.responses or not ask.turn else {"invocation_id": ask.turn}
-    turn = rt.run(**of_session, **more, message=ask.message, run_config=ask.config, fingerprint=ask.fingerprint, **ask.given)
-    ask.turn = ask.turn or turn.invocation_id
-    return turn
+    return rt.run(**of_session, **more, message=ask.message, run_config=ask.config, fingerprint=ask.fingerprint, **ask.given)
 
 
 def _attached(rt: Any, ask: Ask) -> Any:

@@ -213,6 +213,10 @@ class History:
         self.asks.append(ask)
         return ask
 
+    def name(self, ask: Ask, turn: str) -> None:
+        """The turn of a request that has named none is known."""
+        ask.turn = turn
+
     def hear(self, ask: Ask, event: Event) -> None:
         """An event has come."""
         now = self.now()

@@ -33,6 +33,10 @@ class Journal(History):
         self._write("ask", ask, what, **of)
         return ask
 
+    def name(self, ask: Ask, turn: str) -> None:
+        super().name(ask, turn)
+        self._write("name", ask, turn)
+
     def hear(self, ask: Ask, event: Event) -> None:
         super().hear(ask, event)
         self._write("hear", ask, event)

@@ -127,6 +127,12 @@ class Story:
         return frozenset(event.id for log in logs for event in log)
 
     @cached_property
+    def is_whole(self) -> bool:
+        """It is known what was stored: the store tells, or nothing was taken back, also where this was copied from."""
+        stories = [self, *(Story(self.history, source) for source in self._sources)]
+        return self.whole is not self.log or all(story.changed_at == NEVER for story in stories)
+
+    @cached_property
     def _sources(self) -> frozenset[SessionId]:
         """The sessions of which it may be a fork."""
         asks = (ask for ask in self.history.asks if ask.what == "fork" and (ask.user, ask.given.get("fork_id")) == self.id)

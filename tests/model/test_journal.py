@@ -14,7 +14,8 @@ def test_what_processes_note_is_read_in_real_order_without_a_note_that_was_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journal = Journal(tmp_path)
-    ask = journal.ask("run", program="p", user="ada", session="s1", turn="e-1")
+    ask = journal.ask("run", program="p", user="ada", session="s1")
+    journal.name(ask, "e-1")
     with monkeypatch.context() as in_another_process:
         in_another_process.setattr("os.getpid", lambda: 0)
         journal.end_tool(journal.begin_tool("call-1"))

@@ -218,7 +218,7 @@ def used(story: Story) -> Iterator[str]:
     """
     for turn in story.turns.values():
         record = story.found.turns.get(turn.id)
-        if record is None or record.status == "running" or (story.whole is story.log and story.changed_at < NEVER):
+        if record is None or record.status == "running" or not story.is_whole:
             continue
         sums = _sums([event for event in turn.events if event.id not in story.copied])
         if record.used is not None and {name: record.used.get(name, 0) for name in sums} != sums:
