@@ -9,7 +9,7 @@ import msgspec
 
 T = TypeVar("T")
 
-TRIES = 600
+TRIES = 200
 """Scenarios that are played at most."""
 
 replace: Callable[..., Any] = msgspec.structs.replace
