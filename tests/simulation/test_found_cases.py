@@ -75,3 +75,12 @@ def test_a_turn_may_be_rewound_while_a_retry_of_it_is_on_its_way() -> None:
     between = [[Act(deed="rewind", after_s=0.0053), Act(deed="retry", after_s=0.0018)]]
     scenario = Scenario(root=Node(kind="seq", name="n1", children=[llm("n2")]), between=between, streams=True)
     assert check(Case(2372, scenario, FaultPlan(network=Network(seed=2372, usual_s=0.03))))[0] == []
+
+
+def test_a_cancel_that_comes_while_another_ends_the_turn_and_the_store_is_full_does_not_fail() -> None:
+    turns = [[Act(deed="leave", after_s=0.0), Act(deed="again", after_s=0.0042)]]
+    between = [[Act(deed="late", after_s=0.0, waits=True), Act(deed="cancel", after_s=0.1)]]
+    scenario = Scenario(root=llm("first", Step(does="confirm")), turns=turns, between=between)
+    faults = [Fault(what="kill", who="runner", kind="Append", nth=3), Fault(what="commits fail", for_s=4.2)]
+    network = Network(brings_early=True, seed=2686, slow=10, slow_s=1.5)
+    assert check(Case(2686, scenario, FaultPlan(faults=faults, network=network, store_s=0.2, store_timeout_s=0.5)))[0] == []

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 
-from actors.errors import SessionBusyError, StoreError, StoreUnavailableError
+from actors.errors import FencedError, SessionBusyError, StoreError, StoreUnavailableError
 from actors.interfaces.records import TurnRow, Write
 from actors.messages import protocol as p
 from actors.messages.content import Content, FunctionResponse, Part
@@ -173,7 +173,11 @@ class TurnEnder:
                 return p.TurnKept()
             row = log.turn.row
             turn = p.TurnRef(message.key, invocation_id, row.epoch, generation=log.generation)
-            await self.close_turn(p.CloseTurn(turn=turn, agent=row.agent, outcome=p.Cancelled()))
+            try:
+                await self.close_turn(p.CloseTurn(turn=turn, agent=row.agent, outcome=p.Cancelled()))
+            except FencedError:
+                # Another request has ended it meanwhile, or a Runner has taken it over.
+                return await self.cancel_turn(message)
         elif log.queue.has_new(invocation_id):
             log.queue.cancel(invocation_id)
             self._subscriptions.publish_end(message.key, invocation_id, p.Cancelled())

@@ -62,6 +62,16 @@ async def test_an_end_that_cannot_be_stored_leaves_the_turn_to_be_closed(session
         await closed
 
 
+async def test_a_turn_whose_end_could_not_be_stored_may_be_cancelled_twice_at_once(session: SessionFixture) -> None:
+    held = await ending(session)
+    cancels = [asyncio.create_task(session.ref.cancel_turn(CANCEL)) for _ in range(2)]
+    await settled()
+    session.store.failures = 2
+    held.let_go()
+    assert await asyncio.gather(*cancels) == [p.Ack(), p.Ack()]
+    assert statuses(session) == ["cancelled"]
+
+
 async def test_who_abandons_the_run_that_has_sent_the_end_hears_that_the_turn_is_open_when_that_is_not_stored(
     session: SessionFixture,
 ) -> None:
