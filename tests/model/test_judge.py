@@ -493,6 +493,25 @@ def test_the_time_of_a_turn_begins_anew_with_an_answer(broken: bool) -> None:
 
 
 @pytest.mark.parametrize("broken", [False, True])
+def test_the_time_of_a_turn_runs_while_its_message_is_stored_and_not_in_line(broken: bool) -> None:
+    tale = Tale()
+    ask = tale.ask("run", "e-2", config=RunConfig(timeout=5.0))
+    if broken:
+        _pass(tale, 9)
+    tale.turn("e-1")
+    if not broken:
+        _pass(tale, 9)
+    tale.message("e-2")
+    tale.give(ask, ended=TurnTimeoutError("took too long"))
+    assert bool(list(turns.timeouts(Story(tale.over(), HERE)))) == broken
+
+
+def _pass(tale: Tale, seconds: int) -> None:
+    for _ in range(seconds):
+        tale.history.now()
+
+
+@pytest.mark.parametrize("broken", [False, True])
 def test_another_attempt_at_an_answer_goes_on_where_it_begins_with_what_a_reader_has(broken: bool) -> None:
     tale = Tale()
     ask = tale.ask("run", "e-1")

@@ -198,7 +198,14 @@ def timeouts(story: Story) -> Iterator[str]:
             continue
         given = [other.config.timeout for other in story.of_turn(ask.turn) if other.config.timeout]
         logs = [story.whole, *(events for session, events in story.history.removed if session == story.id)]
-        begun = [story.known(event) for log in logs for event in log if event.invocation_id == ask.turn and is_message(event)]
+        # It begins when it was asked for, and what stands before its message is stored, which may take long itself.
+        asked = min(other.began for other in story.of_turn(ask.turn))
+        begun = [
+            max([asked, *({story.known(before) for before in log[:place][-1:]} - {NEVER})])
+            for log in logs
+            for place, event in enumerate(log)
+            if event.invocation_id == ask.turn and is_message(event)
+        ]
         turn = story.turns.get(ask.turn)
         has_answered = turn is not None and any(
             response.id in ask.responses for event in turn.messages for response in event.function_responses()
