@@ -84,3 +84,17 @@ def test_a_cancel_that_comes_while_another_ends_the_turn_and_the_store_is_full_d
     faults = [Fault(what="kill", who="runner", kind="Append", nth=3), Fault(what="commits fail", for_s=4.2)]
     network = Network(brings_early=True, seed=2686, slow=10, slow_s=1.5)
     assert check(Case(2686, scenario, FaultPlan(faults=faults, network=network, store_s=0.2, store_timeout_s=0.5)))[0] == []
+
+
+def test_an_answer_that_is_sent_twice_is_not_in_line_behind_itself() -> None:
+    scenario = Scenario(
+        root=llm("first", Step(does="work"), Step(does="confirm")),
+        turns=[[Act(deed="leave", after_s=0.0)]],
+        between=[[Act(deed="late", after_s=0.0, share=0.41)]],
+        is_hasty=True,
+        writes=True,
+        opened_at_once=1,
+    )
+    network = Network(brings_early=True, seed=2808, slow=4, slow_s=1.5)
+    faults = [Fault(what="break", kind="OpenTurn", nth=2, after_s=0.0006)]
+    assert check(Case(2808, scenario, FaultPlan(network=network, faults=faults)))[0] == []

@@ -17,8 +17,9 @@ class Waiter:
         interrupts: it waits only for the turn that is being cancelled for it.
         is_answer: it has begun before, and is to go on with an answer.
         fingerprint: see StartTurn.
+        event_id: of the user's event.
         admitted: True when it may begin; False when its request is to be decided once more, since another turn has begun, which
-            it has to interrupt first, or since its Runner was lost.
+            it has to interrupt first, or which began with its own event, or since its Runner was lost.
     """
 
     def __init__(self, invocation_id: str, runner: str, *, interrupts: bool = False, is_answer: bool = False) -> None:
@@ -26,7 +27,7 @@ class Waiter:
         self.runner = runner
         self.interrupts = interrupts
         self.is_answer = is_answer
-        self.fingerprint = ""
+        self.fingerprint = self.event_id = ""
         self.admitted: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
 

@@ -131,7 +131,7 @@ class TurnOpener:
                     return await self._join(request, known, is_lost)
                 case Wait(at_head):
                     waiter = Waiter(message.invocation_id, message.runner, interrupts=at_head, is_answer=message.continues)
-                    waiter.fingerprint = message.fingerprint
+                    waiter.fingerprint, waiter.event_id = message.fingerprint, request.event.id
                     request.has_waited = True
                     reply_early(p.TurnInLine())
                     request.holds_session = await log.queue.enqueue(waiter)
@@ -269,6 +269,8 @@ class TurnOpener:
         writes, opened = self._new_turns.admitted(request, turn)
         before = log.unheard()
         stored = self._parts.writer.begin_write(log, [(message.event, request.event)], writes, opened)
+        # The same request may have come again while the store was asked: it must not wait for the end of its own turn.
+        log.queue.send_back(lambda waiter: waiter.event_id == request.event.id)
         begun = self._new_turns.begun(log, turn, before)
         if early:
             reply_early(begun)

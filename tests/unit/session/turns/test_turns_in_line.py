@@ -9,6 +9,7 @@ import pytest
 
 from actors.errors import SessionBusyError, TooLargeError, TurnCancelledError, TurnStateError
 from actors.messages import protocol as p
+from actors.messages.codec import encode
 from actors.messages.limits import DEFAULT_LIMITS
 from actors.messages.turn_info import TurnCounts
 from tests.support.fixtures.session_fixture import KEY, HeldCommits, SessionFixture, settled
@@ -163,6 +164,19 @@ async def test_an_answer_to_several_calls_of_which_one_was_answered_meanwhile_is
         await both
     assert [author for _, author, _ in await session.log()] == ["user", "root", "root", "user", "user"]
     assert isinstance(await session.answer("e-1", "c2", only_waiting=True), p.TurnBegun)
+
+
+async def test_an_answer_that_comes_twice_while_the_store_is_asked_does_not_wait_for_the_end_of_its_own_turn(
+    session: SessionFixture,
+) -> None:
+    await session.open("e-1")
+    await session.say(session.event("root", "may I?", call="c1"))
+    await session.close("e-1", p.Paused(agent="root", call_ids=("c1",)))
+    event = encode(session.event("user", "yes"))
+    message = p.OpenTurn(key=KEY, invocation_id="e-1", event=event, answers=("c1",), runner="runner", repeatable=True)
+    replies = await asyncio.wait_for(asyncio.gather(*(session.ref.open_turn(message) for _ in range(2))), 5)
+    assert [type(reply) for reply in replies] == [p.TurnBegun, p.TurnResumed]
+    assert session.positions() == [1, 2, 3]
 
 
 async def answer_in_line(
