@@ -98,3 +98,16 @@ def test_an_answer_that_is_sent_twice_is_not_in_line_behind_itself() -> None:
     network = Network(brings_early=True, seed=2808, slow=4, slow_s=1.5)
     faults = [Fault(what="break", kind="OpenTurn", nth=2, after_s=0.0006)]
     assert check(Case(2808, scenario, FaultPlan(network=network, faults=faults)))[0] == []
+
+
+def test_a_turn_that_was_resumed_while_it_was_being_stored_ends_in_a_store_that_has_only_its_beginning() -> None:
+    root = llm("first", Step(does="confirm"), thinks_s=0.01)
+    between = [[Act(deed="rerun", after_s=0.0), Act(deed="rewind", after_s=0.1)]]
+    faults = [
+        Fault(what="kill", who="session", kind="Append", nth=2, phase="handled"),
+        Fault(what="replace", who="runner", kind="Append", nth=3, for_s=0.05),
+        Fault(what="store unsure", after_s=0.012758275256013795, for_s=4.844777632854591),
+    ]
+    turns = [[Act(deed="leave", after_s=0.0)], [Act(deed="leave", after_s=0.0)]]
+    plan = FaultPlan(faults=faults, network=Network(seed=229, usual_s=0.005), store_timeout_s=0.5)
+    assert check(Case(229, Scenario(root=root, turns=turns, between=between), plan))[0] == []

@@ -54,8 +54,15 @@ class PendingTurnEnds:
 
     def newest(self, key: SessionKey, stored: TurnRow) -> TurnRow:
         """The record of a turn: the one that is stored, or that of its end, if the store does not know that yet."""
-        is_owed = stored.status == "running" and self.has(key, stored.invocation_id, stored.epoch)
-        return self._pending[key, stored.invocation_id, stored.epoch].row if is_owed else stored
+        if stored.status != "running":
+            return stored
+        # One that was resumed may have got no further there than the epoch before.
+        owed = [
+            record.row
+            for (each, invocation_id, epoch), record in self._pending.items()
+            if (each, invocation_id) == (key, stored.invocation_id) and epoch >= stored.epoch
+        ]
+        return max(owed, key=lambda row: row.epoch, default=stored)
 
     def of(self, wanted: TurnFilter) -> list[tuple[SessionKey, TurnRow]]:
         """Ends that the store does not know yet, of turns of an app, or of its user or session. None that is doubtful."""
@@ -67,7 +74,7 @@ class PendingTurnEnds:
         return any(wanted.concerns(key) for key, _, _ in self._pending)
 
     def add(self, record: PutTurn, *, is_doubtful: bool = False) -> None:
-        """Have the end of a turn stored when that is possible, unless the stored turn has another epoch by then.
+        """Have the end of a turn stored when that is possible, unless the stored turn has a later epoch by then.
 
         Args:
             is_doubtful: the turn could not be opened, and may be open in the store all the same.
@@ -127,5 +134,5 @@ class PendingTurnEnds:
     def _store_end(self, record: PutTurn) -> None:
         """Store one end, in the store's thread."""
         stored = self._store.turn(record.key, record.row.invocation_id)
-        if stored is not None and stored.status == "running" and stored.epoch == record.row.epoch:
+        if stored is not None and stored.status == "running" and stored.epoch <= record.row.epoch:
             self._store.commit([record])
