@@ -117,9 +117,8 @@ class TurnEnder:
         """
         key, invocation_id = message.turn.key, message.turn.invocation_id
         await self._lookup.settled(key, invocation_id)
-        if self._parts.access.pending_ends.has(key, invocation_id, message.turn.epoch):
-            # Sent again. The Runner keeps the end, too, until it is on disk.
-            raise StoreUnavailableError("the session store", "the end of the turn is still to be stored")
+        # Sent again. The Runner keeps the end, too, until it is on disk.
+        self._refuse_unstored(message.turn)
         try:
             log, turn = await self._lookup.current(message.turn)
         except StoreError:
@@ -149,6 +148,10 @@ class TurnEnder:
             raise
         return p.Ack()
 
+    def _refuse_unstored(self, turn: p.TurnRef) -> None:
+        if self._parts.access.pending_ends.has(turn.key, turn.invocation_id, turn.epoch):
+            raise StoreUnavailableError("the session store", "the end of the turn is still to be stored")
+
     async def cancel_turn(self, message: p.CancelTurn) -> p.Ack | p.TurnKept | p.AnnounceFirst:
         """Remove a turn from the queue, or seal one that is open without a Runner, or one that is paused.
 
@@ -177,6 +180,7 @@ class TurnEnder:
                 await self.close_turn(p.CloseTurn(turn=turn, agent=row.agent, outcome=p.Cancelled()))
             except FencedError:
                 # Another request has ended it meanwhile, or a Runner has taken it over.
+                self._refuse_unstored(turn)
                 return await self.cancel_turn(message)
         elif log.queue.has_new(invocation_id):
             log.queue.cancel(invocation_id)
