@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -286,6 +286,7 @@ async def test_who_cannot_be_reached_is_told_with_the_time_and_the_reason_until_
 
 
 async def test_nothing_is_kept_for_a_process_that_was_ended_and_who_waits_for_it_hears_of_its_loss(network: Network) -> None:
+    others = channels()
     process = network.process()
     handle: Any = RayHandle(await process.server.start())
     began = asyncio.Event()
@@ -308,7 +309,7 @@ async def test_nothing_is_kept_for_a_process_that_was_ended_and_who_waits_for_it
     # Errors keep what they were raised in.
     del waiting, message
     handle.says = None
-    await until(lambda: not channels())
+    await until(lambda: not channels(others))
 
 
 async def test_a_process_that_is_lost_with_a_message_leaves_nothing_for_the_collector(network: Network) -> None:
@@ -322,7 +323,7 @@ async def test_a_process_that_is_lost_with_a_message_leaves_nothing_for_the_coll
 
     process.answer = works_for_ever
     links = network.wires.peer(handle, "a process")
-    gc.collect()
+    others = channels()
     gc.disable()
     try:
         waiting = asyncio.create_task(links.link("agent 'a'").send(b"one"))
@@ -335,7 +336,7 @@ async def test_a_process_that_is_lost_with_a_message_leaves_nothing_for_the_coll
         # Errors keep what they were raised in.
         del waiting
         handle.says = None
-        await until(lambda: not any(isinstance(each, Channel) for each in gc.get_objects()))
+        await until(lambda: not kept(others))
     finally:
         gc.enable()
 
@@ -363,9 +364,15 @@ async def test_after_its_connections_are_closed_a_program_makes_no_other_one(net
     assert (process.got, other.got) == ([(b"one", 0)], [])
 
 
-def channels() -> list[Channel]:
+def channels(others: Sequence[Channel] = ()) -> list[Channel]:
+    """The channels that there are, but for those of a program that other tests of this process share."""
     gc.collect()
-    return [each for each in gc.get_objects() if isinstance(each, Channel)]
+    return kept(others)
+
+
+def kept(others: Sequence[Channel]) -> list[Channel]:
+    """The same, also what only the collector would remove."""
+    return [each for each in gc.get_objects() if isinstance(each, Channel) and each not in others]
 
 
 async def test_a_process_that_ray_calls_dead_is_lost(network: Network) -> None:
