@@ -88,10 +88,10 @@ class Dispatch:
         # The answers of the user are for the tree: an agent that is asked as a tool has no part in them.
         agents = [message.child]
         if not is_asked:
-            callers = turn.callers
-            if message.resume and turn.progress is not None and turn.is_answered(run):
-                # Those that have gone on since were lost as well.
-                callers = self._routing.waiting_callers(turn.progress)
+            callers, progress = turn.callers, turn.progress
+            if message.resume and progress is not None and turn.after_seq(run) < progress.opened_seq:
+                # The newest message has come since the run began: what has gone on since was lost as well.
+                callers = self._routing.waiting_callers(progress)
             agents = self._routing.entries(callers, message.child, scope=message.child)
         runs = [run if agent == message.child else msgspec.structs.replace(run, agent=agent) for agent in agents]
         return await self._run_each(turn, runs, scope=message.child, resume=message.resume)

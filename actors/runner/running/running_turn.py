@@ -196,10 +196,6 @@ class RunningTurn:
         after_seq = resumption.child_after_seq(state, run.agent, self.after_seq(run.parent))
         return max(after_seq, run.node.since) if run.node is not None else after_seq
 
-    def is_answered(self, run: Run) -> bool:
-        """The newest message has come since the run began, as far as the log has been read."""
-        return self.progress is not None and self.after_seq(run) < self.progress.opened_seq
-
     def recorded_transfer(self, run: Run) -> p.TransferRecord | None:
         """The transfer with which the run has ended already, as far as the log has been read."""
         if self.progress is None:

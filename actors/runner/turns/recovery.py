@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Container, Sequence
+from collections.abc import Awaitable, Callable, Container, Sequence
 from itertools import count
+from typing import TypeVar
 
 import msgspec
 
@@ -26,6 +27,8 @@ from actors.runner.turns.table import TurnTable
 from actors.runner.turns.tasks import TurnTasks
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 AGAIN = Backoff(0.1, 1.0)
 """Times between two attempts to recover the turns of a Runner that had this one's place."""
@@ -123,6 +126,14 @@ class TurnResumer:
         self._doubtful.setdefault(session, set()).add(turn)
         self._recover_soon(session)
 
+    async def _heard(self, turn: TurnKey, ask: Callable[[], Awaitable[T | p.AnnounceFirst]]) -> T:
+        """The reply to a request that takes a turn up. One that the store has failed is resumed later."""
+        try:
+            return await self._place.heard(self._session.of(turn[0]), ask)
+        except StoreError:
+            self.resume_later(turn)
+            raise
+
     def _recover_soon(self, session: SessionRef) -> None:
         if session not in self._recovering:
             self._recovering[session] = asyncio.create_task(self._recover_surely(session))
@@ -211,11 +222,7 @@ class TurnResumer:
             running_ref = running.ref if running is not None else None
             place = self._place
             message = p.ResumeTurn(key=key[0], invocation_id=key[1], runner=place.runner_id, term=place.term, running=running_ref)
-            try:
-                reply = await place.heard(self._session.of(key[0]), lambda: self._session.resume_turn(message))
-            except StoreError:
-                self.resume_later(key)
-                raise
+            reply = await self._heard(key, lambda: self._session.resume_turn(message))
             if isinstance(reply, p.TurnResumed):
                 await self.run(key, reply)
 
@@ -230,11 +237,7 @@ class TurnResumer:
             running = self._table.get(key)
             running_ref = running.ref if running is not None else None
             ask = msgspec.structs.replace(message, runner=self._place.runner_id, running=running_ref)
-            try:
-                reply = await self._place.heard(self._session.of(key[0]), lambda: self._session.retry_turn(ask))
-            except StoreError:
-                self.resume_later(key)
-                raise
+            reply = await self._heard(key, lambda: self._session.retry_turn(ask))
             if isinstance(reply, p.TurnResumed):
                 running = await self.run(key, reply)
         if running is None:

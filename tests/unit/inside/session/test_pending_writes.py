@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -25,6 +22,7 @@ from actors.session.store.access import StoreAccess
 from actors.session.store.group_commit import GroupCommit
 from actors.session.store.pending_writes import PendingWrites
 from runtime.stores.sql.sessions import SqlSessionStore
+from tests.support.counted_lines import counted_lines
 from tests.support.fixtures.session_fixture import settled
 from tests.support.tries import tries
 
@@ -139,24 +137,6 @@ async def test_a_request_that_its_caller_gave_up_is_still_written_and_not_waited
     assert (state, commits.pending.next_of(SESSIONS[0])) == ({"a": 2}, second)
     await disk.end(well=True)
     assert (second.done(), len(commits.pending)) == (True, 0)
-
-
-@contextmanager
-def counted_lines(counts: Counter[str]) -> Iterator[None]:
-    """Inside the block the lines are counted that this thread runs in our own code."""
-
-    def trace(frame: FrameType, event: str, _: object) -> Any:
-        if "/actors/" not in frame.f_code.co_filename:
-            return None
-        counts["lines"] += event == "line"
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        yield
-    finally:
-        sys.settrace(before)
 
 
 @pytest.mark.parametrize("read", ["a state that others change, too", "a state of its own", "what a session waits for"])

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
+from collections import Counter
 from collections.abc import Sequence
-from types import FrameType
 from typing import Any
 
 from hypothesis import given, settings
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 from actors.messages.graph import Arrow
 from actors.rules.graph.progress import GraphProgress, NodeRun
 from actors.rules.graph.shape import DEFAULT_ROUTE, START, Shape
+from tests.support.counted_lines import counted_lines
 from tests.support.tries import tries
 
 MOST_ENDS = 60
@@ -119,21 +119,11 @@ def test_an_end_costs_what_follows_from_it() -> None:
         edges = [Arrow(START, "n0"), *(Arrow(f"n{i}", f"n{i + 1}") for i in range(nodes))]
         progress = GraphProgress(Shape(edges, ()), None, None)
         progress.begin()
-        counted = 0
-
-        def count(frame: FrameType, event: str, argument: object) -> Any:
-            nonlocal counted
-            counted += event == "line"
-            return count
-
-        before = sys.gettrace()
-        sys.settrace(count)
-        try:
+        counts = Counter[str]()
+        with counted_lines(counts):
             progress.end("n0@1", 1, ())
             progress.begin()
-        finally:
-            sys.settrace(before)
-        return counted
+        return counts["lines"]
 
     assert lines(10) == lines(1_000)
 

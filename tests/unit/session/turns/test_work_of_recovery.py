@@ -4,42 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import random
-import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 import pytest
 
 from actors.interfaces.records import TurnRow
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
+from tests.support.counted_lines import counted_lines
 from tests.support.fixtures.session_fixture import KEY, FailingStore, SessionFixture, settled
 
 LOST, NEXT = "runner/1", "runner/2"
 OPEN_TURNS = 3
-
-
-@contextmanager
-def counted_lines(counts: Counter[str]) -> Iterator[None]:
-    """Inside the block the lines are counted that this thread runs in our own code."""
-
-    def trace(frame: FrameType, event: str, _: object) -> Any:
-        if "/actors/" not in frame.f_code.co_filename:
-            return None
-        counts["lines"] += event == "line"
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        yield
-    finally:
-        sys.settrace(before)
 
 
 def key_of(number: int) -> SessionKey:
