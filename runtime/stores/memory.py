@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import (
@@ -43,13 +43,12 @@ from actors.messages.codec import decode, encode
 from actors.messages.memory import MemoryEntry
 from actors.messages.session import SessionKey
 from runtime.stores.sql.database import LOCK_TIMEOUT_S, Database
-from runtime.stores.sql.migrations.steps import add_release
 from runtime.stores.sql.schema import prepare_tables, version_table
 from runtime.stores.sql.store import SqlStore
 from runtime.stores.sql.tables.creation import create_tables
 
-VERSION = 2
-"""The version of the tables below. Raise it with every change to them, and add the migration to MIGRATIONS."""
+VERSION = 1
+"""The version of the tables below. Raise it with every change to them."""
 
 MAX_TEXT = 100_000
 """Characters of an entry that are indexed; PostgreSQL takes about a megabyte of words."""
@@ -133,10 +132,6 @@ _SEARCH_TSVECTOR = (
     .order_by(func.ts_rank(entries.c.words, _query, 1).desc(), entries.c.timestamp.desc(), entries.c.id.desc())
     .limit(bindparam("limit"))
 )
-
-
-MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {1: lambda connection: add_release(connection, "raygrove_memory_schema")}
-"""Migrations by the version from which they lead to the next."""
 
 
 class SqlMemoryStore(SqlStore):
@@ -237,8 +232,8 @@ class SqlMemoryStore(SqlStore):
 
 
 def prepare(connection: Connection) -> None:
-    """Create the tables, or migrate them to this program's version. Raises SchemaVersionError."""
-    prepare_tables(connection, schema_version, VERSION, _create, MIGRATIONS)
+    """Create the tables, or look whether they are of this program's version. Raises SchemaVersionError."""
+    prepare_tables(connection, schema_version, VERSION, _create)
 
 
 def restore(connection: Connection, rows: Sequence[_Row]) -> None:

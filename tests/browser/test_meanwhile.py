@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
 from urllib.parse import urlsplit
 
 import pytest
@@ -26,12 +24,10 @@ from tests.support.agents.web_agents import Gate
 from tests.support.polling import until
 from tests.support.runtimes import Deploy, run_turn, stored
 from tests.support.servers.web_server import serving
-from tests.support.stores import older_store_agents
 from tests.support.stores.sqlite_lock import SqliteLock
 
 pytestmark = pytest.mark.browser
 
-OLDER = Path(__file__).parents[1] / "services/stores_of_older_versions/f5a1d9d"
 
 ODD = "<img src=x onerror=alert(1)>\"'&amp;%2F..#?+ 日本語 🎉"
 """Markup, signs that mean something in addresses, and letters of other scripts."""
@@ -338,33 +334,3 @@ def test_odd_names_and_long_texts_are_shown_as_they_are(opened: Opened, user: st
     expect(page.get_by_role("row", name=re.escape(odd_user)).or_(page.get_by_text(odd_user))).to_be_visible()
     assert page.locator("img[src='x'], section b:text-is('not bold')").count() == 0
     assert page.evaluate("document.documentElement.scrollWidth") <= 1400
-
-
-def test_a_store_of_an_older_version_is_shown(opening: Callable[..., Page], engine: str, tmp_path: Path) -> None:
-    shutil.copytree(OLDER, tmp_path, dirs_exist_ok=True)
-    with older_store_agents.runtime(tmp_path, cast(Any, engine)) as rt, serving(app_for(rt)) as url:
-        sessions = {session.id for session in rt.sessions.list("ada")}
-        page = opening(url)
-        page.goto(f"{url}/ui/?app=older")
-        expect(page.locator(".conversation", has_text="talk")).to_have_count(2)
-        assert len(sessions) > 10
-        for view in ("inbox", "tree", "usage", "figures", "batches"):
-            page.goto(f"{url}/ui/?app=older&view={view}")
-            expect(page.get_by_role("navigation")).to_be_visible()
-            expect(page.get_by_role("alert")).to_have_count(0)
-        page.goto(f"{url}/ui/?app=older&user=ada&session=talk")
-        expect(page.locator(".turn")).not_to_have_count(0)
-        page.locator(".turn button").first.click()
-        for tab in ("Turn", "State", "Usage", "Artifacts", "Requests", "Log"):
-            page.get_by_role("tab", name=tab).click()
-            expect(page.get_by_role("tabpanel").get_by_role("alert")).to_have_count(0)
-        page.get_by_role("button", name="Timeline", exact=True).click()
-        expect(page.locator(".run").first).to_be_visible()
-        page.get_by_role("button", name="Chat").click()
-        say(page, "hi")
-        expect(page.locator(".turn").last).to_contain_text("finished")
-        expect(page.get_by_role("button", name="Send")).to_be_visible()
-        page.goto(f"{url}/ui/?app=older&user=ada&session=paused")
-        page.get_by_role("button", name="Yes", exact=True).or_(page.get_by_role("button", name="Answer")).first.click()
-        expect(page.locator(".question")).to_have_count(0)
-        expect(page.locator(".turn").last).to_contain_text("finished")

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from tests.support.machine.terminal import Tell
-from tests.support.programs.other_release import PREVIOUS
 from tests.support.releases.busy_app import NAME, code
 from tests.support.releases.busy_deployment import BETWEEN_S, busy_deployment, recovering
 
@@ -56,33 +55,6 @@ def test_ten_upgrades_lose_no_turn(tmp_path: Path, tell: Tell) -> None:
             assert report["releaseBefore"] != report["releaseAfter"]
 
     tell(f"{TIMES} upgrades: {left} turns went on in the next one; away for {min(away_s):.1f} to {max(away_s):.1f} s")
-    busy.check(trees, tell)
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(1_800)
-def test_an_upgrade_of_a_release_before_loses_no_turn(tmp_path: Path, tell: Tell) -> None:
-    with busy_deployment(tmp_path, older=PREVIOUS) as busy:
-        (first,) = (str(version["id"]) for version in busy.versions())
-        trees, refusals = {first: 0}, 0
-        for number in (1, 2):
-            # Calls of the trees before wait for an answer when the upgrade begins.
-            code(tmp_path, number)
-            trees[busy.json("update", NAME, busy.path)["version"]] = number
-            time.sleep(BETWEEN_S)
-        code(tmp_path, 3)
-        # The older release does not keep the tree with which it began: its last turns have to end before.
-        while refusal := busy.releases[1].refusal("upgrade", NAME, busy.path, "--dry-run"):
-            assert f"versions of its tree that cannot be kept: {first}." in refusal
-            refusals += 1
-            time.sleep(0.5)
-        report = busy.json("upgrade", NAME, busy.path, "--within", WITHIN, release=1)
-        trees[report["versionAfter"]] = 3
-        time.sleep(5 * BETWEEN_S)
-
-    kept = f"kept trees {sorted(trees[each] for each in report['kept'])}"
-    went = f"{report.get('left', 0)} turns went on; {kept}; away for {report['awayS']:.1f} s"
-    tell(f"from {report['releaseBefore']}, after {refusals} refusals: {went}")
     busy.check(trees, tell)
 
 

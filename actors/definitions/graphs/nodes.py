@@ -104,7 +104,6 @@ class FunctionNode:
         DefinitionError: it cannot be called so; the message says why.
     """
 
-    # Nodes that older releases have pickled lack these.
     placement: Placement | None = None
     output_class: type[BaseModel] | None = None
 

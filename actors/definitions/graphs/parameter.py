@@ -18,14 +18,9 @@ class NodeParameter:
         is_required: it has no default.
     """
 
-    annotation: Any
-    is_required: bool
-
-    def __new__(cls, annotation: Any, is_required: bool) -> NodeParameter:
-        """Not in `__init__`: what releases have pickled in which this was a tuple calls nothing else."""
-        made = super().__new__(cls)
-        made.annotation, made.is_required = annotation, is_required
-        return made
+    def __init__(self, annotation: Any, is_required: bool) -> None:
+        self.annotation = annotation
+        self.is_required = is_required
 
     def __reduce__(self) -> tuple[type[NodeParameter], tuple[Any, bool]]:
         return NodeParameter, (self.annotation, self.is_required)

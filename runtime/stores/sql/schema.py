@@ -14,7 +14,7 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -45,14 +45,16 @@ from sqlalchemy import (
 
 from actors.errors import SchemaVersionError
 from actors.messages.operating.release import UNKNOWN_RELEASE, this_version
-from runtime.stores.sql.migrations import steps
 from runtime.stores.sql.tables.batches import batch_tables
 from runtime.stores.sql.tables.creation import create_tables
 from runtime.stores.sql.tables.model_calls import model_call_tables
 from runtime.stores.sql.tables.placing import placing_tables
 
-VERSION = 22
-"""The version of the tables below. Raise it with every change to them, and add the migration to `migrations/steps.py`."""
+VERSION = 1
+"""The version of the tables below. Raise it with every change to them, and have `prepare_tables` bring older ones up to date."""
+
+UNRELEASED = {"raygrove_schema": 22, "raygrove_memory_schema": 2}
+"""The versions that the last commit before the first release gave to the tables of version 1, by the tables that tell them."""
 
 RUNNING: ColumnElement[str] = literal_column("'running'")
 """The status of a turn that has not ended. A literal, since planners match partial indexes with literals only."""
@@ -70,7 +72,7 @@ metadata = MetaData()
 
 
 def version_table(name: str, metadata: MetaData) -> Table:
-    """A table of one row: the version of the other tables, and the release of raygrove that has created or migrated them."""
+    """A table of one row: the version of the other tables, and the release of raygrove that has created them."""
     return Table(
         name,
         metadata,
@@ -169,7 +171,6 @@ turns = Table(
     Column("begun_s", Double, nullable=False, server_default="0", info={FIXED: True}),
     Column("ended_s", Double, nullable=False, server_default="0"),
     Column("usage", LargeBinary, nullable=False),
-    # Behind the others, where the migration adds it.
     Column("version", _TEXT, nullable=False, server_default=""),
     # As ids of events do those of turns begin with their time.
     PrimaryKeyConstraint("invocation_id", "sid"),
@@ -269,7 +270,7 @@ writers = Table(
     metadata,
     Column("writer", _TEXT, primary_key=True),
     Column("holder", Text, nullable=False),
-    # Of the owner, so that the next one fences all of its writers. An older release leaves it out.
+    # Of the owner, so that the next one fences all of its writers.
     Column("deployment", Text, nullable=False, server_default=""),
 )
 
@@ -294,31 +295,20 @@ def key_columns(table: Table) -> list[Column[Any]]:
     return [column for column in table.columns if column.primary_key]
 
 
-MIGRATIONS: Mapping[int, Callable[[Connection], None]] = steps.MIGRATIONS
-"""Migrations by the version from which they lead to the next."""
-
-
 def prepare(connection: Connection) -> None:
-    """Create the tables, or migrate them to this program's version. Raises SchemaVersionError."""
-    prepare_tables(connection, schema_version, VERSION, partial(create_tables, metadata=metadata), MIGRATIONS)
+    """Create the tables, or look whether they are of this program's version. Raises SchemaVersionError."""
+    prepare_tables(connection, schema_version, VERSION, partial(create_tables, metadata=metadata))
 
 
-def prepare_tables(
-    connection: Connection,
-    schema_version: Table,
-    known: int,
-    create: Callable[[Connection], None],
-    migrations: Mapping[int, Callable[[Connection], None]],
-) -> None:
-    """Create tables, or migrate existing ones to the version that this program knows.
+def prepare_tables(connection: Connection, schema_version: Table, known: int, create: Callable[[Connection], None]) -> None:
+    """Create tables, or look whether existing ones are of the version that this program knows.
 
-    The caller begins and ends the transaction, so a migration happens as a whole or not at all.
+    The caller begins and ends the transaction.
 
     Args:
         schema_version: the table with the version of the others: see `version_table`.
         known: the version that this program knows.
         create: creates all tables.
-        migrations: by the version from which they lead to the next.
 
     Raises:
         SchemaVersionError: a newer version of raygrove has created the tables; nothing was changed.
@@ -331,16 +321,20 @@ def prepare_tables(
         connection.execute(insert(schema_version).values(version=known, program=this_version()))
         return
     found: int = connection.execute(select(schema_version.c.version)).scalar_one()
-    if found > known:
+    if found == UNRELEASED[schema_version.name]:
+        connection.execute(update(schema_version).values(version=1))
+    elif found > known:
         raise SchemaVersionError(found, known, _release(connection, schema_version))
-    for version in range(found, known):
-        migrations[version](connection)
-    if found < known:
-        connection.execute(update(schema_version).values(version=known, program=this_version()))
+
+
+def stored_version(connection: Connection, schema_version: Table) -> int:
+    """The version of tables that are there; 0 if that is not known."""
+    found = connection.execute(select(schema_version.c.version)).scalar_one_or_none() or 0
+    return 1 if found == UNRELEASED[schema_version.name] else int(found)
 
 
 def _release(connection: Connection, schema_version: Table) -> str:
-    """The release that has created or migrated the tables. A later release may store it elsewhere, or not at all."""
+    """The release that has created the tables. A later release may store it elsewhere, or not at all."""
     if not any(each["name"] == "program" for each in inspect(connection).get_columns(schema_version.name)):
         return UNKNOWN_RELEASE
     return str(connection.execute(select(schema_version.c.program)).scalar_one())

@@ -54,7 +54,7 @@ def _state(database: Database, versions: Table, known: int, app: str = "") -> St
 def _version(connection: Connection, versions: Table) -> int:
     if not connection.dialect.has_table(connection, versions.name):
         return 0
-    return int(connection.execute(select(versions.c.version)).scalar_one_or_none() or 0)
+    return schema.stored_version(connection, versions)
 
 
 def _owner(connection: Connection, app: str, path: Path | None) -> str | None:

@@ -26,15 +26,13 @@ from actors.errors import (
     StoreInUseError,
     StoreUnavailableError,
 )
-from actors.messages.codec import encode
 from actors.messages.session import SessionKey
-from actors.testing import PatternModel, ScriptedModel
+from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.settings import Settings
 from runtime.stores.sql import schema
 from tests.support.runtimes import Deploy, author_texts, run_turn
 from tests.support.servers.postgres_server import PostgresServer
-from tests.support.stores.old_schemas import rows_of_version_1, version_1
 from tests.support.stores.sqlite_lock import SqliteLock
 from tests.support.stores.unowned_store import UnownedStore
 from tests.support.vectors.vector_agents import FailingArtifactStore
@@ -291,24 +289,17 @@ async def assert_whole(rt: Runtime, name: str, answered: list[str]) -> None:
         assert [event.author for event in events] in (["user"], ["user", "root"])
 
 
-def test_a_store_of_the_version_before_is_served_with_its_conversations(local: Deploy, tmp_path: Path) -> None:
-    events = [
-        Event(id="old-1", invocation_id="e-old", author="user", content=Content.of_text("my name is Ada")),
-        Event(id="old-2", invocation_id="e-old", author="root", content=Content.of_text("hello Ada", role="model")),
-    ]
+def test_a_store_of_the_last_commit_before_the_first_release_is_served(local: Deploy, tmp_path: Path) -> None:
+    with local(root()) as rt:
+        run_turn(rt, "one")
     with closing(sqlite3.connect(tmp_path / "sessions.db")) as connection:
-        for statement in version_1("sqlite"):
-            connection.execute(statement)
-        for statement, values in rows_of_version_1([encode(event) for event in events]):
-            connection.execute(statement, values)
+        connection.execute("UPDATE raygrove_schema SET version = 22")
         connection.commit()
-    model = ScriptedModel(["you are Ada"])
-    with local(LlmAgent(name="root", model=model, instruction="Seen: {seen}, {user:name}.")) as rt:
-        assert author_texts(run_turn(rt, "who am I?")) == [("root", "you are Ada")]
-        assert [content.text for content in model.requests[0].contents] == ["my name is Ada", "hello Ada", "who am I?"]
-        assert "Seen: 1, Ada." in model.requests[0].system_instruction
-        rt.sessions.rewind("ada", "s1", "e-old")
-        assert [author for _, author, _ in log(rt)] == ["user"]
+    with local(root()) as rt:
+        run_turn(rt, "two")
+        assert [text for _, author, text in log(rt) if author == "user"] == ["one", "two"]
+    with closing(sqlite3.connect(tmp_path / "sessions.db")) as connection:
+        assert connection.execute("SELECT version FROM raygrove_schema").fetchall() == [(1,)]
 
 
 def test_a_store_of_a_later_version_is_refused_with_what_to_do(local: Deploy, tmp_path: Path) -> None:

@@ -6,10 +6,8 @@ import shutil
 import socket
 import subprocess
 import sys
-import tarfile
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from io import BytesIO
 from pathlib import Path
 
 from tests.support.machine.ray_environment import without_ray
@@ -17,11 +15,6 @@ from tests.support.servers.postgres_server import short_folder
 
 HOME = Path(__file__).parents[3]
 PACKAGES = ("actors", "raygrove", "runtime")
-OLDER = "a7d352c8003068daea122e139967a1a01fb63238"
-"""A commit whose deployments can be drained, say no release, have no versions of their tree, and older tables."""
-
-PREVIOUS = "7393f430389596fedaffb8ba15692232758bd219"
-"""A commit whose deployments have versions of their tree, and whose programs know no upgrades."""
 
 
 @contextmanager
@@ -50,11 +43,6 @@ def plain_ray() -> Iterator[dict[str, str]]:
                 process.stdout.read()
 
 
-def known_to_all(environment: Mapping[str, str]) -> dict[str, str]:
-    """An environment without the settings of tests that older releases do not know, and refuse."""
-    return {name: value for name, value in environment.items() if name != "RAYGROVE_RESULTS_WAIT_S"}
-
-
 class Release:
     """A copy of the packages in a folder. Processes of Ray import from the folder in which their program was started.
 
@@ -68,7 +56,7 @@ class Release:
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         self.folder = folder
-        self.environment = known_to_all(environment)
+        self.environment = environment
 
     @classmethod
     def of_this(cls, folder: Path, mark: str, environment: Mapping[str, str]) -> Release:
@@ -77,19 +65,6 @@ class Release:
             shutil.copytree(HOME / package, folder / package, ignore=shutil.ignore_patterns("__pycache__", "node_modules"))
         with (folder / "raygrove" / "__init__.py").open("a") as file:
             file.write(f"# {mark}\n")
-        return cls(folder, environment)
-
-    @classmethod
-    def of_commit(cls, folder: Path, commit: str, environment: Mapping[str, str]) -> Release | None:
-        """The code of an older commit; None where git does not have it."""
-        found = subprocess.run(["git", "archive", commit, *PACKAGES], cwd=HOME, capture_output=True, check=False)
-        if found.returncode:
-            return None
-        with tarfile.open(fileobj=BytesIO(found.stdout)) as archive:
-            if hasattr(tarfile, "data_filter"):
-                # Python has it from 3.11.4 on. What git packs needs none.
-                archive.extraction_filter = tarfile.data_filter
-            archive.extractall(folder)
         return cls(folder, environment)
 
     def add(self, path: str) -> None:
@@ -108,11 +83,6 @@ class Release:
     def code(self, *arguments: str) -> int:
         """The exit code of a command."""
         return self._done(*arguments).returncode
-
-    def refusal(self, *arguments: str) -> str:
-        """What a command says that fails; "" where it does not."""
-        done = self._done(*arguments)
-        return (done.stdout + done.stderr).strip() if done.returncode else ""
 
     def _done(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "raygrove", *arguments]

@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.support.machine.process_use import MB, use_of
 from tests.support.programs.other_release import Release, plain_ray
 from tests.support.releases.busy_app import NAME, code, faults
@@ -116,19 +114,12 @@ class Busy:
 
 
 @contextmanager
-def busy_deployment(folder: Path, rate: float = RATE, *, older: str = "") -> Iterator[Busy]:
-    """A deployment under load while the block lasts.
-
-    Args:
-        older: a commit that starts it.
-    """
+def busy_deployment(folder: Path, rate: float = RATE) -> Iterator[Busy]:
+    """A deployment under load while the block lasts."""
     with plain_ray() as of_ray:
         of_ray |= {"RAYGROVE_DATA_DIR": str(folder / "data"), "RAYGROVE_MAX_LIVE_AGENTS": "6"}
         of_ray["RAYGROVE_MIN_SCHEDULE_INTERVAL_S"] = "1"
-        first = Release.of_commit(folder / "one", older, of_ray) if older else Release.of_this(folder / "one", "one", of_ray)
-        if first is None:
-            pytest.skip("git does not have that commit here")
-        releases = [first, Release.of_this(folder / "other", "other", of_ray)]
+        releases = [Release.of_this(folder / each, each, of_ray) for each in ("one", "other")]
         busy = Busy(releases, code(folder, 0), of_ray["RAY_ADDRESS"])
         releases[0].run("start", busy.path)
         with releases[0].serving(NAME) as server:

@@ -1,1 +1,0 @@
-"""How tables of older versions become those of this one."""
