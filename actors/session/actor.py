@@ -15,10 +15,12 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 from actors.actor import Actor, Handler, QuickHandler
 from actors.messages import protocol as p
-from actors.messages.session import ONLY_SHARD, Shard
+from actors.messages.session import ONLY_SHARD, SessionKey, Shard
+from actors.refs.keyed_locks import KeyedLocks
 from actors.rules.accounting.tallies import Tallies
 from actors.rules.capacity.cache_share import Cache
 from actors.session.admission import Admission
@@ -113,7 +115,8 @@ class SessionActor(Actor):
         self._due_times = due = DueTimes(
             access, shard, environment.now_s, tallies, user_holds, LONGEST_NAP_S if environment.looks_again else math.inf
         )
-        room = (writer, admission, user_holds, Runners(), due, tallies)
+        self._changes = changes = KeyedLocks[SessionKey]()
+        room = (writer, admission, user_holds, Runners(), due, tallies, changes)
         parts = SessionParts(versions, shard, counts, access, shared, reader, logs, subscriptions, *room)
         shared.on_change = admission.forget_state
         logs.on_reload = self._show_rest
@@ -177,7 +180,7 @@ class SessionActor(Actor):
             p.AnnounceRunner: self._recovery.announce_runner,
             p.ListOpenTurns: self._recovery.list_open_turns,
             p.ResumeTurn: self._recovery.resume_turn,
-            p.RetryTurn: self._recovery.retry_turn,
+            p.RetryTurn: self._change(self._recovery.retry_turn),
             p.AbandonRuns: self._recovery.abandon_runs,
             p.BeginAlone: self._recovery.begin_alone,
             p.CloseTurn: self._ender.close_turn,
@@ -201,10 +204,10 @@ class SessionActor(Actor):
             p.CreateSessionRequest: self._services.create_session,
             p.GetSessionRequest: self._services.get_session,
             p.ListSessionsRequest: self._services.list_sessions,
-            p.DeleteSessionRequest: self._services.delete_session,
-            p.AppendEventRequest: self._services.append_event,
-            p.RewindRequest: self._services.rewind,
-            p.ForkSession: self._forks.fork,
+            p.DeleteSessionRequest: self._change(self._services.delete_session),
+            p.AppendEventRequest: self._change(self._services.append_event),
+            p.RewindRequest: self._change(self._services.rewind),
+            p.ForkSession: self._change(self._forks.fork),
             p.OpenStore: self.open_store,
             p.WatchStates: self._state_news.watch_states,
             p.ForgetStates: self._state_news.forget_states,
@@ -243,6 +246,15 @@ class SessionActor(Actor):
             p.GetStatistics: self.statistics,
             p.Stop: self.stop,
         }
+
+    def _change(self, handler: Handler) -> Handler:
+        """The handler of a change, which waits for those before it in its session: its own first one may be among them."""
+
+        async def handle(message: Any) -> p.Message:
+            async with self._changes.locked(message.key):
+                return await handler(message)
+
+        return handle
 
     def _show_rest(self, log: SessionLog) -> None:
         """Show what the store has of the open turn after a write whose outcome could not be told."""

@@ -186,7 +186,8 @@ class TurnEnder:
             log.queue.cancel(invocation_id)
             self._subscriptions.publish_end(message.key, invocation_id, p.Cancelled())
         else:
-            await self._cancel_stored(log, invocation_id)
+            async with self._parts.changes.locked(log.key):
+                await self._cancel_stored(log, invocation_id)
         return p.Ack()
 
     async def _cancel_stored(self, log: SessionLog, invocation_id: str) -> None:

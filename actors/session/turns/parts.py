@@ -10,6 +10,7 @@ import msgspec
 
 from actors.interfaces.records import PutTurn, TurnRow
 from actors.messages.session import SessionKey, Shard
+from actors.refs.keyed_locks import KeyedLocks
 from actors.rules.accounting.tallies import Tallies
 from actors.rules.routing.selection import deciding
 from actors.session.admission import Admission
@@ -45,6 +46,7 @@ class SessionParts:
         runners: which Runners live.
         due_times: what is due of schedules.
         tallies: how often things have happened, and how long they took.
+        changes: of sessions between turns; those of one session wait for each other.
     """
 
     versions: SessionVersions
@@ -61,6 +63,7 @@ class SessionParts:
     runners: Runners
     due_times: DueTimes
     tallies: Tallies
+    changes: KeyedLocks[SessionKey]
 
     async def refresh_shared_state(self, key: SessionKey) -> None:
         """Bring the states of a session's app and user up to date with other Session actors. Raises StoreError."""

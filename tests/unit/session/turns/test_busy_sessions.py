@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -48,3 +49,34 @@ async def test_a_session_with_an_open_turn_is_not_changed_and_the_turn_goes_on(t
     await desk.done(ended)
     await desk.done(request)
     await desk.session.ref.stop()
+
+
+ALL_AT_ONCE = [name for name in REQUESTS if name != "cancel"]
+"""Those that may be sent again while the first one is under way: a connection has broken."""
+
+
+@pytest.mark.parametrize("name", ALL_AT_ONCE)
+async def test_a_change_that_is_sent_again_waits_for_the_first_one(tmp_path: Path, name: str) -> None:
+    desk = Desk(tmp_path)
+    await desk.session.turn("e-0", "zero")
+    await desk.session.open("e-f")
+    await desk.session.close("e-f", p.Failed(agent="root", error_code="E"))
+    request = REQUESTS[name](desk.session)
+    again = msgspec.structs.replace(request, again=True) if hasattr(request, "again") else request
+    first, second = await asyncio.gather(desk.ask(request), desk.ask(again))
+    assert not isinstance(first, p.ErrorReply)
+    assert type(second) is type(first)
+    await desk.session.ref.stop()
+
+
+async def test_a_paused_turn_is_cancelled_that_is_being_forked(session: SessionFixture) -> None:
+    await session.turn("e-0", "zero")
+    await session.open("e-p")
+    call = msgspec.structs.replace(session.event("root", turn="e-p", call="c1"), long_running_tool_ids=("c1",))
+    await session.say(call, turn="e-p")
+    await session.close("e-p", p.Paused(agent="root", call_ids=("c1",)))
+    fork, cancel = p.ForkSession(key=KEY, invocation_id="e-0", fork="other"), p.CancelTurn(key=KEY, invocation_id="e-p")
+    await asyncio.gather(session.ref.fork(fork), session.ref.cancel_turn(cancel))
+    turn = await session.ref.get_turn(p.GetTurn(key=KEY, invocation_id="e-p"))
+    assert turn is not None
+    assert turn.state == "cancelled"
