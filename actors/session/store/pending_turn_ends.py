@@ -56,11 +56,12 @@ class PendingTurnEnds:
         """The record of a turn: the one that is stored, or that of its end, if the store does not know that yet."""
         if stored.status != "running":
             return stored
-        # One that was resumed may have got no further there than the epoch before.
+        # One that was resumed may have got no further there than the epoch before. One that is doubtful has then not begun.
         owed = [
             record.row
-            for (each, invocation_id, epoch), record in self._pending.items()
-            if (each, invocation_id) == (key, stored.invocation_id) and epoch >= stored.epoch
+            for where, record in self._pending.items()
+            if where[:2] == (key, stored.invocation_id)
+            and (where[2] == stored.epoch or (where[2] > stored.epoch and where not in self._doubtful))
         ]
         return max(owed, key=lambda row: row.epoch, default=stored)
 

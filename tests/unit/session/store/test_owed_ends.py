@@ -44,3 +44,13 @@ async def test_a_turn_that_was_answered_before_the_store_knew_of_its_pause_runs_
     await session.close(epoch=2)
     [listed] = await session.ref.list_turns(p.ListTurns(app="app"))
     assert (listed.state, listed.epoch) == ("finished", 2)
+
+
+async def test_an_answer_that_could_not_be_stored_leaves_a_turn_waiting_of_whose_pause_the_store_does_not_know(
+    session: SessionFixture,
+) -> None:
+    await paused(session)
+    session.store.failures = 2
+    with pytest.raises(StoreError):
+        await session.answer("e-1", "c1")
+    assert isinstance(await session.answer("e-1", "c1", only_waiting=True), p.TurnBegun)
