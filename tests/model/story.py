@@ -80,9 +80,11 @@ class Story:
 
     def _begun_anew(self) -> Iterator[str]:
         """The turns that were taken back or deleted and were asked for again: their id names several, of which no rule tells."""
-        lives = [events for session, events in self.history.removed if session == self.id] + [self.whole]
+        lives = [self.whole, *(events for session, events in self.history.removed if session == self.id)]
         logs = [[each for each in log if is_message(each) and not list(each.function_responses())] for log in lives]
-        gone = {each.invocation_id for log in logs for each in log if each.id not in self.shown}
+        # A message that was deleted and sent again has the same id in both lives.
+        gone = {each.invocation_id for each in logs[0] if each.id not in self.shown}
+        gone |= {each.invocation_id for log in logs[1:] for each in log}
         begun = Counter(each.invocation_id for log in logs for each in log)
         yield from (turn for turn in gone if begun[turn] > 1)
 

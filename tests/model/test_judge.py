@@ -561,6 +561,57 @@ def test_a_fork_has_no_other_gap_than_before_an_event_that_takes_back(broken: bo
     assert list(turns.one_turn_at_a_time(story)) == []
 
 
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_turn_that_was_deleted_and_asked_for_again_may_stand_behind_later_ones(broken: bool) -> None:
+    tale = Tale()
+    first = tale.ask("run", "e-1")
+    message = tale.message("e-1")
+    if broken:
+        tale.history.stored.clear()
+    else:
+        tale.history.remove(HERE)
+    tale.log.clear()
+    second = tale.ask("run", "e-2")
+    tale.message("e-2", id="event of e-2")
+    tale.message("e-1", id=message.id)
+    for ask in (second, first):
+        tale.give(ask)
+    assert bool(list(turns.order_of_turns(Story(tale.over(), HERE)))) == broken
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_fork_copies_all_answers_to_a_call_and_takes_no_other_one(broken: bool) -> None:
+    tale, fork = Tale(), ("ada", "s3")
+    tale.message("e-1")
+    tale.call("e-1", "c", waits=True)
+    for _ in range(2):
+        tale.ask("run", "e-1", responses={"c": {"yes": 1}})
+        tale.response("e-1", "c", {"yes": 1}, author="user")
+    tale.give(tale.ask("fork", "e-1", given={"fork_id": "s3"}), ended="done")
+    copied = list(tale.log)
+    if broken:
+        tale.history.ask("answer", user="ada", session="s3", turn="e-1", responses={"c": {"yes": 1}})
+        copied.append(msgspec.structs.replace(copied[-1], id="one more", seq=5))
+    for event in copied:
+        tale.history.store(fork, event)
+    tale.history.found[fork] = Found(log=copied)
+    assert bool(list(turns.one_answer(Story(tale.over(), fork)))) == broken
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_an_answer_is_refused_before_its_turn_waits_again_since_it_was_run_again_from_a_step(broken: bool) -> None:
+    tale = Tale()
+    tale.message("e-1")
+    tale.call("e-1", "c", waits=True)
+    if broken:
+        tale.give(tale.ask("retry", "e-1", given={"from_event": "event 1"}))
+    tale.give(tale.ask("answer", "e-1", responses={"c": {"yes": 1}}), ended=TurnStateError("it was cancelled"))
+    if not broken:
+        tale.give(tale.ask("retry", "e-1", given={"from_event": "event 1"}))
+    tale.end("e-1", "paused")
+    assert bool(list(turns.answers_are_kept(Story(tale.over(), HERE)))) == broken
+
+
 @pytest.mark.parametrize(("goes_on", "found"), [(False, 0), (True, 1)])
 def test_only_the_call_of_a_run_that_was_given_up_stays_without_a_response(goes_on: bool, found: int) -> None:
     tale = Tale()

@@ -454,11 +454,13 @@ def one_answer(story: Story) -> Iterator[str]:
     asked = Counter(call for event in story.whole for call in event.actions.requested_inputs)
     # A message may come behind an answer, when the turn of that is over.
     later = Counter(call for ask in story.asks if ask.what == "run" for call in ask.responses)
-    later.update({call for ask in story.asks if ask.what == "answer" for call in ask.responses})
+    answered = {call for ask in story.asks if ask.what == "answer" for call in ask.responses}
     for turn in story.turns.values():
         for call_id, answers in turn.answers.items():
             given = [event for event, _ in answers if event.author == USER]
-            if len(given) > max(1, asked[call_id], later[call_id]) and story.changed_at == NEVER:
+            # Those that a fork has copied count where they were given.
+            first = sum(event.id in story.copied for event in given) or (call_id in answered)
+            if len(given) > max(1, asked[call_id], first + later[call_id]) and story.changed_at == NEVER:
                 yield f"call {call_id} is answered {len(given)} times by the user: {seqs(given)}"
 
 
@@ -484,6 +486,10 @@ def answers_are_kept(story: Story) -> Iterator[str]:
             yield f"{ask} came to {ask.ended}, and its answer is not in the log"
         record, turn = story.found.turns.get(ask.turn), story.turns.get(ask.turn)
         is_refused = ask.ended in ("TurnStateError", "TurnCancelledError") and not ask.events
+        # It may have been cancelled then, and wait again since it was run again from a step.
+        is_refused = is_refused and not any(
+            other.what == "retry" and other.ended_at > ask.began for other in story.of_turn(ask.turn)
+        )
         if is_refused and record is not None and record.status == "paused" and turn and not answered & ask.responses.keys():
             yield f"{ask} was refused with {ask.ended}, and turn {ask.turn} still waits for the answer"
 
