@@ -100,6 +100,12 @@ def test_an_answer_that_is_sent_twice_is_not_in_line_behind_itself() -> None:
     assert check(Case(2808, scenario, FaultPlan(network=network, faults=faults)))[0] == []
 
 
+def test_a_turn_whose_request_was_sent_again_while_it_was_in_line_is_run() -> None:
+    scenario = Scenario(root=llm("first", thinks_s=0.5), turns=[[Act(deed="enqueue", after_s=0.1)]])
+    faults = [Fault(what="break", kind="OpenTurn", nth=2, after_s=0.001)]
+    assert check(Case(471, scenario, FaultPlan(faults=faults)))[0] == []
+
+
 def test_a_turn_that_was_resumed_while_it_was_being_stored_ends_in_a_store_that_has_only_its_beginning() -> None:
     root = llm("first", Step(does="confirm"), thinks_s=0.01)
     between = [[Act(deed="rerun", after_s=0.0), Act(deed="rewind", after_s=0.1)]]

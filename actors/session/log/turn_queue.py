@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from actors.errors import TurnCancelledError
+from actors.errors import RaygroveError, TurnCancelledError
 from actors.messages.session import SessionKey
 
 
@@ -84,6 +84,10 @@ class TurnQueue:
         """True when the turn waits in the queue and has not begun yet."""
         return any(waiter.invocation_id == invocation_id and not waiter.is_answer for waiter in self._waiters)
 
+    def has_event(self, event_id: str) -> bool:
+        """True when a request with this very event waits in the queue."""
+        return any(waiter.event_id == event_id for waiter in self._waiters)
+
     def fingerprint(self, invocation_id: str) -> str:
         """That of the request whose turn waits in the queue and has not begun yet; "" when it has none."""
         waiting = (waiter for waiter in self._waiters if waiter.invocation_id == invocation_id and not waiter.is_answer)
@@ -94,8 +98,16 @@ class TurnQueue:
         return not self.is_taken and not self._waiters
 
     async def enqueue(self, waiter: Waiter) -> bool:
-        """Wait until the turns before have ended; a turn that interrupts goes to the head. Returns `Waiter.admitted`."""
-        if waiter.interrupts:
+        """Wait until the turns before have ended; a turn that interrupts goes to the head. Returns `Waiter.admitted`.
+
+        A request that was sent again takes the place of the first one, whose reply may be lost.
+        """
+        again = next((place for place, each in enumerate(self._waiters) if each.event_id == waiter.event_id), None)
+        if again is not None:
+            before, self._waiters[again] = self._waiters[again], waiter
+            if not before.admitted.done():
+                before.admitted.set_exception(RaygroveError(f"the request for turn {waiter.invocation_id!r} was sent again"))
+        elif waiter.interrupts:
             self._waiters.appendleft(waiter)
         else:
             self._waiters.append(waiter)

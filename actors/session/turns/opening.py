@@ -178,6 +178,9 @@ class TurnOpener:
             if position is None:
                 return None
             answer_seq, invocation_id = position
+        if log.queue.has_event(request.event.id):
+            # It was sent again, and takes its own place.
+            return None
         if log.queue.has_new(invocation_id):
             is_other = differs(message.fingerprint, log.queue.fingerprint(invocation_id))
             return KnownTurn(invocation_id, None, answer_seq, is_other)

@@ -7,7 +7,7 @@ import asyncio
 import msgspec
 import pytest
 
-from actors.errors import SessionBusyError, TooLargeError, TurnCancelledError, TurnStateError
+from actors.errors import RaygroveError, SessionBusyError, TooLargeError, TurnCancelledError, TurnStateError
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.limits import DEFAULT_LIMITS
@@ -75,6 +75,24 @@ async def test_a_request_of_the_same_runner_joins_what_it_has_in_line(session: S
     assert isinstance(await session.ask_to_open("e-2", repeatable=True), p.TurnJoined)
     await session.close()
     assert isinstance(await in_line, p.TurnBegun)
+
+
+async def test_a_request_that_was_sent_again_takes_its_own_place_in_line(session: SessionFixture) -> None:
+    await session.open()
+    message = p.OpenTurn(key=KEY, invocation_id="e-2", event=encode(session.event("user", "hi", turn="e-2")), runner="runner")
+    lost = asyncio.create_task(session.ref.open_turn(message))
+    await settled()
+    behind = asyncio.create_task(session.ask_to_open("e-3"))
+    await settled()
+    again = asyncio.create_task(session.ref.open_turn(msgspec.structs.replace(message, epoch=2, repeatable=True)))
+    await settled()
+    with pytest.raises(RaygroveError, match="was sent again"):
+        await asyncio.wait_for(lost, 5)
+    await session.close()
+    assert isinstance(await asyncio.wait_for(again, 5), p.TurnBegun)
+    assert not behind.done()
+    await session.close("e-2", epoch=2)
+    assert isinstance(await behind, p.TurnBegun)
 
 
 async def test_who_asks_for_a_paused_turn_whose_answer_is_in_line_gets_it_from_its_first_event(session: SessionFixture) -> None:
