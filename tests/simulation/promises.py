@@ -63,7 +63,7 @@ class Promises:
         self._terms: Counter[SimProcess] = Counter()
         self._told: set[SimProcess] = set()
         self._leads: dict[SimProcess | None, SimProcess] = {}
-        self._replaced: set[tuple[str, int]] = set()
+        self._replaced: dict[tuple[str, int], SimProcess | None] = {}
         self._appends: list[Sent] = []
         self._fenced: dict[str, str] = {}
         self.broken: list[str] = []
@@ -80,7 +80,7 @@ class Promises:
         elif sent.kind == "Append":
             self._appends.append(sent)
         elif sent.kind in OF_RUNNERS and self._leads.get(sent.receiver, sent.sender) is not sent.sender:
-            self._replaced.add((sent.kind, sent.nth))
+            self._replaced[sent.kind, sent.nth] = sent.sender
 
     def check(self, sent: Sent, raw: bytes) -> None:
         """Look at the reply to a message."""
@@ -132,6 +132,8 @@ class Promises:
             return ()
         if isinstance(reply, p.Ack):
             self._leads[session] = runner
+            # What it has sent to announce itself with was not sent by one that was replaced.
+            self._replaced = {each: sender for each, sender in self._replaced.items() if sender is not runner}
             before, self._terms[session] = self._terms[session], max(message.term, self._terms[session])
             return [f"the place was given in term {message.term} after {before}"] if message.term < before else ()
         if not isinstance(reply, p.AnnounceFirst) or reply.term <= message.term:
