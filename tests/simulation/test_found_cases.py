@@ -117,3 +117,12 @@ def test_a_turn_that_was_resumed_while_it_was_being_stored_ends_in_a_store_that_
     turns = [[Act(deed="leave", after_s=0.0)], [Act(deed="leave", after_s=0.0)]]
     plan = FaultPlan(faults=faults, network=Network(seed=229, usual_s=0.005), store_timeout_s=0.5)
     assert check(Case(229, Scenario(root=root, turns=turns, between=between), plan))[0] == []
+
+
+def test_a_turn_whose_end_only_a_lost_session_actor_knew_is_taken_up() -> None:
+    faults = [
+        Fault(what="store unsure", kind="Commit PutTurn >running", nth=1, for_s=6.7),
+        Fault(what="kill", who="session", after_s=1.4),
+    ]
+    scenario = Scenario(root=llm("n3"), turns=[[]])
+    assert check(Case(1711, scenario, FaultPlan(faults=faults, store_timeout_s=0.5)))[0] == []

@@ -52,6 +52,10 @@ class PendingTurnEnds:
         """True when the turn has ended in that epoch and the store does not know it yet."""
         return (key, invocation_id, epoch) in self._pending
 
+    def owes_end(self, key: SessionKey, invocation_id: str) -> bool:
+        """True when the turn has ended, in whichever epoch, and the store does not know it yet."""
+        return any(each[:2] == (key, invocation_id) for each in self._pending)
+
     def newest(self, key: SessionKey, stored: TurnRow) -> TurnRow:
         """The record of a turn: the one that is stored, or that of its end, if the store does not know that yet."""
         if stored.status != "running":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from actors.errors import InvocationNotFoundError, SessionBusyError, StoreError, TurnStateError
+from actors.errors import InvocationNotFoundError, SessionBusyError, StoreError, StoreUnavailableError, TurnStateError
 from actors.interfaces.records import Write
 from actors.messages import protocol as p
 from actors.messages.session import Shard
@@ -70,6 +70,9 @@ class TurnRecovery:
             log = await self._logs.find(message.key)
             turn = log.turn if log is not None else None
             if log is None or turn is None or turn.row.invocation_id != message.invocation_id:
+                if self._parts.access.pending_ends.owes_end(message.key, message.invocation_id):
+                    # Should this actor be lost before, the turn is open.
+                    raise StoreUnavailableError("the session store", "the end of the turn is still to be stored")
                 return p.NothingToResume()
             if not turn.is_ending:
                 break
