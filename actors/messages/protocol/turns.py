@@ -182,7 +182,7 @@ class OpenTurn(Message, frozen=True, kw_only=True):
         fingerprint: see StartTurn; `event` has it, too.
         runner, term: of the Runner that will run the turn: see AnnounceRunner.
         interrupting: the open turn that this Runner cancels for it; the turn is the next to run then.
-        epoch: in which a new turn begins. One more than that of a TurnBegun whose turn may not have been stored.
+        epoch: the first in which a new turn may begin. One more than that of a TurnBegun whose turn may not have been stored.
         traceparent: see StartTurn. It stays in the record of a turn that begins.
         due: see StartTurn. The schedule goes on in the step that begins the turn.
     """

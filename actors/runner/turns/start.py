@@ -309,7 +309,8 @@ class TurnStarter:
             except ActorRestartsError:
                 # A turn that has begun, and was not stored, may still be writing: its epoch is not used again. One that was
                 # stored may have ended, and is joined then.
-                request = msgspec.structs.replace(request, epoch=request.epoch + 1, repeatable=True)
+                epoch = max(request.epoch + 1, self._table.next_epoch((request.key, request.invocation_id)))
+                request = msgspec.structs.replace(request, epoch=epoch, repeatable=True)
                 continue
             match opened:
                 case p.TurnBegun():

@@ -128,7 +128,8 @@ class TurnOpener:
                     if known.is_other:
                         self._give_back(request)
                         raise RepeatMismatchError(known.invocation_id, message.key.session)
-                    return await self._join(request, known, is_lost)
+                    if (joined := await self._join(request, known, is_lost)) is not None:
+                        return joined
                 case Wait(at_head):
                     waiter = Waiter(message.invocation_id, message.runner, interrupts=at_head, is_answer=message.continues)
                     waiter.fingerprint, waiter.event_id = message.fingerprint, request.event.id
@@ -193,12 +194,15 @@ class TurnOpener:
         is_other = not answer_seq and await self._lookup.began_with_other(log, row, message.fingerprint)
         return KnownTurn(invocation_id, row, answer_seq, is_other)
 
-    async def _join(self, request: OpeningRequest, known: KnownTurn, is_lost: bool) -> p.TurnJoined:
+    async def _join(self, request: OpeningRequest, known: KnownTurn, is_lost: bool) -> p.TurnJoined | None:
+        """Follow a turn. None when it could not be opened after it was found."""
         log, row = request.log, known.row
         await self._joiner.join(log, known.invocation_id, row, request.message.subscriber, known.answer_seq)
         self._give_back(request)
         # The reply says that the turn is there.
         await self._logs.commits.opened(log)
+        if row is not None and row.opened_seq > log.committed_seq:
+            return None
         return p.TurnJoined(seq=known.answer_seq, agent=row.agent if row is not None else "", is_lost=is_lost)
 
     def _give_back(self, request: OpeningRequest) -> None:
@@ -259,7 +263,6 @@ class TurnOpener:
         again = turn.row.again()
         turn.row = msgspec.structs.replace(again, opened_seq=log.head_seq + 1, begun_s=again.begun_s or now_s())
         begun = await self._store(request, turn)
-        self._parts.access.pending_ends.forget_ends(message.key, message.invocation_id, turn.row.epoch)
         progress = turn.progress()
         if before is not None and before.status in OVER:
             # The agent that made the call gets the answer; but the workflow around it has ended, or failed, without it.

@@ -167,7 +167,7 @@ async def test_so_it_does_when_another_request_for_it_is_first_at_the_next_sessi
     async with asyncio.timeout(10):
         events, outcome = await fixture.end("other")
     assert isinstance(outcome, p.Finished)
-    assert session.epochs == [1, 2, 2]
+    assert session.epochs == [1, 2, 3]
     assert [event.text for event in events] == ["kept"]
 
 

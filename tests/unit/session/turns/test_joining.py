@@ -73,3 +73,17 @@ async def test_a_turn_is_joined_when_its_message_is_on_disk(session: SessionFixt
     for refused in (first, joining):
         with pytest.raises(StoreError, match="disk is full"):
             await refused
+
+
+async def test_a_request_that_finds_a_turn_which_cannot_be_stored_begins_it(session: SessionFixture) -> None:
+    await session.turn("e-0", "one")
+    held = HeldCommits(session.store)
+    first = asyncio.create_task(asked(session, "e-1", "a"))
+    await settled()
+    again = asyncio.create_task(asked(session, "e-1", "a"))
+    await settled()
+    session.store.failures = 2
+    held.let_go()
+    with pytest.raises(StoreError, match="disk is full"):
+        await first
+    assert isinstance(await again, p.TurnBegun)
