@@ -167,7 +167,7 @@ class SessionReader:
         self.unsettled.settle(self._message.turn)
         if changed:
             self.state.update(changed)
-            self._view.state.change(event.seq, before_seq)
+        self._view.state.add_own(event.seq, before_seq, changed)
         # Where others wrote in between, or the log was never read, the next `view` fetches what is missing.
         self._is_stale = self._is_stale or not self._view.add_own(event, size)
 

@@ -78,7 +78,8 @@ class NodeReader(SessionReader):
         self._asked = msgspec.structs.replace(self._asked, content=content)
 
     async def view(self, message: Content) -> History:
-        """Return what the agent sees."""
+        """Return what the agent sees, with the state as of now, if others have changed it."""
+        await self.refresh_state(0)
         return self.history
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from actors.messages.codec import decode
-from actors.messages.json_types import JsonObject
+from actors.messages.json_types import JsonObject, StateDelta
 from actors.messages.protocol.base import TurnRef
 
 
@@ -34,14 +34,20 @@ class ViewedState:
         self.seq = state_seq
         return self.value
 
-    def change(self, seq: int, before_seq: int) -> None:
-        """The agent has changed the state itself.
+    def add_own(self, seq: int, before_seq: int, changed: StateDelta) -> None:
+        """Take in an event of the agent's own.
 
         Args:
-            seq: the place of the change.
+            seq: its place.
             before_seq: the place of the last change before it. If that one is not known here, the state has to be read again.
+            changed: what it changes.
         """
-        self.seq = seq if before_seq <= self.seq else -1
+        if before_seq > self.seq:
+            self.seq = -1
+        elif changed and seq > self.seq:
+            # A run that began before this state was read has another copy.
+            self.value.update(changed)
+            self.seq = seq
 
     def forget(self) -> None:
         """A run was stopped, and may have changed the state without hearing that it is stored: the state has to be read again."""

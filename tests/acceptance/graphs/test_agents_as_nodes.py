@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from actors import START, Graph, LlmAgent, RequestInput, ToolContext
@@ -145,3 +147,29 @@ def test_an_agent_that_answers_once_is_not_named_to_its_model(local: Deploy) -> 
     assert models["chat"].requests[0].system_instruction == 'Judge.\n\nYou are an agent. Your internal name is "chat".'
     # One that it has handed over to is in a conversation.
     assert 'Your internal name is "below"' in expert.requests[0].system_instruction
+
+
+def test_an_agent_sees_in_its_next_step_what_one_beside_it_has_stored(local: Deploy) -> None:
+    is_stored = asyncio.Event()
+
+    def write(tool_context: ToolContext) -> None:
+        """Write it down."""
+        tool_context.state["found"] = 7
+
+    def tell() -> None:
+        """Say that it is stored."""
+        is_stored.set()
+
+    async def wait() -> None:
+        """Wait until it is stored."""
+        await is_stored.wait()
+
+    def look(tool_context: ToolContext) -> object:
+        """Look at it."""
+        return tool_context.state.get("found")
+
+    writer = LlmAgent(name="writer", model=ScriptedModel([{"call": "write"}, {"call": "tell"}, "done"]), tools=[write, tell])
+    reader = LlmAgent(name="reader", model=ScriptedModel([{"call": "wait"}, {"call": "look"}, "done"]), tools=[wait, look])
+    with local(Graph(name="wf", edges=[(START, (writer, reader))])) as rt:
+        responses = [response for event in run_turn(rt, "go") for response in event.function_responses()]
+    assert [response.response for response in responses if response.name == "look"] == [{"result": 7}]

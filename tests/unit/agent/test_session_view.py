@@ -172,3 +172,13 @@ def test_an_event_of_its_own_is_not_taken_in_before_those_of_others_that_came_ea
     own = event("me", said("hello"))
     assert not view.add_own(msgspec.structs.replace(own, seq=3), 100)
     assert view.add_own(msgspec.structs.replace(own, seq=2), 100)
+
+
+def test_what_a_run_with_an_older_copy_of_the_state_writes_is_in_the_newest() -> None:
+    view = AgentView("a", None)
+    turn = p.TurnRef(key=KEY, invocation_id="e-1", epoch=1)
+    view.state.take(turn, encode({}), 3)
+    view.state.take(turn, encode({"other": 1}), 5)
+    view.state.add_own(6, 5, {"own": 2})
+    assert view.state.is_current(turn, 6)
+    assert view.state.value == {"other": 1, "own": 2}
