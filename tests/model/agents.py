@@ -9,6 +9,7 @@ from typing import Any
 
 from actors import Event, FunctionCall, FunctionResponse, Part
 from tests.model.runs import MODEL_CALLS, Ended, FailedError, Run, StoppedError, Turn, Waits, run
+from tests.model.shown import shown
 from tests.model.story import fold
 from tests.simulation.scenarios import Node
 from tests.simulation.scripts import ScriptError, scripted
@@ -58,9 +59,16 @@ def _step(turn: Turn, node: Node, branch: str | None, seen: Callable[[], Sequenc
     log = turn.seen(node.name, branch)
     if not node.is_late and _is_of_first(node, log):
         raise FailedError(node.name, "ValueError")
-    turn.use(MODEL_CALLS, node.name, branch)
+    if seen is not None:
+        log = seen()
     try:
-        return turn.say(_answer(turn, node, branch, seen() if seen is not None else log))
+        turn.use(MODEL_CALLS, node.name, branch)
+    except FailedError:
+        # It was made before if it was lost then with its process: it counts.
+        turn.refused.append((node.name, shown(log, node.name, branch)))
+        raise
+    try:
+        return turn.say(_answer(turn, node, branch, log))
     except ScriptError:
         turn.may_have_failed(node.name, branch)
         raise FailedError(node.name, "ScriptError") from None

@@ -52,6 +52,7 @@ class Conversation:
     Attributes:
         problems: what is not as it must be.
         asked: how often the models of agents were shown what.
+        refused: what calls beyond the limit had shown to models, by agent.
         ran: how often the tools of calls have run.
         is_whole: no turn was cut or retried, and no run was lost too often.
     """
@@ -68,6 +69,7 @@ class Conversation:
     ) -> None:
         self.problems: list[str] = []
         self.asked: Counter[str] = Counter()
+        self.refused: dict[str, set[str]] = defaultdict(set)
         self.ran: Counter[str] = Counter()
         self.is_whole = True
         self._tree, self._log, self._may_be_cut, self._max_calls = Tree(root), log, may_be_cut, max_calls
@@ -81,6 +83,8 @@ class Conversation:
             self._play(stretch)
         for name, turn in self._turns.items():
             self.asked.update(request_of(agent, contents) for agent, contents in turn.asked)
+            for agent, contents in turn.refused:
+                self.refused[agent].add(request_of(agent, contents))
             self.ran.update(turn.ran)
             self._look_at(name, turns[name])
 

@@ -87,6 +87,7 @@ class Turn:
     Attributes:
         log: what has been said so far, in this turn and before it.
         asked: the agents whose models were called, each with what the model was shown.
+        refused: the same of calls beyond the limit.
         ran: the calls whose tools have run.
         failure: the newest event of the log with which a run has failed.
         silent: the nodes of graphs that have said nothing yet.
@@ -107,6 +108,7 @@ class Turn:
         self._limits = {MODEL_CALLS: max_calls, TRANSFERS: MAX_TRANSFERS}
         self.log: list[Event] = []
         self.asked: list[tuple[str, Sequence[Content]]] = []
+        self.refused: list[tuple[str, Sequence[Content]]] = []
         self.ran: list[str] = []
         self.failure: Event | None = None
         self.silent: set[str] = set()

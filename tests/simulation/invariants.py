@@ -37,7 +37,7 @@ def problems(scenario: Scenario, result: Result, *, is_modelled: bool = True) ->
         _STORE in str(each.response) for log in result.found.values() for e in log.log for each in e.function_responses()
     )
     if is_modelled and not is_cut:
-        found += said_problems(scenario, result, has_faults=bool(result.fired))
+        found += said_problems(scenario, result.history, has_faults=bool(result.fired))
     return found
 
 
@@ -56,7 +56,7 @@ def _failed_at_store(result: Result) -> list[str]:
     return [each for each in (*in_log, *(told.ended for told in result.asks)) if each in STORE_ERRORS]
 
 
-def said_problems(scenario: Scenario, left: Result | History, *, has_faults: bool) -> Iterator[str]:
+def said_problems(scenario: Scenario, left: History, *, has_faults: bool) -> Iterator[str]:
     """What is said, how turns end, what models are shown and which tools run, where it is not what tests/model says."""
     played = [_played(scenario, left, session, has_faults) for session in left.found]
     wrong = [each for conversation in played for each in conversation.problems]
@@ -70,6 +70,8 @@ def said_problems(scenario: Scenario, left: Result | History, *, has_faults: boo
         # What a log had that is gone was shown to models, too.
         return
     unseen = asked.keys() - must_ask.keys()
+    # A call that was lost with its process counts, and is refused when it is made again.
+    unseen -= {request for each in played for agent in left.lost_runs for request in each.refused[agent]}
     unseen -= set(_of_refused(left)) if unseen else set()
     yield from (f"a model was shown what it must not see: {each}" for each in sorted(unseen)[:1])
     if not all(conversation.is_whole for conversation in played):
@@ -81,7 +83,7 @@ def said_problems(scenario: Scenario, left: Result | History, *, has_faults: boo
         yield f"there were {asked.total()} model calls and {left.begun.total()} runs of tools: some twice"
 
 
-def _of_refused(left: Result | History) -> Iterator[str]:
+def _of_refused(left: History) -> Iterator[str]:
     """2 Order of a turn: what models may be shown of a message while it is being stored, of those that the store did not take."""
     agents = {agent for agent, _ in left.asked}
     for ask in left.asks:
@@ -96,7 +98,7 @@ def _of_refused(left: Result | History) -> Iterator[str]:
             yield request_of(agent, shown([*log[:length], message], agent, branch))
 
 
-def _played(scenario: Scenario, left: Result | History, session: SessionId, has_faults: bool) -> Conversation:
+def _played(scenario: Scenario, left: History, session: SessionId, has_faults: bool) -> Conversation:
     """The log of a session, played by the model."""
     found, of_user = left.found[session], [ask for ask in left.asks if ask.user == session[0]]
 
