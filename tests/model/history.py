@@ -176,7 +176,7 @@ class History:
         lost: processes that were lost, by name: "driver …" for programs, "runner", "session" and "agent …" for actors.
         losses: runs that were lost with their processes.
         alone: when runs went on alone in a process, with their turns and agents.
-        resumed: when Runners asked to go on with turns that others, or they, had begun.
+        resumed: when Runners got turns to go on with that others, or they, had begun.
         faults: names of what went wrong otherwise, such as "store away".
         store_s: the longest time that the store takes for a commit, where that is known.
         stored: all events that were stored, by session and in order, where the store tells; those that were taken back included.
@@ -286,7 +286,7 @@ class History:
         self.losses.append(Loss(at=self.now(), turn=turn, agent=agent, with_runner=with_runner, waits=waits))
 
     def resume(self, turn: str, runner: str) -> None:
-        """A Runner asks to go on with a turn, maybe again."""
+        """A Runner has got a turn to go on with, as far as is known."""
         self.resumed.append((self.now(), turn, runner))
 
     def go_alone(self, turn: str, agent: str) -> None:

@@ -320,6 +320,31 @@ def _(tale: Tale, broken: bool) -> None:
     tale.history.go_alone("e-1", "root")
 
 
+@pytest.mark.parametrize("broken", [False, True])
+def test_of_lost_runners_only_those_since_the_newest_event_have_a_run_go_on_alone(broken: bool) -> None:
+    tale = Tale()
+    tale.message("e-1")
+    tale.history.resume("e-1", "runner#2")
+    if broken:
+        tale.model("e-1")
+    tale.history.resume("e-1", "runner#3")
+    tale.history.go_alone("e-1", "root")
+    assert bool(list(turns.alone_for_a_reason(tale.over()))) == broken
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_run_that_was_alone_is_alone_again_until_its_agent_has_said_something(broken: bool) -> None:
+    tale = Tale()
+    tale.message("e-1")
+    for runner in ("runner#2", "runner#3"):
+        tale.history.resume("e-1", runner)
+    tale.history.go_alone("e-1", "root")
+    tale.event("e-1", "root" if broken else "child", text="hello")
+    tale.history.resume("e-1", "runner#4")
+    tale.history.go_alone("e-1", "root")
+    assert bool(list(turns.alone_for_a_reason(tale.over()))) == broken
+
+
 @breaks(turns.nothing_after_the_end)
 def _(tale: Tale, broken: bool) -> None:
     ask = tale.ask("run", "e-1")

@@ -157,7 +157,7 @@ def busy_for_a_reason(story: Story) -> Iterator[str]:
 def model_calls(story: Story) -> Iterator[str]:
     """2 Limits of a turn: `max_llm_calls` counts the model calls of all agents; the call beyond it is refused before it is made.
 
-    An answer begins the count anew. A call whose answer was lost is made again, and counts once.
+    An answer begins the count anew. A call that was lost is made again, and may count twice.
     """
     made = Counter(call.turn for call in story.history.models)
     for turn in story.turns.values():
@@ -306,21 +306,29 @@ def _has_tools(history: History, agent: str, at: Moment) -> bool:
 
 def alone_for_a_reason(history: History) -> Iterator[str]:
     """2 Lost processes: a run goes on alone whose process was lost while code of it ran, or was lost again, or whose Runner was
-    lost again without a new event of the turn between. One that waits for another run is not charged with a loss."""
+    lost again without a new event of the turn between, or that went on alone and has stored nothing since. One that waits for
+    another run is not charged with a loss."""
     for at, turn, agent in history.alone:
         lost = [loss for loss in history.losses if (loss.turn, loss.agent) == (turn, agent) and loss.at < at]
         own = [loss for loss in lost if not loss.with_runner]
         resumed = [(moment, runner) for moment, resumed, runner in history.resumed if resumed == turn and moment < at]
         last = max((moment for moment, _ in resumed), default=at)
         events = [event for log in history.stored.values() for event in by_agents(log) if event.invocation_id == turn]
-        if any(event.author == agent and any(event.function_calls()) for event in events):
-            # Of a call that was under way each time only its agent's events tell that the run has gone on.
-            events = [event for event in events if event.author == agent]
-        since = max((history.known[event.id] for event in events if history.known[event.id] < last), default=(0.0, 0))
+        said = [event for event in events if event.author == agent]
+        # Of a call that was under way each time only its agent's events tell that the run has gone on.
+        news = said if any(any(event.function_calls()) for event in said) else events
+        since = _newest(history, news, last)
         runners = {runner for moment, runner in resumed if moment > since}
         ran_code = any(not loss.waits or _has_tools(history, agent, loss.at) for loss in own)
-        if len(own) + len(runners) < 2 and not ran_code:
+        own_news = _newest(history, said, last)
+        has_begun = any(own_news < moment < at for moment, *run in history.alone if run == [turn, agent])
+        if len(own) + len(runners) < 2 and not ran_code and not has_begun:
             yield f"a run of {agent} in {turn} went on alone, and was lost {len(own)} times, and {len(runners)} Runners"
+
+
+def _newest(history: History, events: Sequence[Event], before: Moment) -> Moment:
+    """When the newest of some events that were stored before a moment was stored."""
+    return max((history.known[event.id] for event in events if history.known[event.id] < before), default=(0.0, 0))
 
 
 def last_write_counts(story: Story) -> Iterator[str]:

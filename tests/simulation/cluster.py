@@ -70,6 +70,13 @@ def agent_of(run: str) -> str:
     return run.partition(" ")[0].rpartition("/")[2]
 
 
+def _has_resumed(raw: bytes) -> bool:
+    """True of the reply with which a Runner gets a turn to go on with. An error of the store may come after that is counted."""
+    kind = _tags.decode(raw).type
+    failed = kind == "ErrorReply" and msgspec.msgpack.decode(raw, type=ErrorReply).error.startswith("Store")
+    return failed or kind == "TurnResumed"
+
+
 class Trace:
     """Everything that happened, in order."""
 
@@ -192,7 +199,7 @@ class Wires:
         self._arrival_s: dict[tuple[str, str], float] = {}
         self._early_s: dict[asyncio.Future[bytes], float] = {}
         self._asked_for: set[int] = set()
-        self._opened: set[str] = set()
+        self._opened: dict[str, int] = {}
         self.on_sent: Callable[[Sent], float] = lambda sent: 0.0
         self.on_handled: Callable[[Sent, bytes], bool] = lambda sent, raw: True
         self.on_early: Callable[[Sent, bytes], None] = lambda sent, raw: None
@@ -232,8 +239,11 @@ class Wires:
         sent = Sent(kind, self._counts[kind], sender, receiver, raw)
         replied: asyncio.Future[bytes] = self._loop.create_future()
         self._trace.add(self._loop.time(), "sent", sent, raw)
-        if kind in ("BeginAlone", "OpenTurn", "ResumeTurn", "RetryTurn"):
-            self._note_recovery(kind, msgspec.msgpack.decode(raw))
+        if kind == "BeginAlone":
+            message = msgspec.msgpack.decode(raw)
+            self._loop.history.go_alone(message["turn"][1], agent_of(message["run"]))
+        elif kind == "OpenTurn":
+            self._opened.setdefault(msgspec.msgpack.decode(raw)["invocation_id"], sent.nth)
         later_s = outside(self.on_sent, sent)
         if receiver is None or receiver.is_dead:
             self._later(self._random.uniform(0, DETECTED_S), self._fail, replied, sent, can_restart)
@@ -276,6 +286,8 @@ class Wires:
             return
         raw = work.result()
         self._trace.add(self._loop.time(), "handled", sent, raw)
+        if _has_resumed(raw):
+            self._note_resumed(sent)
         arrives = self.on_handled(sent, raw)
         if receiver.serving.pop(replied, None) is None:
             return
@@ -300,14 +312,13 @@ class Wires:
         if not replied.done():
             replied.set_exception(self._absence() if can_restart else ActorDiedError())
 
-    def _note_recovery(self, kind: str, message: Mapping[str, Any]) -> None:
-        if kind == "BeginAlone":
-            self._loop.history.go_alone(message["turn"][1], agent_of(message["run"]))
-            return
-        turn, runner = message["invocation_id"], message.get("runner", "")
-        if runner and (kind != "OpenTurn" or turn in self._opened):
-            self._loop.history.resume(turn, runner)
-        self._opened.add(turn)
+    def _note_resumed(self, sent: Sent) -> None:
+        """A Runner has got a turn to go on with, or may have, as the Session actor was lost meanwhile."""
+        if sent.kind in ("OpenTurn", "ResumeTurn", "RetryTurn"):
+            message = msgspec.msgpack.decode(sent.raw)
+            turn, runner = message["invocation_id"], message.get("runner", "")
+            if runner and (sent.kind != "OpenTurn" or self._opened[turn] != sent.nth):
+                self._loop.history.resume(turn, runner)
 
     def _note_loss(self, sent: Sent) -> None:
         runner, message = sent.sender, msgspec.msgpack.decode(sent.raw)
@@ -335,6 +346,8 @@ class Wires:
     def died(self, process: HostProcess) -> None:
         """A process is gone: fail what it was asked and has not replied to. Of the replies on their way some get lost with it."""
         serving, process.serving = process.serving, {}
+        for sent in serving.values():
+            self._note_resumed(sent)
         lost = {replied: sent for replied, sent in process.replying.items() if self._cuts.random() < LOST}
         for replied, sent in lost.items():
             del process.replying[replied]
