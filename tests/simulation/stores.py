@@ -68,9 +68,10 @@ class Disk:
         """Do writes of a process, the holder of a claim. It may be lost before they are done, or before it knows of that."""
         kinds = list(dict.fromkeys(map(self._kind, writes)))
         self.on_commit(process, "sent", kinds)
-        self._refuse(writes, process)
-        self.store._claim = claim
         with self._breaking():
+            # One that is refused cannot break, and no later one breaks in its place.
+            self._refuse(writes, process)
+            self.store._claim = claim
             self.store.commit(writes)
         for write in writes:
             if isinstance(write, AddEvent):
