@@ -15,7 +15,7 @@ from tests.model.agents import llm, runs_children, says, steps
 from tests.model.floor import selected
 from tests.model.flows import flow
 from tests.model.graphs import graph
-from tests.model.runs import KINDS, LOST, MODEL_CALLS, DiffersError, FailedError, Run, Turn, run
+from tests.model.runs import KINDS, LOST, MODEL_CALLS, DiffersError, FailedError, Run, Turn, Waits, at_once, run
 from tests.model.said import Tree, decision_of, is_said, told
 from tests.model.story import is_message, is_seal, takes_back
 from tests.model.workflows import loop, parallel, sequence
@@ -76,7 +76,7 @@ class Conversation:
         self._may_vary = has_faults or any(node.kind in ("par", "graph", "flow") for node in root.all())
         self._played: dict[str, list[Stretch]] = defaultdict(list)
         self._turns: dict[str, Turn] = {}
-        self._runs: dict[str, Run] = {}
+        self._paused: dict[str, tuple[Run, Waits]] = {}
         self._ends: dict[str, str] = {}
         for stretch in _stretches(log, turns):
             self._played[stretch.message.invocation_id].append(stretch)
@@ -101,10 +101,9 @@ class Conversation:
             self.problems.append(f"{where}: it answers no call of the log")
             return
         runs, answer = self._continued(turn, self._tree.nodes[agent], stretch)
-        self._runs.pop(name, None)
+        self._paused.pop(name, None)
         try:
-            runs.send(answer)  # type: ignore[arg-type]
-            self._runs[name] = runs
+            self._paused[name] = runs, runs.send(answer)  # type: ignore[arg-type]
             self._ends[name] = "paused"
         except StopIteration as end:
             self._ends[name] = "failed" if end.value.error else "finished"
@@ -124,10 +123,13 @@ class Conversation:
         if asking is None or self._tree.is_tool(asking.author):
             return run(turn, agent, None), None
         closed = {response.id for event in stretch.before if is_seal(event) for response in event.function_responses()}
-        if turn.invocation_id in self._runs and answered.isdisjoint(closed):
-            return self._runs[turn.invocation_id], stretch.message
+        paused, waits = self._paused.get(turn.invocation_id, (None, Waits(())))
+        if paused is not None and not answered.isdisjoint(waits.calls) and answered.isdisjoint(closed):
+            return paused, stretch.message
         is_node = agent.name in self._tree.parents and self._tree.parents[agent.name].kind == "graph"
-        return run(turn, agent, asking.branch, steps) if is_node else run(turn, agent, None), None
+        late = run(turn, agent, asking.branch, steps) if is_node else run(turn, agent, None)
+        # A later value of another call: the turn waits as before.
+        return late if paused is None or closed.issuperset(waits.calls) else at_once(turn, [late], {paused: waits}), None
 
     def _play_again(self, name: str, turn: Turn) -> None:
         """2 Failures: a failed turn that is retried is open again. All that the log has of it counts as done, but failures."""
@@ -155,7 +157,7 @@ class Conversation:
             self.problems.append(f"{where}: it ended, and must say: {told(missing[0])}")
         elif missing:
             self._ends[turn.invocation_id] = "cut"
-            self._runs.pop(turn.invocation_id, None)
+            self._paused.pop(turn.invocation_id, None)
 
     def _look_at(self, name: str, status: str) -> None:
         """Compare the end of a turn. 2 Limits of a turn: `max_llm_calls` counts the model calls of all its agents together. An

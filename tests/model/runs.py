@@ -265,12 +265,15 @@ def run(turn: Turn, node: Node, branch: str | None, begins: Begins | None = None
         node, begins = turn.tree.nodes[ended.to], None
 
 
-def at_once(turn: Turn, runs: Sequence[Run]) -> Run:
+def at_once(turn: Turn, runs: Sequence[Run], paused: Mapping[Run, Waits] = {}) -> Run:
     """Runs side by side. They are done when each of them is, in whatever order their answers come. The first failure ends all.
 
     4 Pauses: a message may answer calls of several agents: each of them goes on, in the order of the answers.
+
+    Args:
+        paused: others, which wait already.
     """
-    waiting = dict.fromkeys(runs, Waits(()))
+    waiting = {**paused, **dict.fromkeys(runs, Waits(()))}
     going: Sequence[Run] = runs
     message: Event | None = None
     escalated, error = False, ""

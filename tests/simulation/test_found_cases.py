@@ -106,6 +106,12 @@ def test_a_turn_whose_request_was_sent_again_while_it_was_in_line_is_run() -> No
     assert check(Case(471, scenario, FaultPlan(faults=faults)))[0] == []
 
 
+def test_an_answer_to_a_question_that_a_late_answer_has_led_to_continues_no_workflow() -> None:
+    root = Node(kind="custom", name="root", children=[llm("helper", Step(does="ask"), Step(does="ask")), llm("last")])
+    scenario = Scenario(root=root, turns=[[Act(deed="cancel", after_s=0.26)]], thinks_s=2.0)
+    assert check(Case(1104, scenario, FaultPlan()))[0] == []
+
+
 def test_a_turn_that_was_resumed_while_it_was_being_stored_ends_in_a_store_that_has_only_its_beginning() -> None:
     root = llm("first", Step(does="confirm"), thinks_s=0.01)
     between = [[Act(deed="rerun", after_s=0.0), Act(deed="rewind", after_s=0.1)]]

@@ -58,6 +58,7 @@ class OpenCall(NamedTuple):
         has_response: it has such an interim response.
         in_flow: it was made in a flow, whose controller knows for how long it matters.
         path: of the run of the node that has made it.
+        continues: its answer continues the turn. If not, the run that has made it is one of its agent alone, after a late answer.
     """
 
     author: str
@@ -68,6 +69,7 @@ class OpenCall(NamedTuple):
     has_response: bool = False
     in_flow: bool = False
     path: str = ""
+    continues: bool = True
 
 
 class _Carried(msgspec.Struct, array_like=True, omit_defaults=True):
@@ -218,6 +220,7 @@ class SessionTurn(msgspec.Struct, eq=False):
     _calls_before: Counter[str] = msgspec.field(default_factory=Counter)
     _answered: dict[str, CallFacts] = {}
     _callers: tuple[str, ...] = ()
+    _continues: bool = True
     _progress: dict[str, tuple[int, Progress]] = {}
     _handovers: list[TransferRecord] = []
     _settling: list[asyncio.Future[None]] = []
@@ -288,6 +291,7 @@ class SessionTurn(msgspec.Struct, eq=False):
         """Forget its events: they have to be noted again, from the first."""
         self.stored, self.open_calls, self.waiting_calls = {}, {}, {}
         self._answered, self._callers, self._progress, self._handovers = {}, (), {}, []
+        self._continues = True
         self.responses, self.other_calls, self.raises, self.failed_tools = {}, {}, {}, 0
         self.usage = TurnUsage(sum_of_packed([self.taken_back]) if self.taken_back else None)
         self._head_seq = self.user_seq = self.row.first_seq
@@ -353,15 +357,24 @@ class SessionTurn(msgspec.Struct, eq=False):
             self.user_seq, self._calls_before = seq, self._calls()
             answered = [self.open_calls.get(call_id) for call_id, _ in responses] if responses else ()
             # A run that is asked as a tool cannot pause the turn, so no answer reaches it.
-            self._callers = tuple([call.author for call in answered if call is not None and tool_root(call.branch) is None])
+            reached = [call for call in answered if call is not None and tool_root(call.branch) is None and call.continues]
+            self._callers = tuple([call.author for call in reached])
             if event.node_info is not None and event.for_task():
                 self._callers = (*self._callers, event.for_task())
+            self._continues = bool(self._callers) or not responses
         for call_id, name in event.calls.items():
             needs_consent = call_id in actions.requested_tool_confirmations
             in_flow = event.flow is not None
             is_long_running = call_id in event.long_running_tool_ids and not needs_consent and not in_flow
             self.open_calls[call_id] = OpenCall(
-                event.author, event.branch, name, needs_consent, is_long_running, in_flow=in_flow, path=event.node_path()
+                event.author,
+                event.branch,
+                name,
+                needs_consent,
+                is_long_running,
+                in_flow=in_flow,
+                path=event.node_path(),
+                continues=self._continues,
             )
         for call_id in actions.requested_inputs:
             if call_id in self.open_calls:

@@ -349,3 +349,20 @@ async def test_an_event_can_be_added_outside_of_turns_and_not_while_one_runs(ses
     ):
         with pytest.raises(SessionBusyError, match="'e-2'"):
             await asked
+
+
+async def test_an_answer_to_a_question_that_a_late_answer_has_led_to_continues_no_workflow(session: SessionFixture) -> None:
+    async def ask(call_id: str, epoch: int) -> None:
+        call = msgspec.structs.replace(session.event("root", call=call_id), long_running_tool_ids=(call_id,))
+        await session.say(call, epoch=epoch)
+        await session.close("e-1", p.Paused(agent="root", call_ids=(call_id,)), epoch)
+
+    await session.open()
+    await ask("c1", 1)
+    await session.ref.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-1"))
+    for number in (1, 2):
+        begun = await session.answer("e-1", f"c{number}")
+        assert isinstance(begun, p.TurnBegun)
+        assert begun.progress is not None
+        assert begun.progress.callers == ()
+        await ask(f"c{number + 1}", begun.epoch)
