@@ -106,7 +106,7 @@ class PendingTurnEnds:
         self._doubtful.discard(where)
 
     async def flush(self) -> None:
-        """Try to store all of them now. Raises StoreUnavailableError, StoreRevertedError."""
+        """Try to store all of them now. One that is refused is kept. Raises StoreUnavailableError, StoreRevertedError."""
         for where, record in list(self._pending.items()):
             if self._pending.get(where) is not record:
                 continue
@@ -115,7 +115,9 @@ class PendingTurnEnds:
             except (StoreUnavailableError, StoreRevertedError):
                 raise
             except StoreError as error:
-                logger.error("the end of turn %s cannot be stored: %s", record.row.invocation_id, error)
+                # What was wrong may pass, and without its end the turn would be open until this actor is lost.
+                logger.error("the end of turn %s could not be stored, and is tried again: %s", record.row.invocation_id, error)
+                continue
             if self._pending.get(where) is record:
                 self._drop(where)
 

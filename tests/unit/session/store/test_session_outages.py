@@ -136,8 +136,9 @@ async def test_a_turn_ends_in_time_and_the_next_one_works_when_the_store_is_back
     assert await hasty.log() == [(1, "user", "hi"), (2, "user", "e-3?"), (3, "root", "three")]
 
 
+@pytest.mark.parametrize("failures", [0, 2])
 async def test_the_end_of_a_turn_that_could_not_be_stored_is_stored_when_the_store_is_back(
-    hasty: SessionFixture, monkeypatch: pytest.MonkeyPatch
+    hasty: SessionFixture, monkeypatch: pytest.MonkeyPatch, failures: int
 ) -> None:
     inside.change(monkeypatch, "ends", PAUSE_S=0.0)
     await hasty.open()
@@ -152,6 +153,7 @@ async def test_the_end_of_a_turn_that_could_not_be_stored_is_stored_when_the_sto
         loop.call_soon_threadsafe(stored.set)
 
     monkeypatch.setattr(hasty.store, "commit", told)
+    hasty.store.failures = failures
     hasty.store.away = False
     await asyncio.wait_for(stored.wait(), 10)
     row = hasty.store.turn(KEY, "e-1")
