@@ -45,6 +45,7 @@ class TurnState:
         ask_again: sends the request once more by which the turn, which it is given, has joined another; None: there is none.
         is_started: the turn is open, or could not start, or is followed no more.
         has_fingerprint: the turn of that id may have begun with another request, and is given to none but its own.
+        is_refused: what has come of the turn of that id is not given, since it may have begun with another request.
         is_cancelled: this driver was asked to cancel it.
         is_detached: this driver follows the turn no more, and does not know how it ends.
         is_over: the turn has ended, or is no longer followed.
@@ -59,6 +60,7 @@ class TurnState:
     error: BaseException | None = None
     is_started = False
     has_fingerprint = False
+    is_refused = False
     is_cancelled = False
     is_detached = False
     is_over = False
@@ -127,10 +129,10 @@ class TurnState:
     def fail(self, error: BaseException) -> None:
         """End the turn for this driver, unless it has ended: it could not start, or can no longer be followed."""
         with self._changed.lock:
+            if isinstance(error, RepeatMismatchError) or (self.has_fingerprint and not self.is_started):
+                # The turn of that id is another request's, or may be, and its end may have come first.
+                self.outcome, self.is_refused = None, True
             self.is_started = self.is_over = True
-            if isinstance(error, RepeatMismatchError):
-                # The turn of that id is another request's, and its end may have come first.
-                self.outcome = None
             if self.outcome is None:
                 # The traceback may hold this turn. That of an error which is not ours may tell of a defect.
                 self.error = error.with_traceback(None) if isinstance(error, RaygroveError) else error

@@ -14,7 +14,6 @@ from actors.errors import (
     ActorLostError,
     AgentLostError,
     RaygroveError,
-    RepeatMismatchError,
     RequestError,
     RuntimeClosedError,
     StoreError,
@@ -189,7 +188,7 @@ class Turn:
         try:
             if state.has_fingerprint:
                 state.wait_until_started()
-                _raise_mismatch(state)
+                _raise_refusal(state)
             while True:
                 batch = state.wait_for_events(buffer)
                 for stored in batch:
@@ -226,7 +225,7 @@ class Turn:
         try:
             if state.has_fingerprint:
                 await state.wait_until_started_async()
-                _raise_mismatch(state)
+                _raise_refusal(state)
             while True:
                 batch = await state.wait_for_events_async(buffer, wakeup)
                 if batch:
@@ -401,9 +400,9 @@ def decoded(stored: StoredEvent) -> Event:
         raise StoreError(f"event {stored.seq} of the session cannot be read: {error}") from error
 
 
-def _raise_mismatch(state: TurnState) -> None:
-    """Raise the refusal of a turn that began with another request. Its events, and its end, may have come before."""
-    if isinstance(state.error, RepeatMismatchError):
+def _raise_refusal(state: TurnState) -> None:
+    """Raise the error of a turn that may have begun with another request. Its events, and its end, may have come before."""
+    if state.is_refused and state.error is not None:
         raise raisable(state.error)
 
 
