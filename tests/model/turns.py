@@ -77,6 +77,8 @@ def record_says_the_end(story: Story) -> Iterator[str]:
             has_all = seqs(ask.events[-1:]) == said and ask.ended_at > story.known(last)
             status = STATUS.get(ask.ended, "failed")
             is_it = record.status == status or (status, record.status) == ("paused", "cancelled")
+            # The pause before an answer to which no agent has said anything yet, of which this program hears later.
+            is_it |= status == "paused" and not ask.goes_on and said < [last.seq] and ask.began < story.known(last)
             if ask.kind == "end" and has_all and turn.id not in story.retried and not is_it:
                 yield f"{ask} came to {ask.ended}, and the record says {record.status}"
 
