@@ -132,3 +132,13 @@ def test_a_turn_whose_end_only_a_lost_session_actor_knew_is_taken_up() -> None:
     ]
     scenario = Scenario(root=llm("n3"), turns=[[]])
     assert check(Case(1711, scenario, FaultPlan(faults=faults, store_timeout_s=0.5)))[0] == []
+
+
+def test_a_request_that_is_repeated_after_a_failure_is_given_the_turn_from_its_first_event() -> None:
+    root = Node(kind="loop", name="root", times=2, children=[llm("works", Step(does="work", takes_s=2.0))])
+    scenario = Scenario(root=root, turns=[[Act(deed="again", after_s=2.39), Act(deed="repeat", after_s=3.03)]])
+    faults = [
+        Fault(what="kill", who="runner", kind="Append", nth=1, for_s=0.05),
+        Fault(what="store unsure", after_s=0.01, for_s=2.5),
+    ]
+    assert check(Case(3040, scenario, FaultPlan(faults=faults, store_timeout_s=0.5)))[0] == []

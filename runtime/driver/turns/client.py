@@ -144,7 +144,11 @@ class TurnClient:
             try:
                 started = await self._engine.runner.start_turn(asked)
             except Exception as error:
-                subscriber.remove(turn)
+                if message.repeatable and not isinstance(error, OverloadedError):
+                    # It may have been joined: the Session actor would not begin it again for the next request.
+                    await subscriber.drop_turn(turn)
+                else:
+                    subscriber.remove(turn)
                 if isinstance(error, UserElsewhereError) and stores > 1:
                     self._engine.session.note_store(app, user, error.store)
                     await self._ask(turn, message, stores=stores - 1)

@@ -15,7 +15,7 @@ from actors.errors import (
     UserElsewhereError,
 )
 from actors.messages import protocol as p
-from actors.messages.session import TurnKey
+from actors.messages.session import SessionKey, TurnKey
 from actors.refs.session import SessionRef
 from runtime.driver.turns.state import TurnState, Woken, wake_together
 
@@ -304,19 +304,17 @@ class Subscriber:
         if turn.turn_key in self._turns:
             return
         if self._turns or self._is_permanent:
-            with suppress(RaygroveError):
-                key, invocation_id = turn.turn_key
-                await self._session.unsubscribe(p.Unsubscribe(subscriber=self.name, key=key, invocation_id=invocation_id))
+            await self.unsubscribe(*turn.turn_key)
             return
         if self._poller is not None:
             self._poller.cancel()
         await self.unsubscribe()
 
-    async def unsubscribe(self) -> None:
-        """Have the Session actor drop what it keeps for this subscriber. If it does not answer, it drops that in time."""
+    async def unsubscribe(self, key: SessionKey | None = None, invocation_id: str = "") -> None:
+        """Have the Session actor drop what it keeps for this subscriber, or of one turn. Unanswered, it does so in time."""
         with suppress(RaygroveError, TimeoutError):
             async with asyncio.timeout(UNSUBSCRIBE_S):
-                await self._session.unsubscribe(p.Unsubscribe(subscriber=self.name))
+                await self._session.unsubscribe(p.Unsubscribe(subscriber=self.name, key=key, invocation_id=invocation_id))
 
     async def close(self, error: BaseException) -> None:
         """Stop polling; turns that have not ended fail with `error`."""
