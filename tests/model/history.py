@@ -307,6 +307,11 @@ class History:
         self.removed.append((session, self.stored.pop(session, [])))
 
     @property
+    def logs(self) -> Sequence[Sequence[Event]]:
+        """What was stored of each session, those that were deleted included."""
+        return [*self.stored.values(), *(log for _, log in self.removed)]
+
+    @property
     def begun(self) -> Counter[str]:
         """How often tools were called that are no agents, by the ids of the calls."""
         return Counter(run.call_id for run in self.tools if not run.asks)

@@ -345,6 +345,20 @@ def test_a_run_that_was_alone_is_alone_again_until_its_agent_has_said_something(
     assert bool(list(turns.alone_for_a_reason(tale.over()))) == broken
 
 
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_tool_that_ran_when_a_run_was_lost_counts_also_when_its_session_is_deleted_later(broken: bool) -> None:
+    tale = Tale()
+    tale.message("e-1")
+    tale.call("e-1", "c")
+    tale.history.begin_tool("c")
+    if broken:
+        tale.response("e-1", "c", {})
+    tale.history.lose_run("e-1", "root", with_runner=False, waits=True)
+    tale.history.go_alone("e-1", "root")
+    tale.history.remove(HERE)
+    assert bool(list(turns.alone_for_a_reason(tale.over()))) == broken
+
+
 @breaks(turns.nothing_after_the_end)
 def _(tale: Tale, broken: bool) -> None:
     ask = tale.ask("run", "e-1")

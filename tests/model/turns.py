@@ -298,7 +298,7 @@ def calls_are_the_logs(story: Story) -> Iterator[str]:
 def _has_tools(history: History, agent: str, at: Moment) -> bool:
     """True if a call of an agent had no result then whose tool is no agent."""
     begun = {run.call_id for run in history.tools if run.began < at and not run.asks}
-    for log in history.stored.values():
+    for log in history.logs:
         calls = {call.id for event in log if event.author == agent for call in event.function_calls()} & begun
         known = (event for event in log if history.known[event.id] < at)
         if calls - {response.id for event in known for response in event.function_responses()}:
@@ -315,7 +315,7 @@ def alone_for_a_reason(history: History) -> Iterator[str]:
         own = [loss for loss in lost if not loss.with_runner]
         resumed = [(moment, runner) for moment, resumed, runner in history.resumed if resumed == turn and moment < at]
         last = max((moment for moment, _ in resumed), default=at)
-        events = [event for log in history.stored.values() for event in by_agents(log) if event.invocation_id == turn]
+        events = [event for log in history.logs for event in by_agents(log) if event.invocation_id == turn]
         said = [event for event in events if event.author == agent]
         # Of a call that was under way each time only its agent's events tell that the run has gone on.
         news = said if any(any(event.function_calls()) for event in said) else events
