@@ -89,7 +89,7 @@ class RetryTurn(Message, frozen=True, kw_only=True):
     Attributes:
         config: the options of the turn from now on; None: those with which it was opened last.
         from_event: the id of the event after which it runs again; "": after the last one.
-        request: names the request, if it takes events back: sent again, it does not do so twice.
+        request: names the request: sent again, it does not retry the turn twice.
         runner: of a Runner that asks the Session actor: its id.
         running: see ResumeTurn.
     """

@@ -84,7 +84,7 @@ class _Carried(msgspec.Struct, array_like=True, omit_defaults=True):
     last_calls: dict[str, int] = {}
     warned: tuple[str, ...] = ()
     version_seq: int = 0
-    reset: str = ""
+    retry: str = ""
     taken_back: bytes = b""
     unreserved: tuple[str, ...] = ()
     deadline_s: float = 0.0
@@ -104,7 +104,7 @@ class TurnNotes(NamedTuple):
 
     lost_processes: tuple[LostProcess, ...] = ()
     version_seq: int = 0
-    reset: str = ""
+    retry: str = ""
     taken_back: bytes = b""
     failed_tools: int = 0
 
@@ -114,12 +114,12 @@ class TurnNotes(NamedTuple):
         if not row.temp:
             return cls()
         carried = decode(row.temp, _Carried)
-        return cls(carried.lost, carried.version_seq, carried.reset, carried.taken_back, carried.failed_tools)
+        return cls(carried.lost, carried.version_seq, carried.retry, carried.taken_back, carried.failed_tools)
 
     @classmethod
     def of_open(cls, turn: SessionTurn) -> TurnNotes:
         """Those of an open turn."""
-        return cls(turn.lost_processes, turn.version_seq, turn.reset, turn.taken_back, turn.failed_tools)
+        return cls(turn.lost_processes, turn.version_seq, turn.retry, turn.taken_back, turn.failed_tools)
 
     @classmethod
     def uncounted(cls, row: TurnRow) -> TurnRow:
@@ -140,7 +140,7 @@ class TurnNotes(NamedTuple):
             _Carried(
                 lost=self.lost_processes,
                 version_seq=self.version_seq,
-                reset=self.reset,
+                retry=self.retry,
                 taken_back=self.taken_back,
                 failed_tools=self.failed_tools,
             )
@@ -174,7 +174,7 @@ class SessionTurn(msgspec.Struct, eq=False):
         responses: the number of responses that the log has of each agent's model.
         other_calls: the number of its calls that were none, such as summaries.
         version_seq: up to this place it ran by another version of the tree, which its deployment does not have any more.
-        reset: the request that has taken events of it back last; "": none has.
+        retry: the request that has retried it last, or has taken events of it back; "": none has.
         taken_back: what those events had used, packed: it was paid for. b"": nothing. Of a turn that a fork has copied it is
             less than nothing.
         user_seq: the position of the last message of the user.
@@ -208,7 +208,7 @@ class SessionTurn(msgspec.Struct, eq=False):
     responses: dict[str, int] = {}
     other_calls: dict[str, int] = {}
     version_seq: int = 0
-    reset: str = ""
+    retry: str = ""
     taken_back: bytes = b""
     user_seq: int = 0
     warned: dict[str, None] = {}
@@ -251,7 +251,7 @@ class SessionTurn(msgspec.Struct, eq=False):
         self.warned = dict.fromkeys(carried.warned)
         self.unreserved = dict.fromkeys(carried.unreserved)
         self.version_seq = carried.version_seq
-        self.reset, self.taken_back, self.resumed_by = carried.reset, carried.taken_back, carried.resumed_by
+        self.retry, self.taken_back, self.resumed_by = carried.retry, carried.taken_back, carried.resumed_by
 
     def is_written_by(self, turn: TurnRef) -> bool:
         """True when the fencing token names it, in its epoch, and a run that was not abandoned."""
@@ -307,7 +307,7 @@ class SessionTurn(msgspec.Struct, eq=False):
 
     def _carried(self) -> bytes:
         """Encode what its record carries."""
-        told = (self.last_calls, tuple(self.warned), self.version_seq, self.reset, self.taken_back, tuple(self.unreserved))
+        told = (self.last_calls, tuple(self.warned), self.version_seq, self.retry, self.taken_back, tuple(self.unreserved))
         more = (
             self.traceparent,
             self.losses,

@@ -120,18 +120,17 @@ class TurnRecovery:
         await self._lookup.settled(key, invocation_id)
         log, row = await self._lookup.log_and_row(key, invocation_id)
         if log.open_row(invocation_id) is not None:
-            if message.from_event and (log.turn is None or log.turn.reset != message.request):
+            if message.from_event and (log.turn is None or log.turn.retry != message.request):
                 raise TurnStateError(f"turn {invocation_id!r} runs: cancel it before it is run again from an event")
             return await self.resume_turn(
                 p.ResumeTurn(key=key, invocation_id=invocation_id, runner=message.runner, running=message.running)
             )
         if row is None:
             raise InvocationNotFoundError(invocation_id, key.session)
-        if message.from_event:
-            if TurnNotes.of(row).reset == message.request:
-                # The request was sent again, and the turn has ended once more meanwhile.
-                return p.NothingToResume()
-        elif row.status != "failed":
+        if message.request and TurnNotes.of(row).retry == message.request:
+            # The request was sent again, and the turn has ended once more meanwhile.
+            return p.NothingToResume()
+        if not message.from_event and row.status != "failed":
             raise TurnStateError(f"turn {invocation_id!r} cannot be retried: it is {row.status}, and only a failed one can")
         refusal = self._parts.runners.refusal(message.runner)
         if refusal is not None:
@@ -172,6 +171,7 @@ class TurnRecovery:
         await self._reader.recall(log.key, turn)
         turn.config = message.config.after(turn.config) if message.config is not None else turn.config
         turn.runner = turn.resumed_by = message.runner
+        turn.retry = message.request
         turn.losses.clear()
         turn.begin_time()
         turn.retried_seq = log.head_seq

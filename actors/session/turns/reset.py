@@ -49,7 +49,7 @@ class TurnResets:
         turn.taken_back = b""
         await self._reader.recall(log.key, turn, kept_seq)
         turn.taken_back = packed(taken) if (taken := minus(used, turn.usage.spent)) else b""
-        turn.reset, turn.resumed_by = message.request, message.runner
+        turn.retry, turn.resumed_by = message.request, message.runner
         turn.config = message.config.after(turn.config) if message.config is not None else turn.config
         turn.losses.clear()
         turn.begin_time()

@@ -146,10 +146,9 @@ class TurnMethods:
         state = TurnState(key, checked_known_id("invocation id", invocation_id))
         turn = self._turn(turns, state, on_leave)
         config = run_config_of(run_config) if run_config is not None else None
-        message = p.RetryTurn(key=key, invocation_id=state.invocation_id, config=config)
-        if from_event is not None:
-            step = checked_id("event id", from_event)
-            message = msgspec.structs.replace(message, from_event=step, request=new_invocation_id())
+        step = checked_id("event id", from_event) if from_event is not None else ""
+        request = new_invocation_id()
+        message = p.RetryTurn(key=key, invocation_id=state.invocation_id, config=config, from_event=step, request=request)
         turns.attach_soon(state, 0, message)
         return turn
 

@@ -1,4 +1,4 @@
-"""A request to run a turn again from a step: sent again since its reply was lost, and what the turn is left with."""
+"""A request to run a turn again, maybe from a step: sent again since its reply was lost, and what the turn is left with."""
 
 from __future__ import annotations
 
@@ -28,6 +28,21 @@ async def test_one_that_is_sent_again_when_the_turn_has_ended_once_more_takes_no
     assert [text for _, _, text in await session.log()] == ["e-1?", "kept", "", "said again"]
     assert isinstance(await session.ref.retry_turn(msgspec.structs.replace(retry, request="another request")), p.TurnResumed)
     assert [text for _, _, text in await session.log()] == ["e-1?", "kept", ""]
+
+
+@pytest.mark.parametrize("outcome", [p.Finished(agent="root"), p.Failed(agent="root", error_code="E")], ids=["ends", "fails"])
+@pytest.mark.parametrize("is_restarted", [False, True])
+async def test_a_retry_that_is_sent_again_when_the_turn_has_ended_once_more_runs_it_no_second_time(
+    session: SessionFixture, is_restarted: bool, outcome: p.AnyOutcome
+) -> None:
+    await session.open()
+    await session.close(outcome=p.Failed(agent="root", error_code="E"))
+    retry = p.RetryTurn(key=KEY, invocation_id="e-1", runner="runner", request="the request")
+    assert isinstance(await session.ref.retry_turn(retry), p.TurnResumed)
+    await session.close(epoch=2, outcome=outcome)
+    if is_restarted:
+        session = await session.restarted()
+    assert await session.ref.retry_turn(retry) == p.NothingToResume()
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])
