@@ -52,9 +52,9 @@ class PendingTurnEnds:
         """True when the turn has ended in that epoch and the store does not know it yet."""
         return (key, invocation_id, epoch) in self._pending
 
-    def owes_end(self, key: SessionKey, invocation_id: str) -> bool:
-        """True when the turn has ended, in whichever epoch, and the store does not know it yet."""
-        return any(each[:2] == (key, invocation_id) for each in self._pending)
+    def owes_end(self, key: SessionKey, invocation_id: str = "") -> bool:
+        """True when the turn, or any of the session, has ended, in whichever epoch, and the store does not know it yet."""
+        return any(each == key and invocation_id in ("", of) for each, of, _ in self._pending)
 
     def newest(self, key: SessionKey, stored: TurnRow) -> TurnRow:
         """The record of a turn: the one that is stored, or that of its end, if the store does not know that yet."""
@@ -105,13 +105,20 @@ class PendingTurnEnds:
         del self._pending[where]
         self._doubtful.discard(where)
 
-    async def flush(self) -> None:
-        """Try to store all of them now. One that is refused is kept. Raises StoreUnavailableError, StoreRevertedError."""
+    async def flush(self, *, waits: bool = False) -> None:
+        """Try to store all of them now. One that is refused is kept.
+
+        Args:
+            waits: as writes do, for a store that is away.
+
+        Raises:
+            StoreUnavailableError, StoreRevertedError: nothing can be stored.
+        """
         for where, record in list(self._pending.items()):
             if self._pending.get(where) is not record:
                 continue
             try:
-                await self._thread.call(self._store_end, record, writing=True, waits=False)
+                await self._thread.call(self._store_end, record, writing=True, waits=waits)
             except (StoreUnavailableError, StoreRevertedError):
                 raise
             except StoreError as error:

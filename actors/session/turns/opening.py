@@ -228,6 +228,7 @@ class TurnOpener:
     async def _begin(self, request: OpeningRequest) -> p.TurnBegun | p.FindAgain:
         message, log = request.message, request.log
         if log.creation is None:
+            await self._parts.store_owed_ends(message.key)
             # What is at hand was looked up in this very step.
             if not request.is_at_hand and await self._logs.load(message.key) is not log:
                 # Deleted and created again while the request waited.

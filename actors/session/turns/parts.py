@@ -81,6 +81,11 @@ class SessionParts:
         """Those of a log's authors, the most recent first, that decide which agent of a version is selected."""
         return deciding(self.versions.topology(version), authors)
 
+    async def store_owed_ends(self, key: SessionKey) -> None:
+        """Store the ends that a session owes: the next turn is not to be open in the store beside another. Raises StoreError."""
+        if self.access.pending_ends.owes_end(key):
+            await self.access.pending_ends.flush(waits=True)
+
     def store_end_later(self, log: SessionLog, end: TurnRow, *, is_doubtful: bool = False) -> None:
         """Have the end of a turn stored when the store is back, if the turn is still open there: see PendingTurnEnds.add.
 

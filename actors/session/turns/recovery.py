@@ -60,7 +60,8 @@ class TurnRecovery:
             log_in_memory = self._logs.in_memory(key)
             turn = log_in_memory.turn if log_in_memory is not None else None
             # One that is resumed by a request whose commit is under way, and may fail, is listed as well.
-            if turn is None or turn.runner != message.runner or turn.row.epoch != row.epoch:
+            is_resumed = turn is not None and (turn.row.invocation_id, turn.row.epoch) == (row.invocation_id, row.epoch)
+            if turn is None or turn.runner != message.runner or not is_resumed:
                 lost.append((key, row.invocation_id))
         return p.OpenTurnsReply(turns=lost)
 
@@ -118,6 +119,7 @@ class TurnRecovery:
         """
         key, invocation_id = message.key, message.invocation_id
         await self._lookup.settled(key, invocation_id)
+        await self._parts.store_owed_ends(key)
         log, row = await self._lookup.log_and_row(key, invocation_id)
         if log.open_row(invocation_id) is not None:
             if message.from_event and (log.turn is None or log.turn.retry != message.request):

@@ -63,7 +63,8 @@ class QuickOpener:
         """Whether a message asks for a new turn, and nothing has to be waited for before the session is looked for."""
         key = message.key
         is_known = message.repeatable or message.due is not None
-        return not (is_known or self._in_order.is_held(key) or self._parts.user_holds.has(key))
+        is_owing = self._parts.access.pending_ends.owes_end(key)
+        return not (is_known or is_owing or self._in_order.is_held(key) or self._parts.user_holds.has(key))
 
     def _is_free(self, log: SessionLog) -> bool:
         """Whether a new turn begins by the table, in a session of which nothing has to be read."""
