@@ -10,7 +10,7 @@ from typing import Any
 from actors import Event, FunctionCall, FunctionResponse, Part
 from tests.model.runs import MODEL_CALLS, Ended, FailedError, Run, StoppedError, Turn, Waits, run
 from tests.model.shown import shown
-from tests.model.story import fold
+from tests.model.story import CANCELLED, fold
 from tests.simulation.scenarios import Node
 from tests.simulation.scripts import ScriptError, scripted
 
@@ -30,6 +30,18 @@ def begin_llm(turn: Turn, node: Node, branch: str | None) -> None:
         key = f"{node.name}_begun"
         begun = fold(turn.seen(node.name, branch)).get(key, 0)
         turn.say(turn.event(node.name, branch, state_delta={key: begun + 1}))
+
+
+def with_consent(turn: Turn, node: Node, branch: str | None, *, calls: Sequence[FunctionCall], is_new: bool) -> Run:
+    """5.6 Confirmation: a decision on calls that were cancelled with their turn decides nothing. Their agent says so once more.
+
+    Args:
+        is_new: its run begins, and does not go on.
+    """
+    if is_new:
+        begin_llm(turn, node, branch)
+    turn.say(turn.event(node.name, branch, *(_response(call, CANCELLED) for call in calls), role="user"))
+    return (yield from steps(turn, node, branch))
 
 
 def steps(turn: Turn, node: Node, branch: str | None, seen: Callable[[], Sequence[Event]] | None = None) -> Run:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from actors import Content, Event
-from tests.model.agents import llm, runs_children, says, steps
+from tests.model.agents import llm, runs_children, says, steps, with_consent
 from tests.model.floor import selected
 from tests.model.flows import flow
 from tests.model.graphs import graph
@@ -127,7 +128,11 @@ class Conversation:
         if paused is not None and not answered.isdisjoint(waits.calls) and answered.isdisjoint(closed):
             return paused, stretch.message
         is_node = agent.name in self._tree.parents and self._tree.parents[agent.name].kind == "graph"
-        late = run(turn, agent, asking.branch, steps) if is_node else run(turn, agent, None)
+        begins = steps if is_node else KINDS[agent.kind]
+        consent = [call for call in asking.function_calls() if call.name == "confirm" and call.id in answered & closed]
+        if consent:
+            begins = partial(with_consent, calls=consent, is_new=not is_node)
+        late = run(turn, agent, asking.branch if is_node else None, begins)
         # A later value of another call: the turn waits as before.
         return late if paused is None or closed.issuperset(waits.calls) else at_once(turn, [late], {paused: waits}), None
 
@@ -204,6 +209,7 @@ def _stretches(log: Sequence[Event], turns: Mapping[str, str]) -> Sequence[Stret
     found: list[Stretch] = []
     newest: dict[str, Stretch] = {}
     before: list[Event] = []
+    sealed: set[str | None] = set()
     for event in log:
         stretch = newest.get(event.invocation_id)
         if (rewound := event.actions.rewind_before_invocation_id) is not None:
@@ -218,8 +224,13 @@ def _stretches(log: Sequence[Event], turns: Mapping[str, str]) -> Sequence[Stret
         if is_message(event) and event.invocation_id in turns:
             newest[event.invocation_id] = Stretch(event, list(before), [], [])
             found.append(newest[event.invocation_id])
-        elif stretch is not None and not is_seal(event):
-            stretch.there.append(event)
+        elif stretch is not None:
+            responses = {response.id for response in event.function_responses()}
+            if not is_seal(event) or responses <= sealed:
+                # What an agent says once more of a call that was cancelled is no seal.
+                stretch.there.append(event)
+            else:
+                sealed |= responses
     return found
 
 
