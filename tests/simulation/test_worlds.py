@@ -17,9 +17,6 @@ from tests.simulation.frame import Left
 from tests.simulation.telling import as_test
 from tests.simulation.worlds import WORLDS
 
-OPEN = {("updates", 95): "seed 97: Session actor and Runner are lost with one opening each, and a call is repeated while it runs"}
-"""Parts with a seed that fails, and is not understood yet."""
-
 
 def _parts() -> Iterator[Any]:
     """Some of the seeds of each world; what the ordinary run leaves out is in the full set."""
@@ -27,7 +24,6 @@ def _parts() -> Iterator[Any]:
         for place, first in enumerate(range(0, world.seeds, world.part)):
             is_ordinary = world.one_in and place % world.one_in == 0
             marks = [] if is_ordinary else [pytest.mark.full]
-            marks += [pytest.mark.xfail(reason=OPEN[name, first])] if (name, first) in OPEN else []
             yield pytest.param(name, first, marks=marks)
 
 

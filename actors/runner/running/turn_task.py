@@ -20,6 +20,7 @@ class TurnTask(msgspec.Struct, eq=False):
 
     life: TurnLife = LAUNCHED
     _task: asyncio.Task[None] | None = None
+    _replaced: tuple[TurnTask, ...] = ()
 
     def start(self, turn: Coroutine[None, None, None], loop: asyncio.AbstractEventLoop) -> None:
         """Run the turn, which ends with `forget`."""
@@ -51,6 +52,12 @@ class TurnTask(msgspec.Struct, eq=False):
         if before.life.was_cancelled:
             self.cancel()
         before.give_up()
+        self._replaced = (*self._replaced, *before._replaced, before)
+
+    async def is_alone(self) -> None:
+        """Wait until those whose place it takes have ended: what their agents were doing may be done again."""
+        for before in self._replaced:
+            await before.over()
 
     async def over(self) -> None:
         """Wait until the task has ended."""
@@ -59,7 +66,7 @@ class TurnTask(msgspec.Struct, eq=False):
 
     def forget(self) -> None:
         """The task makes its last step. On the local engine its context knows the turn: each would leave garbage."""
-        self._task = None
+        self._task, self._replaced = None, ()
 
     def _happen(self, happening: Happening) -> None:
         self.life, interrupts = self.life.after(happening)

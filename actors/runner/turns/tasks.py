@@ -176,6 +176,7 @@ class TurnTasks:
         if not turn.task.begin_run():
             return p.Cancelled(agent=turn.agent)
         try:
+            await turn.task.is_alone()
             if turn.config.timeout is None:
                 # No timer either: it asks for the loop and the task several times.
                 return await self._with_hooks(version, turn)

@@ -155,6 +155,42 @@ async def test_a_turn_that_was_lost_while_it_was_stored_begins_again_in_another_
     assert [event.text for event in await fixture.log()] == ["hi", "kept"]
 
 
+class Alone:
+    """A model that thinks until it is cancelled, which takes a while, and then answers.
+
+    Attributes:
+        calls: how many there were.
+        most: of them at the same time.
+    """
+
+    def __init__(self) -> None:
+        self.calls = self.most = self._running = 0
+
+    async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
+        self.calls += 1
+        self._running += 1
+        self.most = max(self.most, self._running)
+        try:
+            if self.calls == 1:
+                await asyncio.Event().wait()
+        finally:
+            await settled()
+            self._running -= 1
+        yield LlmResponse(content=Content.of_text("kept", "model"))
+
+
+async def test_it_begins_when_what_has_begun_before_is_stopped(build: Build) -> None:
+    model = Alone()
+    fixture = build(LlmAgent(name="root", model=model))
+    session = losing(fixture)
+    starting = asyncio.create_task(fixture.start(turn="e-1"))
+    await until(lambda: model.calls)
+    session.is_back.set()
+    await starting
+    assert isinstance((await fixture.end("e-1"))[1], p.Finished)
+    assert (model.calls, model.most) == (2, 1)
+
+
 async def test_so_it_does_when_another_request_for_it_is_first_at_the_next_session_actor(build: Build) -> None:
     model = ScriptedModel(["lost", "kept"])
     fixture = build(LlmAgent(name="root", model=model))
