@@ -92,8 +92,9 @@ class TurnAdmission:
         return entered if isinstance(entered, AdmittedTurn) else await entered
 
     def _enter(self, turn: TurnKey, size: int, since_s: float) -> AdmittedTurn | Coroutine[Any, Any, AdmittedTurn]:
+        is_opened = turn in self._backlog and not self._gate.has(turn)
         self._backlog.add(turn, size, since_s)
-        place = self._gate.enter_at_once(turn, since_s)
+        place = self._gate.enter_at_once(turn, since_s, is_opened=is_opened)
         return self._wait(turn, since_s) if place is None else AdmittedTurn(turn, place, since_s)
 
     async def _wait(self, turn: TurnKey, since_s: float) -> AdmittedTurn:

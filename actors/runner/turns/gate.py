@@ -82,8 +82,19 @@ class TurnGate:
         """True while any turn waits."""
         return bool(self._by_turn) and self._waiting.has_any()
 
-    def enter_at_once(self, turn: TurnKey, now_s: float) -> GatePlace | None:
-        """Let a turn in that need not wait; None when it has to: see `wait`. `now_s`: by the clock of the event loop."""
+    def has(self, turn: TurnKey) -> bool:
+        """True while a request waits for the turn."""
+        return turn in self._by_turn
+
+    def enter_at_once(self, turn: TurnKey, now_s: float, *, is_opened: bool = False) -> GatePlace | None:
+        """Let a turn in that need not wait; None when it has to: see `wait`.
+
+        Args:
+            now_s: by the clock of the event loop.
+            is_opened: another request opens the turn, which this one joins: a cancel must find both where it finds one.
+        """
+        if is_opened:
+            return self._let_in(now_s)
         if not self._by_turn:
             return self._let_in(now_s) if len(self._inside) < self._at_once else None
         if self._has_room() and not self._waiting.has_any() and turn[0] not in self._coming.values():
@@ -139,12 +150,14 @@ class TurnGate:
 
     def _fill(self) -> None:
         while self._waiting.has_any() and self._has_room():
-            waiter = self._waiting.take()
-            if not waiter.place.done():
-                self._coming[waiter] = waiter.turn[0]
-                # The loop on which it waits: asyncio asks the kernel for the process each time that it is asked for the loop.
-                assert self._loop is not None
-                waiter.place.set_result(self._let_in(self._loop.time()))
+            first = self._waiting.take()
+            # All requests for a turn come in together.
+            for waiter in [first, *(each for each in self._by_turn[first.turn] if self._waiting.remove(each))]:
+                if not waiter.place.done():
+                    self._coming[waiter] = waiter.turn[0]
+                    # The loop on which it waits: asyncio asks the kernel for the process each time that it is asked for the loop.
+                    assert self._loop is not None
+                    waiter.place.set_result(self._let_in(self._loop.time()))
 
     def _has_room(self) -> bool:
         inside = len(self._inside)

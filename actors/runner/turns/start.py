@@ -177,7 +177,10 @@ class TurnStarter:
 
     async def cancel_turn(self, message: p.CancelTurn) -> p.Ack:
         """Stop a turn wherever it is; returns when it is closed. One that waits to be opened waits no more."""
-        self._admission.cancel((message.key, message.invocation_id))
+        turn = (message.key, message.invocation_id)
+        if self._table.get(turn) is None:
+            # Requests for one that runs join it when they come in, and get its end.
+            self._admission.cancel(turn)
         return await self._tasks.cancel_turn(message)
 
     async def _join(self, message: p.StartTurn, agent: str) -> p.TurnStarted:

@@ -69,7 +69,11 @@ class SlowSession(SessionRef):
 
 def start(runner: RunnerRef, user: str, number: int, session: str = "") -> asyncio.Task[p.TurnStarted]:
     message = p.StartTurn(
-        key=key(user, session or f"s{number}"), invocation_id=f"e-{user}{number}", content=Content.of_text("hi"), auto_create=True
+        key=key(user, session or f"s{number}"),
+        invocation_id=f"e-{user}{number}",
+        repeatable=True,
+        content=Content.of_text("hi"),
+        auto_create=True,
     )
     return asyncio.create_task(runner.start_turn(message))
 
@@ -201,4 +205,46 @@ async def test_a_turn_that_cannot_be_opened_lets_the_next_one_in(build: Build, w
     async with asyncio.timeout(5):
         await second
     assert (await runner.statistics()).counts["waiting"] == 0
+    await runner.stop()
+
+
+async def test_requests_for_a_turn_come_in_together_and_are_cancelled_together(build: Build) -> None:
+    fixture = build(LlmAgent(name="root", model=PatternModel([], default="ok")))
+    session = SlowSession(fixture.session._link)
+    runner = runner_of(fixture, session)
+    first = start(runner, "ada", 0)
+    await settled()
+    together = [start(runner, "ada", 1) for _ in range(2)]
+    await settled()
+    session.may_open.release()
+    await first
+    await settled()
+    together.append(start(runner, "ada", 1))
+    await settled()
+    # It is being opened: what comes of it is known when it is open.
+    cancelling = asyncio.create_task(runner.cancel_turn(p.CancelTurn(key=key("ada", "s1"), invocation_id="e-ada1")))
+    await settled()
+    for _ in together:
+        session.may_open.release()
+    await asyncio.gather(*together, cancelling)
+    assert session.users == ["ada"] * 4
+    assert (await runner.statistics()).counts["waiting"] == 0
+    await runner.stop()
+
+
+async def test_a_request_for_a_turn_that_runs_joins_it_also_when_it_is_cancelled_before_that_comes_in(build: Build) -> None:
+    fixture = build(LlmAgent(name="root", model=WaitingModel()))
+    session = SlowSession(fixture.session._link)
+    runner = runner_of(fixture, session)
+    session.may_open.release()
+    await start(runner, "ada", 0)
+    bobs = start(runner, "bob", 0)
+    await settled()
+    again = start(runner, "ada", 0)
+    await settled()
+    await runner.cancel_turn(p.CancelTurn(key=key("ada", "s0"), invocation_id="e-ada0"))
+    for _ in range(2):
+        session.may_open.release()
+    await bobs
+    assert (await again).attached
     await runner.stop()
