@@ -77,6 +77,11 @@ class TurnLife:
         return self.phase in ("cancelled", "ending, cancelled")
 
     @property
+    def was_replaced(self) -> bool:
+        """It says nothing more about itself: see rule 3."""
+        return self.phase in ("replaced", "ending, replaced")
+
+    @property
     def has_decided(self) -> bool:
         """Its end is decided: by its agents, or because it was cancelled or replaced."""
         return self.phase not in ("launched", "running")

@@ -41,6 +41,11 @@ class _Entry(msgspec.Struct, eq=False):
     resuming: asyncio.Lock | None = None
     resumers: int = 0
 
+    @property
+    def lives(self) -> RunningTurn | None:
+        """The turn, while it runs and was not given up."""
+        return self.running if self.running is not None and not self.running.task.life.was_replaced else None
+
     def is_idle(self) -> bool:
         """Nothing goes on with the turn."""
         return not (self.openings or self.running or self.closing or self.saving or self.resumers)
@@ -65,7 +70,7 @@ class TurnTable:
     def __contains__(self, turn: TurnKey) -> bool:
         """True when the turn runs, is being opened or is being closed."""
         entry = self._entries.get(turn)
-        return entry is not None and bool(entry.running or entry.openings or entry.closing)
+        return entry is not None and bool(entry.lives or entry.openings or entry.closing)
 
     async def emptied(self, timeout_s: float) -> int:
         """Wait until nothing goes on with any turn, but at most so long. Returns with how many something does."""
@@ -81,9 +86,9 @@ class TurnTable:
         return [turn for turn, entry in self._entries.items() if entry.running is not None]
 
     def get(self, turn: TurnKey) -> RunningTurn | None:
-        """The turn, if it runs."""
+        """The turn, if it runs, and was not given up."""
         entry = self._entries.get(turn)
-        return entry.running if entry is not None else None
+        return entry.lives if entry is not None else None
 
     def add(self, running: RunningTurn) -> bool:
         """A turn is to run; it replaces the one that runs here in an older epoch.

@@ -100,7 +100,8 @@ class TurnTasks:
             await self._table.opened(key, CANCEL_RETRY_S)
         turn.task.cancel()
         await turn.task.over()
-        return p.Ack()
+        # One that was given up here may go on in the log.
+        return await self.cancel_turn(message) if turn.task.life.was_replaced else p.Ack()
 
     def owes(self, key: TurnKey) -> bool:
         """True when a turn has ended here, and its end is still to be stored."""
@@ -146,7 +147,7 @@ class TurnTasks:
                 turn.runs.stop_waiting()
                 if left := turn.runs.all():
                     await version.invoker.stop(turn, left)
-            if turn.task in self._left:
+            if turn.task in self._left or turn.task.life.was_replaced:
                 self._table.remove(turn)
             elif isinstance(outcome, p.Finished) and outcome.closed:
                 self._table.remove(turn)

@@ -238,3 +238,90 @@ async def test_a_request_that_is_repeated_meanwhile_waits_for_the_message_too(bu
     assert [await starting, await repeated] == ["held", "held"]
     assert isinstance((await fixture.end("held"))[1], p.Finished)
     assert [event.text for event in await fixture.log()] == ["hi", "one", "hi", "two"]
+
+
+class Unsure(SessionRef):
+    """A client of a Session actor that is told of the first message that it cannot be stored, and is lost. The store has it.
+
+    Attributes:
+        is_resumed: the Runner has asked for a turn that is open.
+    """
+
+    def __init__(self, fixture: RunnerFixture, has_begun: Callable[[], bool]) -> None:
+        super().__init__(fixture._session_link)
+        self.is_resumed = asyncio.Event()
+        self._fixture = fixture
+        self._has_begun = has_begun
+        self._is_first = True
+
+    async def open_turn(
+        self, message: p.OpenTurn, early: Callable[[p.EarlyOpenTurnReply], None] | None = None
+    ) -> p.OpenTurnReply:
+        opened = await super().open_turn(message)
+        if self._is_first:
+            self._is_first = False
+            assert early is not None
+            assert isinstance(opened, p.TurnBegun)
+            early(opened)
+            await until(self._has_begun)
+            await self._fixture.restart_session()
+            raise StoreError("the connection broke")
+        return opened
+
+    async def resume_turn(self, message: p.ResumeTurn) -> p.ResumeTurnReply:
+        reply = await super().resume_turn(message)
+        self.is_resumed.set()
+        return reply
+
+
+class SlowAtFirst:
+    """A model whose first calls think until they are cancelled, which takes a while. All others answer at once."""
+
+    def __init__(self, slow: int = 1) -> None:
+        self._slow = slow
+        self.calls = 0
+        self.is_cancelled = False
+        self.may_end = asyncio.Event()
+
+    async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
+        self.calls += 1
+        if self.calls <= self._slow:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.is_cancelled = True
+                await self.may_end.wait()
+        yield LlmResponse(content=Content.of_text("one", "model"))
+
+
+async def test_a_turn_that_was_stored_although_the_store_has_failed_goes_on(build: Build) -> None:
+    model = SlowAtFirst()
+    fixture = build(LlmAgent(name="root", model=model))
+    session = Unsure(fixture, lambda: model.calls == 1)
+    model.may_end = session.is_resumed
+    fixture.use(session)
+    with pytest.raises(StoreError, match="the connection broke"):
+        await fixture.start(turn="e-1", repeatable=True, event_id="m-1")
+    await session.is_resumed.wait()
+    await fixture.session.subscribe(p.Subscribe(key=KEY, subscriber="other", invocation_id="e-1"))
+    async with asyncio.timeout(10):
+        events, outcome = await fixture.end("other")
+    assert isinstance(outcome, p.Finished)
+    assert [event.text for event in events] == ["one"]
+
+
+async def test_it_ends_if_it_was_cancelled(build: Build) -> None:
+    model = SlowAtFirst(slow=2)
+    fixture = build(LlmAgent(name="root", model=model))
+    session = Unsure(fixture, lambda: model.is_cancelled)
+    model.may_end = session.is_resumed
+    fixture.use(session)
+    starting = asyncio.create_task(fixture.start(turn="e-1", repeatable=True, event_id="m-1"))
+    await until(lambda: model.calls == 1)
+    cancelling = asyncio.create_task(fixture.runner.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-1")))
+    with pytest.raises(StoreError, match="the connection broke"):
+        await starting
+    await cancelling
+    await fixture.start(turn="e-1", repeatable=True, event_id="m-1", subscriber="other")
+    async with asyncio.timeout(10):
+        assert isinstance((await fixture.end("other"))[1], p.Cancelled)
