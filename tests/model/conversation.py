@@ -16,7 +16,7 @@ from tests.model.agents import llm, runs_children, says, steps, with_consent
 from tests.model.floor import selected
 from tests.model.flows import flow
 from tests.model.graphs import graph
-from tests.model.runs import KINDS, LOST, MODEL_CALLS, DiffersError, FailedError, Run, Turn, Waits, at_once, run
+from tests.model.runs import KINDS, LOST, MODEL_CALLS, DiffersError, Ended, FailedError, Run, Turn, Waits, at_once, run
 from tests.model.said import Tree, decision_of, is_said, told
 from tests.model.story import is_message, is_seal, takes_back
 from tests.model.workflows import loop, parallel, sequence
@@ -128,6 +128,8 @@ class Conversation:
         if paused is not None and not answered.isdisjoint(waits.calls) and answered.isdisjoint(closed):
             return paused, stretch.message
         is_node = agent.name in self._tree.parents and self._tree.parents[agent.name].kind == "graph"
+        if is_node and self._ends.get(turn.invocation_id) == "finished":
+            return _over(), None
         begins = steps if is_node else KINDS[agent.kind]
         consent = [call for call in asking.function_calls() if call.name == "confirm" and call.id in answered & closed]
         if consent:
@@ -173,6 +175,12 @@ class Conversation:
         for stretch in self._played[name]:
             if (often := sum(event.usage is not None for event in stretch.there)) > self._max_calls:
                 self.problems.append(f"{name} has made {often} model calls, and may make {self._max_calls}")
+
+
+def _over() -> Run:
+    """8 Questions: a second answer to a question that has been answered does nothing: a turn that is over stays so."""
+    yield from ()
+    return Ended()
 
 
 def _is_void(tree: Tree, event: Event, failure: Event | None, there: Sequence[Event]) -> bool:
