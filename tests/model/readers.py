@@ -57,7 +57,7 @@ def whole_story(story: Story) -> Iterator[str]:
             continue
         after = max(_after(story, turn, ask), ask.events[-1].seq if ask.events else 0)
         missed = next((event for event in by_agents(turn.events) if event.seq > after), None)
-        if missed is None or _is_refused_behind_another(story, ask):
+        if missed is None or _is_refused_behind_another(story, ask) or _is_forgotten(story, ask, missed):
             continue
         # One that was cancelled in line begins when it is asked for again.
         opened = any(
@@ -83,6 +83,12 @@ def _after(story: Story, turn: Turn, ask: Ask) -> int:
 def _is_refused_behind_another(story: Story, ask: Ask) -> bool:
     """True for an answer of which the log has nothing: a cancel met it in line, or another one came first."""
     return bool(ask.responses) and not ask.events
+
+
+def _is_forgotten(story: Story, ask: Ask, then: Event) -> bool:
+    """2 Cancellation: True if a store had failed when the turn ended, and a Session actor was lost before what came then."""
+    failed = any(at < ask.ended_at for at, fault in story.history.faults if fault.startswith(("store", "commit")))
+    return failed and any(ask.ended_at < at < story.known(then) for at, name in story.history.lost if name.startswith("session"))
 
 
 def pieces(story: Story) -> Iterator[str]:
