@@ -223,8 +223,11 @@ class TurnResumer:
             place = self._place
             message = p.ResumeTurn(key=key[0], invocation_id=key[1], runner=place.runner_id, term=place.term, running=running_ref)
             reply = await self._heard(key, lambda: self._session.resume_turn(message))
+            was_cancelled = self._tasks.take_cancel(key)
             if isinstance(reply, p.TurnResumed):
-                await self.run(key, reply)
+                turn = await self.run(key, reply)
+                if was_cancelled:
+                    turn.task.cancel()
 
     async def retry_turn(self, message: p.RetryTurn) -> p.TurnRetried:
         """Run a failed turn on: see RunnerRef.retry_turn. One that runs already goes on."""
@@ -238,6 +241,7 @@ class TurnResumer:
             running_ref = running.ref if running is not None else None
             ask = msgspec.structs.replace(message, runner=self._place.runner_id, running=running_ref)
             reply = await self._heard(key, lambda: self._session.retry_turn(ask))
+            self._tasks.take_cancel(key)
             if isinstance(reply, p.TurnResumed):
                 running = await self.run(key, reply)
         if running is None:

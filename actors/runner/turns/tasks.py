@@ -8,7 +8,7 @@ from collections import Counter
 
 import msgspec
 
-from actors.errors import PluginFailedError, RaygroveError, RequestError
+from actors.errors import PluginFailedError, RaygroveError, RequestError, StoreError
 from actors.interfaces.telemetry import Telemetry
 from actors.messages import protocol as p
 from actors.messages.event import now_s
@@ -63,6 +63,7 @@ class TurnTasks:
         self._leaves = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._left: set[TurnTask] = set()
+        self._unstored_cancels: set[TurnKey] = set()
 
     @property
     def owed(self) -> int:
@@ -93,7 +94,12 @@ class TurnTasks:
         key = (message.key, message.invocation_id)
         while (turn := self._table.get(key)) is None:
             await self._table.closed(key)
-            if isinstance(await self._cancel_in_log(key), p.TurnKept):
+            try:
+                cancelled = await self._cancel_in_log(key)
+            except StoreError:
+                self._unstored_cancels.add(key)
+                raise
+            if isinstance(cancelled, p.TurnKept):
                 await self._table.resumed(key)
             elif key not in self._table:
                 return p.Ack()
@@ -102,6 +108,12 @@ class TurnTasks:
         await turn.task.over()
         # One that was given up here may go on in the log.
         return await self.cancel_turn(message) if turn.task.life.was_replaced else p.Ack()
+
+    def take_cancel(self, key: TurnKey) -> bool:
+        """True, once, when a cancel of a turn that ran nowhere could not be stored: programs may have heard that it has ended."""
+        was_cancelled = key in self._unstored_cancels
+        self._unstored_cancels.discard(key)
+        return was_cancelled
 
     def owes(self, key: TurnKey) -> bool:
         """True when a turn has ended here, and its end is still to be stored."""

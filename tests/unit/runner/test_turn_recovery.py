@@ -12,7 +12,7 @@ import pytest
 from actors import BaseAgent, CallbackContext, Content, CustomAgent, InvocationContext, LlmAgent, Plugin, SequentialAgent
 from actors.agent.environment import AgentEnvironment
 from actors.definitions.tree import AgentTree
-from actors.errors import DrainingError
+from actors.errors import DrainingError, StoreError
 from actors.interfaces.transport import Link
 from actors.messages import protocol as p
 from actors.messages.codec import encode, encode_event
@@ -253,6 +253,24 @@ async def test_requests_that_meet_at_one_that_was_lost_take_it_up_once(tmp_path:
     assert [event.text for event in await fixture.log()] == ["hi", "I run"]
     turn = await fixture.session.get_turn(p.GetTurn(key=KEY, invocation_id="e-1"))
     assert (turn.state, turn.epoch, len(turn.lost)) == ("finished", 2, 1)
+    await fixture.close()
+
+
+async def test_one_of_which_a_cancel_could_not_be_stored_runs_no_more_when_it_is_taken_up(tmp_path: Path) -> None:
+    fixture = RunnerFixture(LlmAgent(name="root", model=PatternModel([], default="I run")), tmp_path)
+    asked = Event(id="m-1", invocation_id="e-1", author=USER, content=Content.of_text("hi"))
+    await fixture.session.open_turn(
+        p.OpenTurn(key=KEY, invocation_id="e-1", event=encode_event(asked), auto_create=True, runner="runner/lost")
+    )
+    fixture.store.failures = 100
+    with pytest.raises(StoreError):
+        await fixture.runner.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-1"))
+    await fixture.restart_session()
+    await fixture.runner.recover_turn(p.RecoverTurn(key=KEY, invocation_id="e-1"))
+    while (found := await fixture.session.get_turn(p.GetTurn(key=KEY, invocation_id="e-1"))).state == "running":
+        await settled()
+    assert found.state == "cancelled"
+    assert [event.text for event in await fixture.log()] == ["hi"]
     await fixture.close()
 
 
