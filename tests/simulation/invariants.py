@@ -100,13 +100,16 @@ def _of_refused(left: History) -> Iterator[str]:
 
 def _played(scenario: Scenario, left: History, session: SessionId, has_faults: bool) -> Conversation:
     """The log of a session, played by the model."""
+    history = left if isinstance(left, History) else left.history
     found, of_user = left.found[session], [ask for ask in left.asks if ask.user == session[0]]
 
     def may_be_cut(turn: str) -> bool:
-        """A turn may end at any moment that was cancelled, maybe by another one, or could not be stored."""
+        """A turn may end at any moment that was cancelled, maybe by another one, or could not be stored, as a lost program may
+        not have heard."""
         asks = [ask for ask in of_user if ask.turn == turn]
         is_stopped = scenario.timeout_s > 0 or any(ask.how == "interrupt" for ask in of_user)
-        return is_stopped or any(ask.what == "cancel" or ask.ended in STORE_ERRORS for ask in asks)
+        is_unheard = history.store_failed and any(not ask.ended for ask in asks)
+        return is_stopped or is_unheard or any(ask.what == "cancel" or ask.ended in STORE_ERRORS for ask in asks)
 
     turns = {event.invocation_id: "" for event in found.log if event.author != "user"}
     turns |= {name: record.status for name, record in found.turns.items()}
