@@ -86,8 +86,13 @@ def _is_refused_behind_another(story: Story, ask: Ask) -> bool:
 
 
 def _is_forgotten(story: Story, ask: Ask, then: Event) -> bool:
-    """2 Cancellation: True if a store had failed when the turn ended, and a Session actor was lost before what came then."""
+    """2 Cancellation: True if a store had failed when the turn ended, and had stored `then` without a word, so that no program
+    had it; or a Session actor that knew of the end was lost before `then`.
+    """
     failed = any(at < ask.ended_at for at, fault in story.history.faults if fault.startswith(("store", "commit")))
+    if story.known(then) < ask.ended_at:
+        had = (at for each in story.asks for at, event in each.heard if event.id == then.id)
+        return failed and all(at > ask.ended_at for at in had)
     return failed and any(ask.ended_at < at < story.known(then) for at, name in story.history.lost if name.startswith("session"))
 
 
