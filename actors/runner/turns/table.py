@@ -82,8 +82,8 @@ class TurnTable:
         return len(self._entries)
 
     def running(self) -> list[TurnKey]:
-        """The turns that run."""
-        return [turn for turn, entry in self._entries.items() if entry.running is not None]
+        """The turns that run, and were not given up."""
+        return [turn for turn, entry in self._entries.items() if entry.lives is not None]
 
     def get(self, turn: TurnKey) -> RunningTurn | None:
         """The turn, if it runs, and was not given up."""
