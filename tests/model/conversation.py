@@ -111,8 +111,9 @@ class Conversation:
         except (DiffersError, FailedError) as error:
             self.problems.append(f"{where}: {error}")
             return
-        if self._ends[name] == "failed" and turn.failure in stretch.there and turn.left():
-            self._play_again(name, turn)
+        failure = turn.retried_failure() if self._ends[name] == "failed" else None
+        if failure is not None and failure in stretch.there:
+            self._play_again(name, turn, failure)
         else:
             self._compare(turn, where)
 
@@ -138,13 +139,13 @@ class Conversation:
         # A later value of another call: the turn waits as before.
         return late if paused is None or closed.issuperset(waits.calls) else at_once(turn, [late], {paused: waits}), None
 
-    def _play_again(self, name: str, turn: Turn) -> None:
+    def _play_again(self, name: str, turn: Turn, failure: Event) -> None:
         """2 Failures: a failed turn that is retried is open again. All that the log has of it counts as done, but failures."""
         stretches = self._played[name]
         there = stretches[-1].there
-        void = [event for event in there if _is_void(self._tree, event, turn.failure, there)]
+        void = [event for event in there if _is_void(self._tree, event, failure, there)]
         stretches[-1].there[:] = [event for event in there if event not in void]
-        voided = [*turn.voided, turn.failure.seq] if turn.failure is not None else turn.voided
+        voided = [*turn.voided, failure.seq]
         gave_up = {*turn.gave_up, *((event.author, event.branch) for event in void if decision_of(event))}
         self._turns[name] = Turn(self._tree, stretches[0].message, self._max_calls, may_vary=True, voided=voided, gave_up=gave_up)
         self.is_whole = False
@@ -183,7 +184,7 @@ def _over() -> Run:
     return Ended()
 
 
-def _is_void(tree: Tree, event: Event, failure: Event | None, there: Sequence[Event]) -> bool:
+def _is_void(tree: Tree, event: Event, failure: Event, there: Sequence[Event]) -> bool:
     """True for what counts no more when a turn is retried: its failure, its limits, and failures without a decision.
 
     A failure behind which a graph has begun another attempt counts. One of which the same run has failed again does not.

@@ -89,7 +89,7 @@ class Turn:
         asked: the agents whose models were called, each with what the model was shown.
         refused: the same of calls beyond the limit.
         ran: the calls whose tools have run.
-        failure: the newest event of the log with which a run has failed.
+        failures: the events of the log with which runs have failed.
         silent: the nodes of graphs that have said nothing yet.
         is_cut: runs of it were stopped at no certain place, since one beside them, or above them, has failed.
     """
@@ -110,7 +110,7 @@ class Turn:
         self.asked: list[tuple[str, Sequence[Content]]] = []
         self.refused: list[tuple[str, Sequence[Content]]] = []
         self.ran: list[str] = []
-        self.failure: Event | None = None
+        self.failures: list[Event] = []
         self.silent: set[str] = set()
         self.is_cut = False
         self.voided = voided
@@ -169,9 +169,7 @@ class Turn:
 
     def fail(self, author: str, branch: str | None, error: str) -> None:
         """2 Failures: an agent that fails leaves exactly one event."""
-        said = self.say(self.event(author, branch, error_code=error))
-        if self.failure is None or said.seq > self.failure.seq:
-            self.failure = said
+        self.failures.append(self.say(self.event(author, branch, error_code=error)))
 
     def is_next(self, event: Event) -> bool:
         """True if this is what the log says next."""
@@ -218,6 +216,15 @@ class Turn:
         """Runs were stopped, at no certain place."""
         self.take_back()
         self.is_cut = True
+
+    def retried_failure(self) -> Event | None:
+        """The failure behind which the turn was retried, since the log has more than was said; None: it has no more.
+
+        It is the newest that is not behind all of that, or the newest.
+        """
+        left, failures = self.left(), [each for each in self.failures if each.seq]
+        before = [each for each in failures if any(each.seq < more.seq for more in left)]
+        return max(before or failures, key=lambda each: each.seq, default=None) if left else None
 
     def left(self) -> Sequence[Event]:
         """What the log has beyond what was said."""

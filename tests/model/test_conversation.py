@@ -11,7 +11,7 @@ from actors import Content, Event
 from tests.model.conversation import Conversation
 from tests.model.said import is_said
 from tests.simulation.play import play
-from tests.simulation.scenarios import Node, Scenario, Step
+from tests.simulation.scenarios import Act, Node, Scenario, Step
 
 replaced: Callable[..., Event] = msgspec.structs.replace
 
@@ -74,6 +74,17 @@ def test_an_event_that_says_or_writes_something_else_is_noticed(played: tuple[No
         ]
         for other in others:
             assert problems(root, [other if each is event else each for each in log]), other
+
+
+def test_a_turn_may_fail_once_more_in_another_branch_after_a_retry() -> None:
+    works = llm("works", Step(does="work", takes_s=0.3), WORK)
+    root = Node(kind="par", name="root", children=[llm("thinks", WORK, fails=1, thinks_s=0.5), llm("says"), works])
+    retried = [[], [Act(deed="retry", after_s=0.1)]]
+    result, _ = play(Scenario(root=root, turns=[[], []], between=retried, max_calls=4))
+    failed = [event.author for event in result.log if event.error_code and event.invocation_id == "turn-1"]
+    assert failed == ["works", "thinks"]
+    played = Conversation(root, result.log, result.turns, lambda turn: False, max_calls=4, has_faults=False)
+    assert played.problems == []
 
 
 def _by_agents(log: Sequence[Event]) -> list[Event]:
