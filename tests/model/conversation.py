@@ -16,7 +16,7 @@ from tests.model.agents import llm, runs_children, says, steps, with_consent
 from tests.model.floor import selected
 from tests.model.flows import flow
 from tests.model.graphs import graph
-from tests.model.runs import KINDS, LOST, MODEL_CALLS, DiffersError, Ended, FailedError, Run, Turn, Waits, at_once, run
+from tests.model.runs import KINDS, LOST, MODEL_CALLS, DiffersError, FailedError, Run, Turn, Waits, at_once, run
 from tests.model.said import Tree, decision_of, is_said, told
 from tests.model.story import is_message, is_seal, takes_back
 from tests.model.workflows import loop, parallel, sequence
@@ -129,15 +129,17 @@ class Conversation:
         if paused is not None and not answered.isdisjoint(waits.calls) and answered.isdisjoint(closed):
             return paused, stretch.message
         is_node = agent.name in self._tree.parents and self._tree.parents[agent.name].kind == "graph"
-        if is_node and self._ends.get(turn.invocation_id) == "finished":
-            return _over(), None
+        goes_on = {} if paused is None or closed.issuperset(waits.calls) else {paused: waits}
+        if is_node and (self._ends.get(turn.invocation_id) == "finished" or answered <= _answered(stretch.before[:-1])):
+            # 8 Questions: a second answer does nothing: what waits goes on waiting, and a turn that is over stays so.
+            return at_once(turn, [], goes_on), None
         begins = steps if is_node else KINDS[agent.kind]
         consent = [call for call in asking.function_calls() if call.name == "confirm" and call.id in answered & closed]
         if consent:
             begins = partial(with_consent, calls=consent, is_new=not is_node)
         late = run(turn, agent, asking.branch if is_node else None, begins)
         # A later value of another call: the turn waits as before.
-        return late if paused is None or closed.issuperset(waits.calls) else at_once(turn, [late], {paused: waits}), None
+        return at_once(turn, [late], goes_on) if goes_on else late, None
 
     def _play_again(self, name: str, turn: Turn, failure: Event) -> None:
         """2 Failures: a failed turn that is retried is open again. All that the log has of it counts as done, but failures."""
@@ -178,10 +180,9 @@ class Conversation:
                 self.problems.append(f"{name} has made {often} model calls, and may make {self._max_calls}")
 
 
-def _over() -> Run:
-    """8 Questions: a second answer to a question that has been answered does nothing: a turn that is over stays so."""
-    yield from ()
-    return Ended()
+def _answered(log: Sequence[Event]) -> set[str | None]:
+    """The calls that the user has answered."""
+    return {response.id for event in log if is_message(event) for response in event.function_responses()}
 
 
 def _is_void(tree: Tree, event: Event, failure: Event, there: Sequence[Event]) -> bool:
