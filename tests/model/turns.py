@@ -141,14 +141,23 @@ def line_of_a_program(story: Story) -> Iterator[str]:
         last[ask.program] = ask
 
 
+def _is_stored_late(story: Story, turn: str, before: Moment) -> bool:
+    """True if a message of a turn was stored when all that was asked of it had ended."""
+    heard = max((each.ended_at for each in story.of_turn(turn)), default=NEVER)
+    return any(heard < story.known(e) < before for e in story.whole if e.invocation_id == turn and is_message(e))
+
+
 def busy_for_a_reason(story: Story) -> Iterator[str]:
     """2 Concurrent turns: SessionBusyError is the answer only while another request of the session may be under way.
 
-    One that has failed by the store may be: its end is stored when the store is back.
+    One that has failed by the store may be: its end is stored when the store is back. So may one whose message is stored after
+    its program has heard the end of an earlier life of its turn.
     """
     for ask in story.asks:
         if ask.ended == "SessionBusyError" and not any(
-            other is not ask and other.began < ask.ended_at and (other.ended_at > ask.began or other.kind == "store")
+            other is not ask
+            and other.began < ask.ended_at
+            and (other.ended_at > ask.began or other.kind == "store" or _is_stored_late(story, other.turn, ask.ended_at))
             for other in story.asks
         ):
             by_schedule = any(turn.messages and not story.of_turn(turn.id) for turn in story.turns.values())
