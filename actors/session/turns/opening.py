@@ -217,6 +217,10 @@ class TurnOpener:
         assert log.turn is not None
         row = log.turn.row
         await self._joiner.join(log, row.invocation_id, row, message.subscriber, row.opened_seq)
+        if message.epoch < row.epoch and message.runner == log.turn.runner and not message.continues:
+            # It comes after the one that was sent again in its place, and nothing waits for this reply.
+            await self._logs.commits.opened(log)
+            return p.TurnJoined(seq=row.opened_seq, is_lost=True)
         reply = await self._recovery.resume_turn(
             p.ResumeTurn(key=message.key, invocation_id=row.invocation_id, runner=message.runner)
         )

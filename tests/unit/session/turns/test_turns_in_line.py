@@ -242,3 +242,15 @@ async def test_a_turn_whose_end_is_being_stored_is_waited_for_and_not_resumed_fi
     held.let_go()
     await ending
     assert isinstance(await asking, p.TurnBegun)
+
+
+async def test_a_request_that_comes_after_the_one_sent_again_in_its_place_leaves_the_turn_to_its_runner(
+    session: SessionFixture,
+) -> None:
+    event = encode(session.event("user", "hi"))
+    late = p.OpenTurn(key=KEY, invocation_id="e-1", repeatable=True, event=event, auto_create=True, runner="runner")
+    begun = await session.ref.open_turn(msgspec.structs.replace(late, epoch=2))
+    assert isinstance(begun, p.TurnBegun)
+    assert isinstance(await session.ref.open_turn(late), p.TurnJoined)
+    turn = p.TurnRef(KEY, "e-1", begun.epoch, generation=begun.generation)
+    await session.ref.close_turn(p.CloseTurn(turn=turn, agent="root", outcome=p.Finished(agent="root")))
