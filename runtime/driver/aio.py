@@ -3,36 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from datetime import datetime
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, NamedTuple
 
 from actors.definitions.flows import Task
 from actors.errors.calls import explains_all_wrong_calls
-from actors.interfaces.deployment_events import DeploymentEvent
 from actors.messages.operating.upgrades import UpgradeReport
-from actors.messages.operating.usage import UsageBy, UsageReport
-from actors.messages.operating.versions import UpdateReport, VersionInfo
+from actors.messages.operating.versions import UpdateReport
 from actors.messages.topology import Topology
-from actors.messages.turn_info import TurnInfo
 from runtime.driver.ending import Drained
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.questions import TaskRun
 from runtime.driver.scripts.results import MapResult
 from runtime.driver.scripts.turn_map import Inputs, TurnMap
-from runtime.driver.services.agents import AgentInfo, DeployedTree
-from runtime.driver.services.artifacts import ArtifactsService, AsyncArtifactsService
-from runtime.driver.services.batches import AsyncBatchesService
-from runtime.driver.services.limits import AsyncLimitsService
-from runtime.driver.services.memory import AsyncMemoryService
-from runtime.driver.services.schedules import AsyncSchedulesService
-from runtime.driver.services.sessions import AsyncSessionsService, Follow
-from runtime.driver.services.usage import read_usage, read_usages
-from runtime.driver.services.users import AsyncUsersService
-from runtime.driver.statistics import RuntimeStatistics, read_statistics
-from runtime.driver.turns.service import AsyncTurnsService
+from runtime.driver.services.agents import DeployedTree
+from runtime.driver.services.artifacts import ArtifactsService
+from runtime.driver.services.batches import BatchesService
+from runtime.driver.services.deployment import DeploymentMethods
+from runtime.driver.services.limits import LimitsService
+from runtime.driver.services.memory import MemoryService
+from runtime.driver.services.schedules import SchedulesService
+from runtime.driver.services.sessions import Follow, SessionsService
+from runtime.driver.services.users import UsersService
+from runtime.driver.turns.service import TurnsService
 from runtime.driver.turns.turn import Turn
-from runtime.driver.updates.methods import version_infos
+from runtime.driver.waits import Awaited
 
 
 class UpdateCalls(NamedTuple):
@@ -56,7 +51,7 @@ class Methods(NamedTuple):
 
 
 @explains_all_wrong_calls
-class AsyncServices:
+class AsyncServices(DeploymentMethods[Awaited]):
     """The waiting methods of a Runtime, for callers on an event loop: `rt.aio`.
 
     `rt.run`, `rt.run_flow` and `rt.attach` do not wait, so they have no counterpart here; only the first `run_flow` of a program
@@ -64,7 +59,6 @@ class AsyncServices:
 
     Args:
         client: of the engine.
-        artifacts: the sync service.
         follow: follows a session.
         tree: the deployed agents.
         methods: of the Runtime.
@@ -73,25 +67,18 @@ class AsyncServices:
         sessions, turns, artifacts, memory, users, schedules, batches, limits: the services.
     """
 
-    def __init__(
-        self,
-        client: EngineClient,
-        artifacts: ArtifactsService,
-        follow: Follow,
-        tree: DeployedTree,
-        methods: Methods,
-    ) -> None:
-        self._client = client
+    def __init__(self, client: EngineClient, follow: Follow, tree: DeployedTree, methods: Methods) -> None:
+        super().__init__(client, Awaited)
         self._tree = tree
         self._methods = methods
-        self.sessions = AsyncSessionsService(client, artifacts, follow)
-        self.turns = AsyncTurnsService(client, tree.topology)
-        self.artifacts = AsyncArtifactsService(artifacts)
-        self.memory = AsyncMemoryService(client)
-        self.users = AsyncUsersService(client, artifacts)
-        self.schedules = AsyncSchedulesService(client, methods.run)
-        self.batches = AsyncBatchesService(client)
-        self.limits = AsyncLimitsService(client)
+        self.sessions = SessionsService(client, Awaited, follow)
+        self.turns = TurnsService(client, Awaited, tree.topology)
+        self.artifacts = ArtifactsService(client, Awaited)
+        self.memory = MemoryService(client, Awaited)
+        self.users = UsersService(client, Awaited)
+        self.schedules = SchedulesService(client, Awaited, methods.run)
+        self.batches = BatchesService(client, Awaited)
+        self.limits = LimitsService(client, Awaited)
 
     async def run_task(self, objective: str | Task, **options: Any) -> Any:
         """Have one task done and wait for its result: see Runtime.run_task, which takes the same."""
@@ -106,51 +93,10 @@ class AsyncServices:
         """Run a turn for each of many inputs: see Runtime.map, which takes the same."""
         return aiter(self._methods.map(inputs, **options))
 
-    async def tree(self, under: str | None = None, *, depth: int | None = None, limit: int = 1_000, offset: int = 0) -> AgentInfo:
-        """The agents of the deployment: see Runtime.tree."""
-        return await asyncio.to_thread(self._tree.outline, under, depth, limit, offset)
-
     async def topology(self) -> Topology:
         """The shape of the tree, as far as this program knows it: a program that has joined asks for it once."""
         known = self._tree.definitions
         return known.topology if known is not None else await asyncio.to_thread(self._tree.topology)
-
-    async def find_agents(
-        self,
-        text: str = "",
-        *,
-        kind: str | None = None,
-        model: str | None = None,
-        tool: str | None = None,
-        under: str | None = None,
-        limit: int = 100,
-    ) -> list[AgentInfo]:
-        """Agents of the deployment that fit: see Runtime.find_agents."""
-        return await asyncio.to_thread(self._tree.search, text, under, limit, kind=kind, model=model, tool=tool)
-
-    async def deployment_events(self) -> Sequence[DeploymentEvent]:
-        """Read what has happened to the deployment: see Runtime.deployment_events."""
-        return await self._client.run_async(self._client.engine.deployment_events())
-
-    async def usage(
-        self,
-        user_id: str | None = None,
-        session_id: str | None = None,
-        invocation_id: str | None = None,
-        *,
-        since: float | datetime | None = None,
-        by: UsageBy | None = None,
-    ) -> UsageReport:
-        """Usage of turns, added up: see Runtime.usage."""
-        return await self._client.run_async(read_usage(self._client, user_id, session_id, invocation_id, since, by))
-
-    async def usages(self, turns: Iterable[TurnInfo]) -> Sequence[UsageReport]:
-        """Usage of each of these turns: see Runtime.usages."""
-        return await self._client.run_async(read_usages(self._client, turns))
-
-    async def statistics(self) -> RuntimeStatistics:
-        """The living actors of the deployment and their counts."""
-        return await self._client.run_async(read_statistics(self._client.engine))
 
     async def update(self, root_agent: object, **options: Any) -> UpdateReport:
         """Give the deployment another tree while it runs: see Runtime.update, which takes the same."""
@@ -163,10 +109,6 @@ class AsyncServices:
     async def upgrade(self, successor: object, **options: Any) -> UpgradeReport:
         """Have a deployment of this program's release take this one's place: see Runtime.upgrade, which takes the same."""
         return await asyncio.to_thread(self._methods.updates.upgrade, successor, **options)
-
-    async def versions(self) -> list[VersionInfo]:
-        """The versions of its tree that the deployment keeps: see Runtime.versions."""
-        return version_infos(await self._client.run_async(self._client.engine.trees.record()))
 
     async def shutdown(self) -> None:
         """Stop the deployment for good: see Runtime.shutdown."""

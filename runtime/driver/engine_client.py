@@ -11,6 +11,8 @@ from actors.refs.session import SessionRef
 from runtime.driver.event_loop import HomeProcess, LoopCall, Portal, Work
 from runtime.engine.interface import Engine
 from runtime.engine.process.collector import RARE_COLLECTION, existing_left_out
+from runtime.engine.store_urls import open_artifact_store
+from runtime.stores.safe_artifacts import SafeArtifactStore
 
 T = TypeVar("T")
 
@@ -32,6 +34,7 @@ class EngineClient:
         self._portal: Portal | None = None
         self._home = HomeProcess.here
         self._was_started = False
+        self._artifacts: tuple[str | ArtifactStore, SafeArtifactStore] | None = None
 
     @property
     def session(self) -> SessionRef:
@@ -54,12 +57,16 @@ class EngineClient:
             self._home.check(self.app_name)
 
     @property
-    def artifact_store(self) -> str | ArtifactStore:
-        """Where artifacts are kept. Raises RuntimeClosedError when only the deployment knows, and it is not joined yet."""
-        store = self.engine.artifact_store
-        if store is None:
+    def artifacts(self) -> SafeArtifactStore:
+        """The store of artifacts. Raises RuntimeClosedError in a fork, and until the deployment that knows it is joined."""
+        self.check_process()
+        named = self.engine.artifact_store
+        if named is None:
             raise self.not_open()
-        return store
+        # Another deployment may have been joined since, with another store.
+        if self._artifacts is None or self._artifacts[0] != named:
+            self._artifacts = named, open_artifact_store(named)
+        return self._artifacts[1]
 
     def start(self) -> None:
         """Start the engine. Raises RaygroveError when it is started already, and what Engine.start raises."""

@@ -13,7 +13,6 @@ from actors.definitions.tree import AgentTree
 from actors.definitions.tree.compaction import EventsCompactionConfig
 from actors.errors import DefinitionError, OverloadedError, RequestError
 from actors.errors.calls import explains_all_wrong_calls
-from actors.interfaces.deployment_events import DeploymentEvent
 from actors.interfaces.stores import ArtifactStore
 from actors.messages.config import RunOptions
 from actors.messages.event import USER
@@ -23,22 +22,22 @@ from runtime.driver.aio import AsyncServices, Methods, UpdateCalls
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.flow_plans import checked_plan, one_task_flow
 from runtime.driver.questions import OnQuestion, TaskRun
-from runtime.driver.services.agents import AgentInfo, DeployedTree
+from runtime.driver.services.agents import DeployedTree
 from runtime.driver.services.artifacts import ArtifactsService
 from runtime.driver.services.batches import BatchesService
+from runtime.driver.services.deployment import DeploymentMethods
 from runtime.driver.services.limits import LimitsService
 from runtime.driver.services.memory import MemoryService
 from runtime.driver.services.schedules import SchedulesService
 from runtime.driver.services.sessions import SessionsService
-from runtime.driver.services.usage import UsageMethods
 from runtime.driver.services.users import UsersService
-from runtime.driver.statistics import RuntimeStatistics, read_statistics
 from runtime.driver.turns.client import TurnClient
 from runtime.driver.turns.service import TurnsService
 from runtime.driver.turns.turn import OnLeave, Turn
 from runtime.driver.updates.methods import UpdateMethods
 from runtime.driver.updates.trees import checked_tree
 from runtime.driver.upgrades.methods import UpgradeMethods
+from runtime.driver.waits import Blocking
 from runtime.engine.deployment import Deployment
 from runtime.engine.flow_registry import FlowRegistry
 from runtime.engine.interface import Engine, LoopClock
@@ -49,7 +48,7 @@ from runtime.settings import Settings
 
 
 @explains_all_wrong_calls
-class Runtime(UpgradeMethods, UpdateMethods, UsageMethods):
+class Runtime(UpgradeMethods, UpdateMethods, DeploymentMethods[Blocking]):
     """A tree of agents, deployed. Use it as a context manager, sync or async.
 
     Args:
@@ -164,21 +163,22 @@ class Runtime(UpgradeMethods, UpdateMethods, UsageMethods):
         self, app_name: str, engine: Engine, tree: AgentTree | None, types: Mapping[str, Mapping[str, ResultType]]
     ) -> None:
         self.app_name = app_name
-        self._client = EngineClient(app_name, engine)
-        self._tree = DeployedTree(self._client, tree)
+        self._client = client = EngineClient(app_name, engine)
+        self._mode = Blocking
+        self._tree = DeployedTree(client, tree)
         self._types = FlowRegistry(types)
         self._turns = None
-        self.turns = TurnsService(self._client, self._tree.topology)
-        self.artifacts = ArtifactsService(self._client)
-        self.sessions = SessionsService(self._client, self.artifacts, self._follow_session)
-        self.memory = MemoryService(self._client)
-        self.users = UsersService(self._client, self.artifacts)
-        self.schedules = SchedulesService(self._client, self.run)
-        self.batches = BatchesService(self._client)
-        self.limits = LimitsService(self._client)
+        self.turns = TurnsService(client, Blocking, self._tree.topology)
+        self.artifacts = ArtifactsService(client, Blocking)
+        self.sessions = SessionsService(client, Blocking, self._follow_session)
+        self.memory = MemoryService(client, Blocking)
+        self.users = UsersService(client, Blocking)
+        self.schedules = SchedulesService(client, Blocking, self.run)
+        self.batches = BatchesService(client, Blocking)
+        self.limits = LimitsService(client, Blocking)
         updates = UpdateCalls(self.update, self.rollback, self.upgrade)
         methods = Methods(self._start_task, self.map, self._ask_async, self.shutdown, self._drain_async, self.run, updates)
-        self.aio = AsyncServices(self._client, self.artifacts, self._follow_session, self._tree, methods)
+        self.aio = AsyncServices(client, self._follow_session, self._tree, methods)
 
     def __repr__(self) -> str:
         where = f" on the Ray at {self.address}" if self.address is not None else ""
@@ -331,52 +331,6 @@ class Runtime(UpgradeMethods, UpdateMethods, UsageMethods):
         )
         return TaskRun(flow, turn, on_question, run_config)
 
-    def tree(self, under: str | None = None, *, depth: int | None = None, limit: int = 1_000, offset: int = 0) -> AgentInfo:
-        """The agents of the deployment: names, kinds, descriptions, models, tools. `print` it for a drawing.
-
-        Args:
-            under: the agent to begin at; None: the root. An agent that is only a tool stands beside the tree.
-            depth: how many levels below that agent; None: all.
-            limit: how many agents at most. Upper levels come first; `hidden` counts what is not listed.
-            offset: how many of the agents right below it are passed over: pages of an agent that has thousands.
-
-        Returns:
-            The agent, with those below it as `children`. Iterating it gives them all.
-
-        Raises:
-            UnknownAgentError: there is no agent `under`; the message suggests a name.
-            RuntimeClosedError: the runtime has joined a deployment, and is not started, or is closed.
-        """
-        return self._tree.outline(under, depth, limit, offset)
-
-    def find_agents(
-        self,
-        text: str = "",
-        *,
-        kind: str | None = None,
-        model: str | None = None,
-        tool: str | None = None,
-        under: str | None = None,
-        limit: int = 100,
-    ) -> list[AgentInfo]:
-        """Agents of the deployment that fit: by words of their names and descriptions, and by what they are.
-
-        Args:
-            text: words; agents that fit them best come first. "" is any agent, in the order of the tree.
-            kind: llm, custom, sequential, parallel, loop or flow.
-            model, tool: names, as `tree` shows them.
-            under: this agent and those below it only.
-            limit: how many at most.
-
-        Raises:
-            UnknownAgentError, RuntimeClosedError: see `tree`.
-        """
-        return self._tree.search(text, under, limit, kind=kind, model=model, tool=tool)
-
-    def deployment_events(self) -> Sequence[DeploymentEvent]:
-        """Read what has happened to the deployment: the newest events of processes, store and connections, the oldest first."""
-        return self._client.run(self._client.engine.deployment_events())
-
     def refusal(self, *, again: bool = False, unread: int = 0) -> OverloadedError | None:
         """The error that any new turn would get now: all lines were full just before, or this program's turns fill them.
 
@@ -391,10 +345,6 @@ class Runtime(UpgradeMethods, UpdateMethods, UsageMethods):
             RuntimeClosedError: the runtime is not started, or closed.
         """
         return self._open_turns().refusal(again=again, unread=unread)
-
-    def statistics(self) -> RuntimeStatistics:
-        """The living actors of the deployment and their counts."""
-        return self._client.run(read_statistics(self._client.engine))
 
 
 def _joining(app_name: str, address: str, namespace: str) -> Runtime:

@@ -1,11 +1,10 @@
-"""Reports of one turn: `rt.turns` and `rt.aio.turns` have these methods, too."""
+"""Reports of one turn: a part of `rt.turns` and `rt.aio.turns`."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
 
-from actors.errors.calls import explains_all_wrong_calls
 from actors.messages import protocol as p
 from actors.messages.graph import EdgeReason
 from actors.messages.operating.flow_board import FlowBoard
@@ -18,51 +17,23 @@ from runtime.driver.engine_client import EngineClient
 from runtime.driver.reports.boards import TurnBoards
 from runtime.driver.reports.edges import TurnEdges
 from runtime.driver.reports.events import events_of
+from runtime.driver.waits import M, RuntimeService, waits
 
 
-@explains_all_wrong_calls
-class _Reports:
-    """The requests, as coroutines for the portal's loop.
+class TurnReports(RuntimeService[M]):
+    """Reports of a turn, as a part of the turns service.
 
     Args:
-        client: of the engine.
+        client, mode: see RuntimeService.
         topology: gives the tree; it may wait.
     """
 
-    def __init__(self, client: EngineClient, topology: Callable[[], Topology]) -> None:
-        self._client = client
+    def __init__(self, client: EngineClient, mode: type[M], topology: Callable[[], Topology]) -> None:
+        super().__init__(client, mode)
         self._topology = topology
 
-    async def _turn(self, user_id: str, session_id: str, invocation_id: str) -> tuple[SessionKey, TurnInfo]:
-        key = checked_key(self._client.app_name, user_id, session_id)
-        checked = checked_id("invocation id", invocation_id)
-        return key, await self._client.session.get_turn(p.GetTurn(key=key, invocation_id=checked))
-
-    async def _log_lines(self, user_id: str, session_id: str, invocation_id: str) -> Sequence[LogLine]:
-        key, turn = await self._turn(user_id, session_id, invocation_id)
-        return await self._client.engine.log_lines((key, turn.invocation_id))
-
-    async def _edges(self, user_id: str, session_id: str, invocation_id: str) -> Sequence[EdgeReason]:
-        key, turn = await self._turn(user_id, session_id, invocation_id)
-        # A program that has joined asks for the tree, and waits for it.
-        edges = TurnEdges(await asyncio.to_thread(self._topology))
-        async for event in events_of(self._client.session, key, turn):
-            edges.add(event)
-        return edges.reasons
-
-    async def _boards(self, user_id: str, session_id: str, invocation_id: str) -> Sequence[FlowBoard]:
-        key, turn = await self._turn(user_id, session_id, invocation_id)
-        boards = TurnBoards()
-        async for event in events_of(self._client.session, key, turn):
-            boards.add(event)
-        return boards.boards(runs=turn.state == "running")
-
-
-@explains_all_wrong_calls
-class TurnReports(_Reports):
-    """Reports of a turn: a part of `rt.turns`."""
-
-    def log_lines(self, user_id: str, session_id: str, invocation_id: str) -> Sequence[LogLine]:
+    @waits
+    async def log_lines(self, user_id: str, session_id: str, invocation_id: str) -> Sequence[LogLine]:
         """List what agents have logged and printed in a turn, as far as the deployment keeps it, the oldest first.
 
         On Ray that is the newest 1 MiB of each Runner and Session actor; on the local engine the newest 2,000 records of the
@@ -72,9 +43,11 @@ class TurnReports(_Reports):
             InvocationNotFoundError, SessionNotFoundError, InvalidIdError: there is no such turn.
             StoreError: the store cannot be read.
         """
-        return self._client.run(self._log_lines(user_id, session_id, invocation_id))
+        key, turn = await self._turn(user_id, session_id, invocation_id)
+        return await self._client.engine.log_lines((key, turn.invocation_id))
 
-    def edges(self, user_id: str, session_id: str, invocation_id: str) -> Sequence[EdgeReason]:
+    @waits
+    async def edges(self, user_id: str, session_id: str, invocation_id: str) -> Sequence[EdgeReason]:
         """Tell for each edge that graphs have come to in a turn why it was taken, or was not.
 
         The log says which nodes ended and what they said, and the tree as it is now which edges there are.
@@ -86,30 +59,28 @@ class TurnReports(_Reports):
             InvocationNotFoundError, SessionNotFoundError, InvalidIdError: there is no such turn.
             StoreError: the log cannot be read.
         """
-        return self._client.run(self._edges(user_id, session_id, invocation_id))
+        key, turn = await self._turn(user_id, session_id, invocation_id)
+        # A program that has joined asks for the tree, and waits for it.
+        edges = TurnEdges(await asyncio.to_thread(self._topology))
+        async for event in events_of(self._client.session, key, turn):
+            edges.add(event)
+        return edges.reasons
 
-    def boards(self, user_id: str, session_id: str, invocation_id: str) -> Sequence[FlowBoard]:
+    @waits
+    async def boards(self, user_id: str, session_id: str, invocation_id: str) -> Sequence[FlowBoard]:
         """List the boards of the flows that a turn has run: their tasks, what each needs, who works on it, and its result.
 
         Raises:
             InvocationNotFoundError, SessionNotFoundError, InvalidIdError: there is no such turn.
             StoreError: the log cannot be read.
         """
-        return self._client.run(self._boards(user_id, session_id, invocation_id))
+        key, turn = await self._turn(user_id, session_id, invocation_id)
+        boards = TurnBoards()
+        async for event in events_of(self._client.session, key, turn):
+            boards.add(event)
+        return boards.boards(runs=turn.state == "running")
 
-
-@explains_all_wrong_calls
-class AsyncTurnReports(_Reports):
-    """The same for callers on an event loop: a part of `rt.aio.turns`."""
-
-    async def log_lines(self, user_id: str, session_id: str, invocation_id: str) -> Sequence[LogLine]:
-        """List what agents have logged and printed in a turn, as far as the deployment keeps it, the oldest first."""
-        return await self._client.run_async(self._log_lines(user_id, session_id, invocation_id))
-
-    async def edges(self, user_id: str, session_id: str, invocation_id: str) -> Sequence[EdgeReason]:
-        """Tell for each edge that graphs have come to in a turn why it was taken, or was not."""
-        return await self._client.run_async(self._edges(user_id, session_id, invocation_id))
-
-    async def boards(self, user_id: str, session_id: str, invocation_id: str) -> Sequence[FlowBoard]:
-        """List the boards of the flows that a turn has run: their tasks, what each needs, who works on it, and its result."""
-        return await self._client.run_async(self._boards(user_id, session_id, invocation_id))
+    async def _turn(self, user_id: str, session_id: str, invocation_id: str) -> tuple[SessionKey, TurnInfo]:
+        key = checked_key(self._client.app_name, user_id, session_id)
+        checked = checked_id("invocation id", invocation_id)
+        return key, await self._client.session.get_turn(p.GetTurn(key=key, invocation_id=checked))

@@ -1,4 +1,4 @@
-"""The batches service: `rt.batches` and `rt.aio.batches` have the same methods."""
+"""The batches service: `rt.batches` and `rt.aio.batches`."""
 
 from __future__ import annotations
 
@@ -8,34 +8,13 @@ from actors.errors.calls import explains_all_wrong_calls
 from actors.messages import protocol as p
 from actors.messages.operating.batch import BATCH_KINDS, BatchInfo, BatchItem, BatchKind
 from actors.rules.checks.arguments import checked_choice, checked_number
-from runtime.driver.engine_client import EngineClient
 from runtime.driver.services.recording import BatchRecorder
+from runtime.driver.waits import M, RuntimeService, waits
 
 
 @explains_all_wrong_calls
-class _Batches:
-    """The requests to a Session actor, as coroutines for the portal's loop."""
-
-    def __init__(self, client: EngineClient) -> None:
-        self._client = client
-
-    async def _list(self, limit: int) -> list[BatchInfo]:
-        wanted = p.ListBatches(app=self._client.app_name, limit=checked_number("limit", limit))
-        return await self._client.session.list_batches(wanted)
-
-    async def _get(self, batch_id: str) -> BatchInfo | None:
-        found = await self._client.session.list_batches(p.ListBatches(app=self._client.app_name, batch=batch_id, limit=1))
-        return found[0] if batch_id and found else None
-
-    async def _items(self, batch_id: str, limit: int, after: int) -> list[BatchItem]:
-        place, most = checked_number("after", after, -1), checked_number("limit", limit)
-        wanted = p.ListBatchItems(app=self._client.app_name, batch=batch_id, after=place, limit=most)
-        return await self._client.session.list_batch_items(wanted)
-
-
-@explains_all_wrong_calls
-class BatchesService(_Batches):
-    """Maps and evaluations, those that run and those that ran: `rt.batches`."""
+class BatchesService(RuntimeService[M]):
+    """Maps and evaluations, those that run and those that ran."""
 
     def begin(
         self, kind: BatchKind, name: str, *, total: int | None = None, thresholds: Mapping[str, float] | None = None
@@ -59,7 +38,8 @@ class BatchesService(_Batches):
         recorder.begin()
         return recorder
 
-    def list(self, *, limit: int = 100) -> Sequence[BatchInfo]:
+    @waits
+    async def list(self, *, limit: int = 100) -> Sequence[BatchInfo]:
         """List batches, the one that began last first. The newest 1,000 of an app are kept.
 
         Args:
@@ -69,13 +49,17 @@ class BatchesService(_Batches):
             RequestError: an argument is wrong.
             StoreError: the store cannot be read, or is an object of your own that keeps no batches.
         """
-        return self._client.run(self._list(limit))
+        wanted = p.ListBatches(app=self._client.app_name, limit=checked_number("limit", limit))
+        return await self._client.session.list_batches(wanted)
 
-    def get(self, batch_id: str) -> BatchInfo | None:
+    @waits
+    async def get(self, batch_id: str) -> BatchInfo | None:
         """Read a batch; None when it is not kept. Raises StoreError."""
-        return self._client.run(self._get(batch_id))
+        found = await self._client.session.list_batches(p.ListBatches(app=self._client.app_name, batch=batch_id, limit=1))
+        return found[0] if batch_id and found else None
 
-    def items(self, batch_id: str, *, limit: int = 100, after: int = -1) -> Sequence[BatchItem]:
+    @waits
+    async def items(self, batch_id: str, *, limit: int = 100, after: int = -1) -> Sequence[BatchItem]:
         """List what is kept of a batch's items: the inputs of a map that have failed, 1,000 at most; all cases of an evaluation.
 
         Args:
@@ -87,21 +71,6 @@ class BatchesService(_Batches):
             RequestError: an argument is wrong.
             StoreError: see `list`.
         """
-        return self._client.run(self._items(batch_id, limit, after))
-
-
-@explains_all_wrong_calls
-class AsyncBatchesService(_Batches):
-    """Maps and evaluations, for callers on an event loop: `rt.aio.batches`. See BatchesService."""
-
-    async def list(self, *, limit: int = 100) -> Sequence[BatchInfo]:
-        """List batches, the one that began last first."""
-        return await self._client.run_async(self._list(limit))
-
-    async def get(self, batch_id: str) -> BatchInfo | None:
-        """Read a batch; None when it is not kept."""
-        return await self._client.run_async(self._get(batch_id))
-
-    async def items(self, batch_id: str, *, limit: int = 100, after: int = -1) -> Sequence[BatchItem]:
-        """List what is kept of a batch's items."""
-        return await self._client.run_async(self._items(batch_id, limit, after))
+        place, most = checked_number("after", after, -1), checked_number("limit", limit)
+        wanted = p.ListBatchItems(app=self._client.app_name, batch=batch_id, after=place, limit=most)
+        return await self._client.session.list_batch_items(wanted)

@@ -6,34 +6,27 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator
 
-from actors.errors.calls import explains_all_wrong_calls
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.session import SessionKey
-from actors.rules.checks.ids import checked_id, checked_known_id, checked_known_key
-from runtime.driver.engine_client import EngineClient
-from runtime.driver.services.artifacts import ArtifactsService
+from actors.rules.checks.ids import checked_id, checked_known_id
+from runtime.driver.waits import M, RuntimeService
 
 USERS = "user:"
 """Artifacts with such names are those of all sessions of a user."""
 
 
-@explains_all_wrong_calls
-class ForkMethods:
-    """Makes forks, as a part of the sessions services."""
+class ForkMethods(RuntimeService[M]):
+    """Makes forks, as a part of the sessions service."""
 
-    _client: EngineClient
-    _artifacts: ArtifactsService
-
-    async def _forked(self, user_id: str, session_id: str, invocation_id: str, fork: str | None) -> str:
-        key = checked_known_key(self._client.app_name, user_id, session_id)
+    async def _forked(self, key: SessionKey, invocation_id: str, fork: str | None) -> SessionKey:
         turn = checked_known_id("invocation id", invocation_id)
         to = SessionKey(key.app, key.user, checked_id("session id", fork) if fork is not None else uuid.uuid4().hex)
         info = await self._client.session.get_turn(p.GetTurn(key=key, invocation_id=turn))
         await self._client.session.fork(p.ForkSession(key=key, invocation_id=turn, fork=to.session))
         versions = await self._versions(key, info.last_seq)
         await asyncio.to_thread(self._copy_artifacts, key, to, versions)
-        return to.session
+        return to
 
     async def _versions(self, key: SessionKey, last_seq: int) -> dict[str, int]:
         """The newest version of each artifact of the session alone, as its events up to a position say."""
@@ -56,7 +49,7 @@ class ForkMethods:
             after_seq = page.events[-1].seq if page.events else after_seq
 
     def _copy_artifacts(self, key: SessionKey, to: SessionKey, versions: dict[str, int]) -> None:
-        store = self._artifacts.store
+        store = self._client.artifacts
         for name, newest in versions.items():
             for version in range(newest + 1):
                 part = store.load(key, name, version)

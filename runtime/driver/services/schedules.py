@@ -1,4 +1,4 @@
-"""The schedules service: `rt.schedules` and `rt.aio.schedules` have the same methods."""
+"""The schedules service: `rt.schedules` and `rt.aio.schedules`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from actors.errors import RequestError
-from actors.errors.calls import explains_all_wrong_calls
 from actors.messages.config import RunConfig, RunOptions, run_config_of
 from actors.messages.operating.schedule import MISSED, MissedPolicy, Schedule, SchedulePlan
 from actors.messages.protocol.schedules.changes import ScheduleChange
@@ -19,83 +18,29 @@ from actors.rules.schedules.turn_ids import turn_config
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.turns.turn import Turn
 from runtime.driver.user_message import has_function_responses, to_content
+from runtime.driver.waits import M, RuntimeService, waits
 
 RunTurn = Callable[..., Turn]
 """Starts a turn: see Runtime.run."""
 
 Schedules = list[Schedule]
-"""Schedules; the services have a method `list`."""
+"""Schedules; the service has a method `list`."""
 
 
-@explains_all_wrong_calls
-class _Schedules:
-    """The requests to the Session actors, as coroutines for the portal's loop."""
+class SchedulesService(RuntimeService[M]):
+    """Messages that sessions get at times.
 
-    def __init__(self, client: EngineClient, run: RunTurn) -> None:
-        self._client = client
+    Args:
+        client, mode: see RuntimeService.
+        run: starts a turn.
+    """
+
+    def __init__(self, client: EngineClient, mode: type[M], run: RunTurn) -> None:
+        super().__init__(client, mode)
         self._run = run
 
-    @property
-    def _schedules(self) -> ScheduleClient:
-        return ScheduleClient(self._client.session, self._client.app_name)
-
-    async def _create(
-        self,
-        name: str,
-        user_id: str,
-        message: Any,
-        session_id: str | None,
-        times: tuple[str | None, Every | None, At | None, str | None],
-        missed: MissedPolicy,
-        run_config: RunOptions | None,
-    ) -> Schedule:
-        name = checked_id("schedule name", name)
-        key = checked_key(self._client.app_name, user_id, session_id if session_id is not None else name)
-        content = messages.checked(to_content(message))
-        if has_function_responses(content):
-            raise RequestError("a schedule sends messages, and answers no call: use rt.answer")
-        checked_choice("missed", missed, MISSED)
-        plan = SchedulePlan(timing=timing_of(*times), missed=missed, content=content, config=run_config_of(run_config))
-        return await self._schedules.create(key, name, plan)
-
-    async def _list(self, user_id: str | None, limit: int, after: Schedule | None) -> Schedules:
-        user = checked_known_id("user id", user_id) if user_id is not None else None
-        if after is not None and not isinstance(after, Schedule):
-            raise RequestError(f"after must be a Schedule of an earlier list, not {type(after).__name__}")
-        place = (after.user_id, after.name) if after is not None else None
-        return list(await self._schedules.list(user, checked_number("limit", limit), place))
-
-    async def _get(self, name: str, user_id: str) -> Schedule:
-        return await self._schedules.get(*_checked(name, user_id))
-
-    async def _change(self, name: str, user_id: str, change: ScheduleChange) -> Schedule:
-        changed = await self._schedules.change(*_checked(name, user_id), change)
-        assert changed is not None
-        return changed
-
-    async def _delete(self, name: str, user_id: str) -> None:
-        await self._schedules.change(*_checked(name, user_id), "delete")
-
-    def _start(self, schedule: Schedule) -> Turn:
-        return self._run(
-            user_id=schedule.user_id,
-            session_id=schedule.session_id,
-            message=schedule.message,
-            run_config=turn_config(schedule.run_config or RunConfig(), schedule.name),
-            auto_create_session=True,
-            on_leave="continue",
-        )
-
-
-def _checked(name: str, user_id: str) -> tuple[str, str]:
-    return checked_known_id("user id", user_id), checked_known_id("schedule name", name)
-
-
-@explains_all_wrong_calls
-class SchedulesService(_Schedules):
-    """Messages that sessions get at times: `rt.schedules`."""
-
-    def create(
+    @waits
+    async def create(
         self,
         name: str,
         *,
@@ -136,10 +81,18 @@ class SchedulesService(_Schedules):
                 `run_config`.
             StoreError: the store failed, or is an object of your own that keeps no schedules.
         """
-        times = (cron, every, at, timezone)
-        return self._client.run(self._create(name, user_id, message, session_id, times, missed, run_config))
+        name = checked_id("schedule name", name)
+        key = checked_key(self._client.app_name, user_id, session_id if session_id is not None else name)
+        content = messages.checked(to_content(message))
+        if has_function_responses(content):
+            raise RequestError("a schedule sends messages, and answers no call: use rt.answer")
+        checked_choice("missed", missed, MISSED)
+        timing = timing_of(cron, every, at, timezone)
+        plan = SchedulePlan(timing=timing, missed=missed, content=content, config=run_config_of(run_config))
+        return await self._schedules.create(key, name, plan)
 
-    def list(self, user_id: str | None = None, *, limit: int = 1_000, after: Schedule | None = None) -> Schedules:
+    @waits
+    async def list(self, user_id: str | None = None, *, limit: int = 1_000, after: Schedule | None = None) -> Schedules:
         """List schedules by user and name.
 
         Args:
@@ -151,26 +104,34 @@ class SchedulesService(_Schedules):
             RequestError: an argument is wrong.
             StoreError: the store cannot be read.
         """
-        return self._client.run(self._list(user_id, limit, after))
+        user = checked_known_id("user id", user_id) if user_id is not None else None
+        if after is not None and not isinstance(after, Schedule):
+            raise RequestError(f"after must be a Schedule of an earlier list, not {type(after).__name__}")
+        place = (after.user_id, after.name) if after is not None else None
+        return list(await self._schedules.list(user, checked_number("limit", limit), place))
 
-    def get(self, name: str, *, user_id: str) -> Schedule:
+    @waits
+    async def get(self, name: str, *, user_id: str) -> Schedule:
         """Read a schedule. Raises ScheduleNotFoundError, InvalidIdError, StoreError."""
-        return self._client.run(self._get(name, user_id))
+        return await self._schedules.get(*_checked(name, user_id))
 
-    def pause(self, name: str, *, user_id: str) -> Schedule:
+    @waits
+    async def pause(self, name: str, *, user_id: str) -> Schedule:
         """Have a schedule make no turns until `resume`. Raises ScheduleNotFoundError, InvalidIdError, StoreError."""
-        return self._client.run(self._change(name, user_id, "pause"))
+        return await self._change(name, user_id, "pause")
 
-    def resume(self, name: str, *, user_id: str) -> Schedule:
+    @waits
+    async def resume(self, name: str, *, user_id: str) -> Schedule:
         """Have a paused schedule go on: what was due meanwhile makes no turn.
 
         Raises:
             InvalidScheduleError: its time has passed.
             ScheduleNotFoundError, InvalidIdError, StoreError: see `get`.
         """
-        return self._client.run(self._change(name, user_id, "resume"))
+        return await self._change(name, user_id, "resume")
 
-    def run_now(self, name: str, *, user_id: str) -> Turn:
+    @waits
+    async def run_now(self, name: str, *, user_id: str) -> Turn:
         """Start a turn of a schedule now, also of a paused one. Its due times stay as they are.
 
         Returns:
@@ -179,55 +140,30 @@ class SchedulesService(_Schedules):
         Raises:
             ScheduleNotFoundError, InvalidIdError, StoreError: see `get`.
         """
-        return self._start(self._client.run(self._get(name, user_id)))
+        schedule = await self._schedules.get(*_checked(name, user_id))
+        return self._run(
+            user_id=schedule.user_id,
+            session_id=schedule.session_id,
+            message=schedule.message,
+            run_config=turn_config(schedule.run_config or RunConfig(), schedule.name),
+            auto_create_session=True,
+            on_leave="continue",
+        )
 
-    def delete(self, name: str, *, user_id: str) -> None:
-        """Delete a schedule. A turn that has begun goes on. Raises ScheduleNotFoundError, InvalidIdError, StoreError."""
-        self._client.run(self._delete(name, user_id))
-
-
-@explains_all_wrong_calls
-class AsyncSchedulesService(_Schedules):
-    """Messages that sessions get at times, for callers on an event loop: `rt.aio.schedules`. See SchedulesService."""
-
-    async def create(
-        self,
-        name: str,
-        *,
-        user_id: str,
-        message: Any,
-        session_id: str | None = None,
-        cron: str | None = None,
-        every: Every | None = None,
-        at: At | None = None,
-        timezone: str | None = None,
-        missed: MissedPolicy = "once",
-        run_config: RunOptions | None = None,
-    ) -> Schedule:
-        """Have a session get a message at times."""
-        times = (cron, every, at, timezone)
-        return await self._client.run_async(self._create(name, user_id, message, session_id, times, missed, run_config))
-
-    async def list(self, user_id: str | None = None, *, limit: int = 1_000, after: Schedule | None = None) -> Schedules:
-        """List schedules by user and name."""
-        return await self._client.run_async(self._list(user_id, limit, after))
-
-    async def get(self, name: str, *, user_id: str) -> Schedule:
-        """Read a schedule."""
-        return await self._client.run_async(self._get(name, user_id))
-
-    async def pause(self, name: str, *, user_id: str) -> Schedule:
-        """Have a schedule make no turns until `resume`."""
-        return await self._client.run_async(self._change(name, user_id, "pause"))
-
-    async def resume(self, name: str, *, user_id: str) -> Schedule:
-        """Have a paused schedule go on."""
-        return await self._client.run_async(self._change(name, user_id, "resume"))
-
-    async def run_now(self, name: str, *, user_id: str) -> Turn:
-        """Start a turn of a schedule now."""
-        return self._start(await self._client.run_async(self._get(name, user_id)))
-
+    @waits
     async def delete(self, name: str, *, user_id: str) -> None:
-        """Delete a schedule."""
-        await self._client.run_async(self._delete(name, user_id))
+        """Delete a schedule. A turn that has begun goes on. Raises ScheduleNotFoundError, InvalidIdError, StoreError."""
+        await self._schedules.change(*_checked(name, user_id), "delete")
+
+    async def _change(self, name: str, user_id: str, change: ScheduleChange) -> Schedule:
+        changed = await self._schedules.change(*_checked(name, user_id), change)
+        assert changed is not None
+        return changed
+
+    @property
+    def _schedules(self) -> ScheduleClient:
+        return ScheduleClient(self._client.session, self._client.app_name)
+
+
+def _checked(name: str, user_id: str) -> tuple[str, str]:
+    return checked_known_id("user id", user_id), checked_known_id("schedule name", name)

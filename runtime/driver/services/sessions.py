@@ -1,4 +1,4 @@
-"""The sessions service: `rt.sessions` and `rt.aio.sessions` have the same methods."""
+"""The sessions service: `rt.sessions` and `rt.aio.sessions`."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from actors.rules.checks.arguments import checked_age, checked_number, checked_t
 from actors.rules.checks.ids import checked_key, checked_known_id, checked_known_key
 from actors.rules.checks.state import without_temp
 from runtime.driver.engine_client import EngineClient
-from runtime.driver.services.artifacts import ArtifactsService
 from runtime.driver.services.forking import ForkMethods
 from runtime.driver.services.tail import SessionTail
 from runtime.driver.turns.turn import Turn
 from runtime.driver.user_message import to_state
+from runtime.driver.waits import M, waits
 from runtime.engine.archiving import ArchivedEvents, archive_old_events
 from runtime.engine.pruning import PrunedSessions, count_old_sessions, prune_sessions
 
@@ -33,169 +33,20 @@ Follow = Callable[[SessionKey, int], Turn]
 
 
 @explains_all_wrong_calls
-class _Sessions(ForkMethods):
-    """The requests to the Session actor, as coroutines for the portal's loop."""
+class SessionsService(ForkMethods[M]):
+    """Sessions of the app.
 
-    def __init__(self, client: EngineClient, artifacts: ArtifactsService, follow: Follow) -> None:
-        self._client = client
-        self._artifacts = artifacts
+    Args:
+        client, mode: see RuntimeService.
+        follow: follows a session after a position.
+    """
+
+    def __init__(self, client: EngineClient, mode: type[M], follow: Follow) -> None:
+        super().__init__(client, mode)
         self._follow = follow
 
-    def _key(self, user_id: str, session_id: str) -> SessionKey:
-        return checked_known_key(self._client.app_name, user_id, session_id)
-
-    async def _create(self, user_id: str, session_id: str | None, state: JsonMapping | None) -> Session:
-        key = checked_key(self._client.app_name, user_id, session_id if session_id is not None else uuid.uuid4().hex)
-        reply = await self._client.session.create_session(p.CreateSessionRequest(key=key, state=to_state(state)))
-        return _session(reply.session)
-
-    async def _get(self, key: SessionKey, num_recent_events: int | None, after_timestamp: float | None) -> Session | None:
-        if num_recent_events is not None:
-            num_recent_events = checked_number("num_recent_events", num_recent_events)
-        if after_timestamp is not None:
-            after_timestamp = checked_time("after_timestamp", after_timestamp)
-        request = p.GetSessionRequest(key=key, num_recent_events=num_recent_events, after_timestamp=after_timestamp)
-        if num_recent_events is None:
-            return await self._get_by_pages(msgspec.structs.replace(request, after_seq=0))
-        reply = await self._client.session.get_session(request)
-        return _session(reply.session) if reply.session is not None else None
-
-    async def _get_by_pages(self, first: p.GetSessionRequest) -> Session | None:
-        """The whole session: in one reply, a long log would be in memory at once in the Session actor and in the message."""
-        request, events, generation = first, list[p.StoredEvent](), ""
-        while (page := (await self._client.session.get_session(request)).session) is not None:
-            if page.generation != generation:
-                if generation:
-                    # It was rewound between two pages: the events of the earlier ones may not be visible any more.
-                    request, events, generation = first, [], ""
-                    continue
-                generation = page.generation
-            events += page.events
-            if not page.more:
-                return _session(msgspec.structs.replace(page, events=events))
-            request = msgspec.structs.replace(first, after_seq=page.events[-1].seq)
-        return None
-
-    async def _list(self, user_id: str | None, limit: int | None, before: Session | None) -> list[Session]:
-        user = checked_known_id("user id", user_id) if user_id is not None else None
-        limit = checked_number("limit", limit) if limit is not None else None
-        if before is not None and not isinstance(before, Session):
-            raise RequestError(f"before must be a Session of an earlier list, not {type(before).__name__}")
-        place = self._place(before) if before is not None else None
-        request = p.ListSessionsRequest(app=self._client.app_name, user=user, limit=limit, before=place)
-        return [_session(info) for info in (await self._client.session.list_sessions(request)).sessions]
-
-    def _place(self, session: Session) -> SessionPlace:
-        """Where a session stands in a list."""
-        key = self._key(session.user_id, session.id)
-        return SessionPlace(checked_time("last_update_time", session.last_update_time), key.user, key.session)
-
-    async def _delete(self, key: SessionKey) -> None:
-        await self._client.session.delete_session(p.DeleteSessionRequest(key=key))
-
-    async def _prune(self, older_than: timedelta | float, user_id: str | None, dry_run: bool) -> PrunedSessions:
-        before_s = now_s() - checked_age("older_than", older_than)
-        user = checked_known_id("user id", user_id) if user_id is not None else None
-        engine, app = self._client.engine, self._client.app_name
-        if dry_run:
-            return await count_old_sessions(engine, app, user, before_s)
-        return await prune_sessions(engine, self._artifacts.store, app, user, before_s)
-
-    async def _archive(self, older_than: timedelta | float, user_id: str | None, dry_run: bool) -> ArchivedEvents:
-        before_s = now_s() - checked_age("older_than", older_than)
-        user = checked_known_id("user id", user_id) if user_id is not None else None
-        return await archive_old_events(self._client.engine, self._client.app_name, user, before_s, dry_run=dry_run)
-
-    async def _rewind(self, key: SessionKey, invocation_id: str) -> None:
-        turn = checked_known_id("invocation id", invocation_id)
-        info = await self._client.session.get_turn(p.GetTurn(key=key, invocation_id=turn))
-        first: dict[str, int] = {}
-        async for saved in self._saved(key, max(info.first_seq - 1, 0), None):
-            first = {**saved, **first}
-        await self._client.session.rewind(p.RewindRequest(key=key, invocation_id=turn))
-        if first:
-            await asyncio.to_thread(self._restore_artifacts, key, first)
-
-    def _restore_artifacts(self, key: SessionKey, first: dict[str, int]) -> None:
-        """Bring artifacts back to before the versions that were saved first: by another version, or by deletion if none was."""
-        store = self._artifacts.store
-        for name, version in first.items():
-            part = store.load(key, name, version - 1) if version > 0 else None
-            if part is None:
-                store.delete(key, name)
-            else:
-                store.save(key, name, part)
-
-    async def _fork(self, user_id: str, session_id: str, invocation_id: str, fork_id: str | None) -> Session:
-        fork = await self._forked(user_id, session_id, invocation_id, fork_id)
-        found = await self._get(self._key(user_id, fork), 0, None)
-        if found is None:
-            raise SessionNotFoundError(self._client.app_name, user_id, fork)
-        return found
-
-    async def _events(
-        self, key: SessionKey, after_seq: int, before_seq: int | None, limit: int, newest_first: bool
-    ) -> list[Event]:
-        after_seq, left = checked_number("after_seq", after_seq), checked_number("limit", limit)
-        if before_seq is not None:
-            before_seq = checked_number("before_seq", before_seq)
-        found: list[p.StoredEvent] = []
-        while left > len(found):
-            request = p.ReadLog(
-                key=key, after_seq=after_seq, before_seq=before_seq, limit=left - len(found), newest_first=newest_first
-            )
-            part = await self._client.session.read_log(request)
-            found += part.events
-            if not part.more:
-                break
-            if newest_first:
-                before_seq = found[-1].seq
-            else:
-                after_seq = found[-1].seq
-        return [decode_event(stored.raw, stored.seq) for stored in found]
-
-    def tail(self, user_id: str, session_id: str, *, after_seq: int = 0, partials: bool = False) -> SessionTail:
-        """Follow a session over all its turns: its events after `after_seq`, and all that come.
-
-        Args:
-            after_seq: give only events with a higher `seq`; 0 gives the session from its first event.
-            partials: give partial events as well.
-
-        Returns:
-            An iterator, sync and async. Iterating it raises SessionNotFoundError when there is no such session.
-
-        Raises:
-            InvalidIdError, RequestError: an argument is wrong.
-            RuntimeClosedError: the runtime is not started, or is closed.
-        """
-        key = self._key(user_id, session_id)
-        return SessionTail(self._follow(key, checked_number("after_seq", after_seq)), partials=partials)
-
-    async def _append(self, key: SessionKey, event: Event) -> Event:
-        if not isinstance(event, Event):
-            raise TypeError(f"an Event can be appended, not a {type(event).__name__}")
-        if event.partial:
-            raise InvalidMessageError("a partial event is delivered while its turn runs, and never stored")
-        # Decoding checks the types, which constructors do not.
-        event = decode_event(encode_event(event), 0)
-        state_delta = without_temp(event.actions.state_delta)
-        event = msgspec.structs.replace(
-            event,
-            actions=msgspec.structs.replace(event.actions, state_delta=state_delta),
-            id=event.id or new_event_id(),
-            invocation_id=event.invocation_id or new_invocation_id(),
-            timestamp=event.timestamp or now_s(),
-            seq=0,
-        )
-        seq = await self._client.session.append_event(p.AppendEventRequest(key=key, event=encode_event(event)))
-        return msgspec.structs.replace(event, seq=seq)
-
-
-@explains_all_wrong_calls
-class SessionsService(_Sessions):
-    """Sessions of the app: `rt.sessions`."""
-
-    def create(self, user_id: str, session_id: str | None = None, state: JsonMapping | None = None) -> Session:
+    @waits
+    async def create(self, user_id: str, session_id: str | None = None, state: JsonMapping | None = None) -> Session:
         """Create a session.
 
         Args:
@@ -206,9 +57,12 @@ class SessionsService(_Sessions):
             SessionExistsError: the id is taken.
             InvalidIdError, NotEncodableError, TooLargeError: an id or the state cannot be stored as it is.
         """
-        return self._client.run(self._create(user_id, session_id, state))
+        key = checked_key(self._client.app_name, user_id, session_id if session_id is not None else uuid.uuid4().hex)
+        reply = await self._client.session.create_session(p.CreateSessionRequest(key=key, state=to_state(state)))
+        return _session(reply.session)
 
-    def get(
+    @waits
+    async def get(
         self, user_id: str, session_id: str, num_recent_events: int | None = None, after_timestamp: float | None = None
     ) -> Session | None:
         """Read a session; None when there is none.
@@ -217,9 +71,19 @@ class SessionsService(_Sessions):
             num_recent_events: read only so many of the newest events; 0 for none.
             after_timestamp: read only events not older than this, in seconds since the epoch.
         """
-        return self._client.run(self._get(self._key(user_id, session_id), num_recent_events, after_timestamp))
+        key = self._key(user_id, session_id)
+        if num_recent_events is not None:
+            num_recent_events = checked_number("num_recent_events", num_recent_events)
+        if after_timestamp is not None:
+            after_timestamp = checked_time("after_timestamp", after_timestamp)
+        request = p.GetSessionRequest(key=key, num_recent_events=num_recent_events, after_timestamp=after_timestamp)
+        if num_recent_events is None:
+            return await self._get_by_pages(msgspec.structs.replace(request, after_seq=0))
+        reply = await self._client.session.get_session(request)
+        return _session(reply.session) if reply.session is not None else None
 
-    def events(
+    @waits
+    async def events(
         self,
         user_id: str,
         session_id: str,
@@ -243,9 +107,26 @@ class SessionsService(_Sessions):
             StoreError: the store cannot be read.
         """
         key = self._key(user_id, session_id)
-        return self._client.run(self._events(key, after_seq, before_seq, limit, newest_first))
+        after_seq, left = checked_number("after_seq", after_seq), checked_number("limit", limit)
+        if before_seq is not None:
+            before_seq = checked_number("before_seq", before_seq)
+        found: list[p.StoredEvent] = []
+        while left > len(found):
+            request = p.ReadLog(
+                key=key, after_seq=after_seq, before_seq=before_seq, limit=left - len(found), newest_first=newest_first
+            )
+            part = await self._client.session.read_log(request)
+            found += part.events
+            if not part.more:
+                break
+            if newest_first:
+                before_seq = found[-1].seq
+            else:
+                after_seq = found[-1].seq
+        return [decode_event(stored.raw, stored.seq) for stored in found]
 
-    def list(self, user_id: str | None = None, *, limit: int | None = None, before: Session | None = None) -> list[Session]:
+    @waits
+    async def list(self, user_id: str | None = None, *, limit: int | None = None, before: Session | None = None) -> list[Session]:
         """List the sessions of a user, or of all users, without events; the one written last comes first.
 
         Args:
@@ -258,9 +139,16 @@ class SessionsService(_Sessions):
             InvalidIdError, RequestError: an argument is wrong.
             StoreError: the store cannot be read.
         """
-        return self._client.run(self._list(user_id, limit, before))
+        user = checked_known_id("user id", user_id) if user_id is not None else None
+        limit = checked_number("limit", limit) if limit is not None else None
+        if before is not None and not isinstance(before, Session):
+            raise RequestError(f"before must be a Session of an earlier list, not {type(before).__name__}")
+        place = self._place(before) if before is not None else None
+        request = p.ListSessionsRequest(app=self._client.app_name, user=user, limit=limit, before=place)
+        return [_session(info) for info in (await self._client.session.list_sessions(request)).sessions]
 
-    def delete(self, user_id: str, session_id: str) -> None:
+    @waits
+    async def delete(self, user_id: str, session_id: str) -> None:
         """Delete a session with its artifacts; a missing one is no error.
 
         State of the user and of the app, artifacts that the user's sessions share, and memory stay: see `rt.users.delete`.
@@ -270,10 +158,11 @@ class SessionsService(_Sessions):
             StoreError: a store failed. When the session is deleted and its artifacts are not, a repetition deletes them.
         """
         key = self._key(user_id, session_id)
-        self._client.run(self._delete(key))
-        self._artifacts.store.delete_session(key)
+        await self._client.session.delete_session(p.DeleteSessionRequest(key=key))
+        await asyncio.to_thread(self._client.artifacts.delete_session, key)
 
-    def prune(self, older_than: timedelta | float, *, user_id: str | None = None, dry_run: bool = False) -> PrunedSessions:
+    @waits
+    async def prune(self, older_than: timedelta | float, *, user_id: str | None = None, dry_run: bool = False) -> PrunedSessions:
         """Delete all sessions to which nothing was written for long, each as `delete` does.
 
         A session stays while a turn of it is open or paused, or waits in line. Others may talk meanwhile: sessions go in small
@@ -289,9 +178,17 @@ class SessionsService(_Sessions):
             InvalidIdError, RequestError: an argument is wrong.
             StoreError: a store failed, or a store of your own has no methods for it.
         """
-        return self._client.run(self._prune(older_than, user_id, dry_run))
+        before_s = now_s() - checked_age("older_than", older_than)
+        user = checked_known_id("user id", user_id) if user_id is not None else None
+        engine, app = self._client.engine, self._client.app_name
+        if dry_run:
+            return await count_old_sessions(engine, app, user, before_s)
+        return await prune_sessions(engine, self._client.artifacts, app, user, before_s)
 
-    def archive(self, older_than: timedelta | float, *, user_id: str | None = None, dry_run: bool = False) -> ArchivedEvents:
+    @waits
+    async def archive(
+        self, older_than: timedelta | float, *, user_id: str | None = None, dry_run: bool = False
+    ) -> ArchivedEvents:
         """Move old events of long sessions into the store's archive, compressed. They are read as before, also by agents.
 
         The newest 128 events of a session stay where they are, and so does what comes after an event that is newer, or after the
@@ -307,9 +204,12 @@ class SessionsService(_Sessions):
             InvalidIdError, RequestError: an argument is wrong.
             StoreError: the store failed, or a store of your own has no archive.
         """
-        return self._client.run(self._archive(older_than, user_id, dry_run))
+        before_s = now_s() - checked_age("older_than", older_than)
+        user = checked_known_id("user id", user_id) if user_id is not None else None
+        return await archive_old_events(self._client.engine, self._client.app_name, user, before_s, dry_run=dry_run)
 
-    def rewind(self, user_id: str, session_id: str, invocation_id: str) -> None:
+    @waits
+    async def rewind(self, user_id: str, session_id: str, invocation_id: str) -> None:
         """Take a session back to before a turn, with its artifacts.
 
         Raises:
@@ -317,9 +217,18 @@ class SessionsService(_Sessions):
             SessionBusyError: a turn of the session runs.
             ArtifactError: the session is as it was before the turn, and an artifact could not be brought back.
         """
-        self._client.run(self._rewind(self._key(user_id, session_id), invocation_id))
+        key = self._key(user_id, session_id)
+        turn = checked_known_id("invocation id", invocation_id)
+        info = await self._client.session.get_turn(p.GetTurn(key=key, invocation_id=turn))
+        first: dict[str, int] = {}
+        async for saved in self._saved(key, max(info.first_seq - 1, 0), None):
+            first = {**saved, **first}
+        await self._client.session.rewind(p.RewindRequest(key=key, invocation_id=turn))
+        if first:
+            await asyncio.to_thread(self._restore_artifacts, key, first)
 
-    def fork(self, user_id: str, session_id: str, invocation_id: str, fork_id: str | None = None) -> Session:
+    @waits
+    async def fork(self, user_id: str, session_id: str, invocation_id: str, fork_id: str | None = None) -> Session:
         """Make a new session that has all of a session up to the end of a turn: events, state, turns and artifacts.
 
         Args:
@@ -334,9 +243,14 @@ class SessionsService(_Sessions):
             SessionExistsError, InvalidIdError: `fork_id` is taken, or no id.
             RequestError: another turn was paused at the end of the turn, and has gone on since; or there is too much.
         """
-        return self._client.run(self._fork(user_id, session_id, invocation_id, fork_id))
+        fork = await self._forked(self._key(user_id, session_id), invocation_id, fork_id)
+        found = (await self._client.session.get_session(p.GetSessionRequest(key=fork, num_recent_events=0))).session
+        if found is None:
+            raise SessionNotFoundError(fork.app, fork.user, fork.session)
+        return _session(found)
 
-    def append_event(self, user_id: str, session_id: str, event: Event) -> Event:
+    @waits
+    async def append_event(self, user_id: str, session_id: str, event: Event) -> Event:
         """Append an event that belongs to no turn, such as one of an imported conversation, and return it as stored.
 
         Raises:
@@ -345,68 +259,75 @@ class SessionsService(_Sessions):
             InvalidMessageError: the event is partial.
             InvalidIdError, NotEncodableError, TooLargeError: it cannot be stored as it is.
         """
-        return self._client.run(self._append(self._key(user_id, session_id), event))
-
-
-@explains_all_wrong_calls
-class AsyncSessionsService(_Sessions):
-    """Sessions of the app, for callers on an event loop: `rt.aio.sessions`. See SessionsService."""
-
-    async def create(self, user_id: str, session_id: str | None = None, state: JsonMapping | None = None) -> Session:
-        """Create a session."""
-        return await self._client.run_async(self._create(user_id, session_id, state))
-
-    async def get(
-        self, user_id: str, session_id: str, num_recent_events: int | None = None, after_timestamp: float | None = None
-    ) -> Session | None:
-        """Read a session; None when there is none."""
-        return await self._client.run_async(self._get(self._key(user_id, session_id), num_recent_events, after_timestamp))
-
-    async def events(
-        self,
-        user_id: str,
-        session_id: str,
-        *,
-        after_seq: int = 0,
-        before_seq: int | None = None,
-        limit: int = 100,
-        newest_first: bool = False,
-    ) -> Sequence[Event]:
-        """Read a page of a session's events."""
         key = self._key(user_id, session_id)
-        return await self._client.run_async(self._events(key, after_seq, before_seq, limit, newest_first))
+        if not isinstance(event, Event):
+            raise TypeError(f"an Event can be appended, not a {type(event).__name__}")
+        if event.partial:
+            raise InvalidMessageError("a partial event is delivered while its turn runs, and never stored")
+        # Decoding checks the types, which constructors do not.
+        event = decode_event(encode_event(event), 0)
+        state_delta = without_temp(event.actions.state_delta)
+        event = msgspec.structs.replace(
+            event,
+            actions=msgspec.structs.replace(event.actions, state_delta=state_delta),
+            id=event.id or new_event_id(),
+            invocation_id=event.invocation_id or new_invocation_id(),
+            timestamp=event.timestamp or now_s(),
+            seq=0,
+        )
+        seq = await self._client.session.append_event(p.AppendEventRequest(key=key, event=encode_event(event)))
+        return msgspec.structs.replace(event, seq=seq)
 
-    async def list(self, user_id: str | None = None, *, limit: int | None = None, before: Session | None = None) -> list[Session]:
-        """List the sessions of a user, or of all users."""
-        return await self._client.run_async(self._list(user_id, limit, before))
+    def tail(self, user_id: str, session_id: str, *, after_seq: int = 0, partials: bool = False) -> SessionTail:
+        """Follow a session over all its turns: its events after `after_seq`, and all that come.
 
-    async def delete(self, user_id: str, session_id: str) -> None:
-        """Delete a session with its artifacts."""
+        Args:
+            after_seq: give only events with a higher `seq`; 0 gives the session from its first event.
+            partials: give partial events as well.
+
+        Returns:
+            An iterator, sync and async. Iterating it raises SessionNotFoundError when there is no such session.
+
+        Raises:
+            InvalidIdError, RequestError: an argument is wrong.
+            RuntimeClosedError: the runtime is not started, or is closed.
+        """
         key = self._key(user_id, session_id)
-        await self._client.run_async(self._delete(key))
-        await asyncio.to_thread(self._artifacts.store.delete_session, key)
+        return SessionTail(self._follow(key, checked_number("after_seq", after_seq)), partials=partials)
 
-    async def prune(self, older_than: timedelta | float, *, user_id: str | None = None, dry_run: bool = False) -> PrunedSessions:
-        """Delete all sessions to which nothing was written for long."""
-        return await self._client.run_async(self._prune(older_than, user_id, dry_run))
+    def _key(self, user_id: str, session_id: str) -> SessionKey:
+        return checked_known_key(self._client.app_name, user_id, session_id)
 
-    async def archive(
-        self, older_than: timedelta | float, *, user_id: str | None = None, dry_run: bool = False
-    ) -> ArchivedEvents:
-        """Move old events of long sessions into the store's archive, compressed."""
-        return await self._client.run_async(self._archive(older_than, user_id, dry_run))
+    def _place(self, session: Session) -> SessionPlace:
+        """Where a session stands in a list."""
+        key = self._key(session.user_id, session.id)
+        return SessionPlace(checked_time("last_update_time", session.last_update_time), key.user, key.session)
 
-    async def rewind(self, user_id: str, session_id: str, invocation_id: str) -> None:
-        """Take a session back to before a turn, with its artifacts."""
-        await self._client.run_async(self._rewind(self._key(user_id, session_id), invocation_id))
+    async def _get_by_pages(self, first: p.GetSessionRequest) -> Session | None:
+        """The whole session: in one reply, a long log would be in memory at once in the Session actor and in the message."""
+        request, events, generation = first, list[p.StoredEvent](), ""
+        while (page := (await self._client.session.get_session(request)).session) is not None:
+            if page.generation != generation:
+                if generation:
+                    # It was rewound between two pages: the events of the earlier ones may not be visible any more.
+                    request, events, generation = first, [], ""
+                    continue
+                generation = page.generation
+            events += page.events
+            if not page.more:
+                return _session(msgspec.structs.replace(page, events=events))
+            request = msgspec.structs.replace(first, after_seq=page.events[-1].seq)
+        return None
 
-    async def fork(self, user_id: str, session_id: str, invocation_id: str, fork_id: str | None = None) -> Session:
-        """Make a new session that has all of a session up to the end of a turn."""
-        return await self._client.run_async(self._fork(user_id, session_id, invocation_id, fork_id))
-
-    async def append_event(self, user_id: str, session_id: str, event: Event) -> Event:
-        """Append an event that belongs to no turn."""
-        return await self._client.run_async(self._append(self._key(user_id, session_id), event))
+    def _restore_artifacts(self, key: SessionKey, first: dict[str, int]) -> None:
+        """Bring artifacts back to before the versions that were saved first: by another version, or by deletion if none was."""
+        store = self._client.artifacts
+        for name, version in first.items():
+            part = store.load(key, name, version - 1) if version > 0 else None
+            if part is None:
+                store.delete(key, name)
+            else:
+                store.save(key, name, part)
 
 
 def _session(info: p.SessionInfo | None) -> Session:

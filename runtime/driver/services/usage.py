@@ -6,26 +6,23 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from actors.errors import RequestError
-from actors.errors.calls import explains_all_wrong_calls
 from actors.messages import protocol as p
 from actors.messages.operating.usage import USAGE_BY, UsageBy, UsageReport
 from actors.messages.session import SessionKey
 from actors.messages.turn_info import TurnInfo
 from actors.rules.checks.arguments import checked_choice, checked_time
 from actors.rules.checks.ids import checked_id
-from runtime.driver.engine_client import EngineClient
+from runtime.driver.waits import M, RuntimeService, waits
 
 AT_ONCE = 100
 """Turns of one request."""
 
 
-@explains_all_wrong_calls
-class UsageMethods:
-    """The methods of a Runtime that tell what was used."""
+class UsageMethods(RuntimeService[M]):
+    """What was used, as a part of a Runtime and of its `aio`."""
 
-    _client: EngineClient
-
-    def usage(
+    @waits
+    async def usage(
         self,
         user_id: str | None = None,
         session_id: str | None = None,
@@ -50,9 +47,24 @@ class UsageMethods:
             RequestError: an argument is wrong.
             StoreError: the store cannot be read.
         """
-        return self._client.run(read_usage(self._client, user_id, session_id, invocation_id, since, by))
+        if session_id is not None and user_id is None:
+            raise RequestError("session_id names a session of a user: give user_id, too")
+        if invocation_id is not None and session_id is None:
+            raise RequestError("invocation_id names a turn of a session: give user_id and session_id, too")
+        since_s = since.timestamp() if isinstance(since, datetime) else since
+        return await self._client.session.get_usage(
+            p.GetUsage(
+                app=self._client.app_name,
+                user=checked_id("user id", user_id) if user_id is not None else None,
+                session=checked_id("session id", session_id) if session_id is not None else None,
+                invocation_id=checked_id("invocation id", invocation_id) if invocation_id is not None else "",
+                since_s=checked_time("since", since_s) if since_s is not None else 0.0,
+                by=checked_choice("by", by, USAGE_BY) if by is not None else "",
+            )
+        )
 
-    def usages(self, turns: Iterable[TurnInfo]) -> Sequence[UsageReport]:
+    @waits
+    async def usages(self, turns: Iterable[TurnInfo]) -> Sequence[UsageReport]:
         """Tell what each of these turns has used, in their order: as `usage` of each does, with a request for a hundred of them.
 
         Args:
@@ -61,46 +73,15 @@ class UsageMethods:
         Raises:
             StoreError: the store cannot be read.
         """
-        return self._client.run(read_usages(self._client, turns))
-
-
-async def read_usages(client: EngineClient, turns: Iterable[TurnInfo]) -> Sequence[UsageReport]:
-    """Ask Session actors: see Runtime.usages."""
-    app, session = client.app_name, client.session
-    named = [(SessionKey(app, turn.user_id, turn.session_id), turn.invocation_id) for turn in turns]
-    found: list[UsageReport] = []
-    for start in range(0, len(named), AT_ONCE):
-        page = named[start : start + AT_ONCE]
-        reports = await session.get_usages(p.GetUsage(app=app, turns=page))
-        if len(reports) != len(page):
-            # The deployment is of a release that knows no such requests.
-            asked = (p.GetUsage(app=app, user=key.user, session=key.session, invocation_id=name) for key, name in page)
-            reports = [await session.get_usage(message) for message in asked]
-        found += reports
-    return found
-
-
-async def read_usage(
-    client: EngineClient,
-    user_id: str | None,
-    session_id: str | None,
-    invocation_id: str | None,
-    since: float | datetime | None,
-    by: str | None,
-) -> UsageReport:
-    """Ask a Session actor: see Runtime.usage."""
-    if session_id is not None and user_id is None:
-        raise RequestError("session_id names a session of a user: give user_id, too")
-    if invocation_id is not None and session_id is None:
-        raise RequestError("invocation_id names a turn of a session: give user_id and session_id, too")
-    since_s = since.timestamp() if isinstance(since, datetime) else since
-    return await client.session.get_usage(
-        p.GetUsage(
-            app=client.app_name,
-            user=checked_id("user id", user_id) if user_id is not None else None,
-            session=checked_id("session id", session_id) if session_id is not None else None,
-            invocation_id=checked_id("invocation id", invocation_id) if invocation_id is not None else "",
-            since_s=checked_time("since", since_s) if since_s is not None else 0.0,
-            by=checked_choice("by", by, USAGE_BY) if by is not None else "",
-        )
-    )
+        app, session = self._client.app_name, self._client.session
+        named = [(SessionKey(app, turn.user_id, turn.session_id), turn.invocation_id) for turn in turns]
+        found: list[UsageReport] = []
+        for start in range(0, len(named), AT_ONCE):
+            page = named[start : start + AT_ONCE]
+            reports = await session.get_usages(p.GetUsage(app=app, turns=page))
+            if len(reports) != len(page):
+                # The deployment is of a release that knows no such requests.
+                asked = (p.GetUsage(app=app, user=key.user, session=key.session, invocation_id=name) for key, name in page)
+                reports = [await session.get_usage(message) for message in asked]
+            found += reports
+        return found

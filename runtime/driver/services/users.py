@@ -1,46 +1,22 @@
-"""The users service: `rt.users` and `rt.aio.users` have the same methods."""
+"""The users service: `rt.users` and `rt.aio.users`."""
 
 from __future__ import annotations
 
 from actors.errors import RequestError
-from actors.errors.calls import explains_all_wrong_calls
 from actors.messages import protocol as p
 from actors.rules.checks.arguments import checked_text, checked_time
 from actors.rules.checks.ids import checked_known_id
-from runtime.driver.engine_client import EngineClient
-from runtime.driver.services.artifacts import ArtifactsService
+from runtime.driver.waits import M, RuntimeService, waits
 from runtime.engine.placing.moving import MovedUser, move_user
 from runtime.engine.store_urls import shown_session_store
 from runtime.engine.user_deletion import DeletedUser, delete_user
 
 
-@explains_all_wrong_calls
-class _Users:
-    """The requests about a user, as coroutines for the portal's loop."""
+class UsersService(RuntimeService[M]):
+    """Users of the app."""
 
-    def __init__(self, client: EngineClient, artifacts: ArtifactsService) -> None:
-        self._client = client
-        self._artifacts = artifacts
-
-    async def _delete(self, user_id: str) -> DeletedUser:
-        user = checked_known_id("user id", user_id)
-        return await delete_user(self._client.engine, self._artifacts.store, self._client.app_name, user)
-
-    async def _move(self, user_id: str, to: str, timeout: float) -> MovedUser:
-        user = checked_known_id("user id", user_id)
-        session, app = self._client.session, self._client.app_name
-        shown = shown_session_store(checked_text("to", to))
-        stores = [(await store.shards[0].get_store_seat(p.GetStoreSeat(app=app))).name for store in session.stores]
-        if shown not in stores:
-            raise RequestError(f"{shown} is none of the stores of app {app!r}: {', '.join(stores)}")
-        return await move_user(session, app, user, stores.index(shown), checked_time("timeout", timeout))
-
-
-@explains_all_wrong_calls
-class UsersService(_Users):
-    """Users of the app: `rt.users`."""
-
-    def delete(self, user_id: str) -> DeletedUser:
+    @waits
+    async def delete(self, user_id: str) -> DeletedUser:
         """Delete all data of a user: sessions, artifacts, memory, schedules and `user:` state.
 
         Turns of the user are cancelled first. Requests that come meanwhile wait, and begin afresh afterwards. Other users are not
@@ -54,9 +30,11 @@ class UsersService(_Users):
             StoreError: a store failed, or is an object of your own that cannot delete a user.
             ClusterError: the actors could not be reached.
         """
-        return self._client.run(self._delete(user_id))
+        user = checked_known_id("user id", user_id)
+        return await delete_user(self._client.engine, self._client.artifacts, self._client.app_name, user)
 
-    def move(self, user_id: str, to: str, *, timeout: float = 60.0) -> MovedUser:
+    @waits
+    async def move(self, user_id: str, to: str, *, timeout: float = 60.0) -> MovedUser:
         """Move all data of a user to another store of the deployment: see "Several stores" in docs/sessions-and-state.md.
 
         The user's turns that run or wait are waited for. Requests that come meanwhile wait, and go on in the other store.
@@ -72,17 +50,10 @@ class UsersService(_Users):
                 store, or several Session actors for each.
             StoreError: a store failed, or is an object of your own that cannot move users.
         """
-        return self._client.run(self._move(user_id, to, timeout))
-
-
-@explains_all_wrong_calls
-class AsyncUsersService(_Users):
-    """Users of the app, for callers on an event loop: `rt.aio.users`. See UsersService."""
-
-    async def delete(self, user_id: str) -> DeletedUser:
-        """Delete all data of a user."""
-        return await self._client.run_async(self._delete(user_id))
-
-    async def move(self, user_id: str, to: str, *, timeout: float = 60.0) -> MovedUser:
-        """Move all data of a user to another store of the deployment."""
-        return await self._client.run_async(self._move(user_id, to, timeout))
+        user = checked_known_id("user id", user_id)
+        session, app = self._client.session, self._client.app_name
+        shown = shown_session_store(checked_text("to", to))
+        stores = [(await store.shards[0].get_store_seat(p.GetStoreSeat(app=app))).name for store in session.stores]
+        if shown not in stores:
+            raise RequestError(f"{shown} is none of the stores of app {app!r}: {', '.join(stores)}")
+        return await move_user(session, app, user, stores.index(shown), checked_time("timeout", timeout))

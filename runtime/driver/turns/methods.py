@@ -27,6 +27,7 @@ from runtime.driver.turns.service import TurnsService
 from runtime.driver.turns.state import TurnState
 from runtime.driver.turns.turn import OnLeave, Turn
 from runtime.driver.user_message import has_function_responses, to_content, to_state
+from runtime.driver.waits import Blocking
 from runtime.engine.flow_registry import FlowRegistry
 from runtime.observability.telemetry.caller import callers_traceparent
 
@@ -41,7 +42,7 @@ class TurnMethods:
     """
 
     app_name: str
-    turns: TurnsService
+    turns: TurnsService[Blocking]
     _client: EngineClient
     _turns: TurnClient | None
     _types: FlowRegistry[Mapping[str, ResultType]]

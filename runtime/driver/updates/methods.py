@@ -27,7 +27,6 @@ from actors.messages.operating.versions import (
     TreeDifference,
     TreeVersion,
     UpdateReport,
-    VersionInfo,
     VersionRecord,
 )
 from actors.messages.topology import FLOW
@@ -139,15 +138,6 @@ class UpdateMethods(ScriptMethods):
         took_s = time.monotonic() - began_s
         return UpdateReport(version=after, before=before, difference=difference, took_s=took_s)
 
-    def versions(self) -> list[VersionInfo]:
-        """The versions of its tree that the deployment keeps, the newest first. On an event loop: `rt.aio.versions`.
-
-        Raises:
-            RuntimeClosedError: the runtime is not started, or is closed.
-            ClusterError: they cannot be read.
-        """
-        return version_infos(self._client.run(self._client.engine.trees.record()))
-
     def _made(
         self,
         root_agent: object,
@@ -245,19 +235,6 @@ async def _tell(client: EngineClient, record: VersionRecord) -> None:
     """Tell all actors. Each learns it by itself when it is started again."""
     engine = client.engine
     await asyncio.gather(engine.session.use_versions(record), engine.runner.use_versions(record))
-
-
-def current_version(rt: UpdateMethods) -> str:
-    """The name of the version that new turns get. Raises what `versions` raises."""
-    return next(each.id for each in rt.versions() if each.state == "current")
-
-
-def version_infos(record: VersionRecord) -> list[VersionInfo]:
-    """The versions in a record, the newest first."""
-    shared = record.share.part if record.share is not None else 0.0
-    parts = {"current": 1.0 - shared, "shared": shared}
-    found = [(kept, record.state(kept.id)) for kept in reversed(record.kept)]
-    return [VersionInfo(id=kept.id, state=state, since_s=kept.since_s, part=parts.get(state, 0.0)) for kept, state in found]
 
 
 def _checked_share(share: float | None) -> float:

@@ -19,6 +19,7 @@ from actors.rules.versions.upgrading import upgrade_refusal
 from runtime.driver.ending import EndMethods
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.turns.service import TurnsService
+from runtime.driver.waits import Blocking
 
 if TYPE_CHECKING:
     from runtime.cluster.deployment.engine import RayEngine
@@ -38,7 +39,7 @@ class UpgradeMethods(EndMethods):
     """The method of a Runtime that has another one take its deployment's place."""
 
     _client: EngineClient
-    turns: TurnsService
+    turns: TurnsService[Blocking]
 
     def upgrade(
         self, successor: UpgradeMethods, *, within_s: float | None = WITHIN_S, force: bool = False, dry_run: bool = False

@@ -24,7 +24,7 @@ def start(
     """Start an app on a Ray cluster, where it runs until `raygrove stop`."""
     from actors.errors import ClusterError, DeploymentExistsError
     from runtime.cluster.notices.sources import tell_source
-    from runtime.driver.updates.methods import current_version
+    from runtime.driver.services.deployment import current_version
     from runtime.frontends.console.apps.opening import Where, open_app
     from runtime.frontends.console.joining import started
     from runtime.frontends.console.output import print_json

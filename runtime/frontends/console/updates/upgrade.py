@@ -80,7 +80,7 @@ def upgrade(
 def _source(rt: Runtime, told: SourceNotice | None) -> str:
     """The path of the code of the tree that new turns get. Raises RequestError where no command has given that tree."""
     from actors.errors import RequestError
-    from runtime.driver.updates.methods import current_version
+    from runtime.driver.services.deployment import current_version
 
     version = current_version(rt) if told is not None and told.paths else ""
     path = told.of(version) if told is not None else None

@@ -1,0 +1,95 @@
+"""What programs read of their deployment: the tree and its versions, figures, usage and events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from actors.interfaces.deployment_events import DeploymentEvent
+from actors.messages.operating.versions import VersionInfo, VersionRecord
+from runtime.driver.services.agents import AgentInfo, DeployedTree
+from runtime.driver.services.usage import UsageMethods
+from runtime.driver.statistics import RuntimeStatistics, read_statistics
+from runtime.driver.waits import Blocking, M, in_thread, waits
+
+
+class DeploymentMethods(UsageMethods[M]):
+    """The methods of a Runtime, and of its `aio`, that read what there is."""
+
+    _tree: DeployedTree
+
+    @in_thread
+    def tree(self, under: str | None = None, *, depth: int | None = None, limit: int = 1_000, offset: int = 0) -> AgentInfo:
+        """The agents of the deployment: names, kinds, descriptions, models, tools. `print` it for a drawing.
+
+        Args:
+            under: the agent to begin at; None: the root. An agent that is only a tool stands beside the tree.
+            depth: how many levels below that agent; None: all.
+            limit: how many agents at most. Upper levels come first; `hidden` counts what is not listed.
+            offset: how many of the agents right below it are passed over: pages of an agent that has thousands.
+
+        Returns:
+            The agent, with those below it as `children`. Iterating it gives them all.
+
+        Raises:
+            UnknownAgentError: there is no agent `under`; the message suggests a name.
+            RuntimeClosedError: the runtime has joined a deployment, and is not started, or is closed.
+        """
+        return self._tree.outline(under, depth, limit, offset)
+
+    @in_thread
+    def find_agents(
+        self,
+        text: str = "",
+        *,
+        kind: str | None = None,
+        model: str | None = None,
+        tool: str | None = None,
+        under: str | None = None,
+        limit: int = 100,
+    ) -> list[AgentInfo]:
+        """Agents of the deployment that fit: by words of their names and descriptions, and by what they are.
+
+        Args:
+            text: words; agents that fit them best come first. "" is any agent, in the order of the tree.
+            kind: llm, custom, sequential, parallel, loop or flow.
+            model, tool: names, as `tree` shows them.
+            under: this agent and those below it only.
+            limit: how many at most.
+
+        Raises:
+            UnknownAgentError, RuntimeClosedError: see `tree`.
+        """
+        return self._tree.search(text, under, limit, kind=kind, model=model, tool=tool)
+
+    @waits
+    async def versions(self) -> list[VersionInfo]:
+        """The versions of its tree that the deployment keeps, the newest first. On an event loop: `rt.aio.versions`.
+
+        Raises:
+            RuntimeClosedError: the runtime is not started, or is closed.
+            ClusterError: they cannot be read.
+        """
+        return _version_infos(await self._client.engine.trees.record())
+
+    @waits
+    async def deployment_events(self) -> Sequence[DeploymentEvent]:
+        """Read what has happened to the deployment: the newest events of processes, store and connections, the oldest first."""
+        return await self._client.engine.deployment_events()
+
+    @waits
+    async def statistics(self) -> RuntimeStatistics:
+        """The living actors of the deployment and their counts."""
+        return await read_statistics(self._client.engine)
+
+
+def current_version(rt: DeploymentMethods[Blocking]) -> str:
+    """The name of the version that new turns get. Raises what `versions` raises."""
+    return next(each.id for each in rt.versions() if each.state == "current")
+
+
+def _version_infos(record: VersionRecord) -> list[VersionInfo]:
+    """The versions in a record, the newest first."""
+    shared = record.share.part if record.share is not None else 0.0
+    parts = {"current": 1.0 - shared, "shared": shared}
+    found = [(kept, record.state(kept.id)) for kept in reversed(record.kept)]
+    return [VersionInfo(id=kept.id, state=state, since_s=kept.since_s, part=parts.get(state, 0.0)) for kept, state in found]
