@@ -142,3 +142,22 @@ def test_a_request_that_is_repeated_after_a_failure_is_given_the_turn_from_its_f
         Fault(what="store unsure", after_s=0.01, for_s=2.5),
     ]
     assert check(Case(3040, scenario, FaultPlan(faults=faults, store_timeout_s=0.5)))[0] == []
+
+
+def test_an_answer_is_not_refused_while_another_one_that_fails_by_the_store_is_under_way() -> None:
+    confirms = llm("second", Step(does="work", takes_s=0.3), Step(does="confirm"))
+    asks = llm("first", Step(does="work"), Step(does="ask"), thinks_s=0.5)
+    works = llm("last", Step(does="work", takes_s=0.3), Step(does="work"))
+    root = Node(kind="par", name="root", children=[asks, confirms, works])
+    late = [Act(deed="late", after_s=0.0, waits=True, share=0.3), Act(deed="late", after_s=0.1)]
+    turns = [[Act(deed="leave", after_s=0.0)], [Act(deed="leave", after_s=0.0)]]
+    scenario = Scenario(root=root, turns=turns, between=[[Act(deed="cancel", after_s=0.0)], late])
+    faults = [
+        Fault(what="lose reply", kind="Append", nth=12),
+        Fault(what="kill", who="agents", after_s=1.2691209847609364),
+        Fault(what="store hangs", kind="Commit", nth=21, for_s=1.9696740149776322),
+        Fault(what="store fails", kind="Commit PutTurn running>paused", nth=2, for_s=0.48309550931333506),
+        Fault(what="kill", who="sender", kind="RunChild", nth=9, after_s=0.07563255309226358),
+    ]
+    plan = FaultPlan(faults=faults, network=Network(seed=517, slow=10, slow_s=0.05), store_s=0.02)
+    assert check(Case(517, scenario, plan))[0] == []

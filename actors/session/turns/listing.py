@@ -165,18 +165,16 @@ class TurnListing:
             )
         key = SessionKey(message.app, message.user or "", message.session)
         log = await self._logs.load(key)
-        calls: list[PendingCall] = []
-        if message.with_open and log.turn is not None and message.invocation_id in ("", log.turn.row.invocation_id):
-            calls += await self._pending(key, log.turn.row, log.committed_seq)
         if message.invocation_id:
             row = await self._reader.turn(key, message.invocation_id)
             rows = [(key, row)] if row is not None and row.status == "paused" else []
         else:
             rows = await self._reader.turns(_filter(message, "paused", MAX_LISTED))
-        for _, row in rows:
-            if log.open_row(row.invocation_id) is None:
-                calls += await self._pending(key, row, row.last_seq)
-        return p.PendingReply(calls=calls)
+        # An answer may have opened a turn while the store was asked: it is looked at here, and once.
+        waiting = [(row, row.last_seq) for _, row in rows if log.open_row(row.invocation_id) is None]
+        if message.with_open and log.turn is not None and message.invocation_id in ("", log.turn.row.invocation_id):
+            waiting.insert(0, (log.turn.row, log.committed_seq))
+        return p.PendingReply(calls=[call for row, last_seq in waiting for call in await self._pending(key, row, last_seq)])
 
     async def _pending(self, key: SessionKey, row: TurnRow, last_seq: int) -> list[PendingCall]:
         """The open long-running calls of a turn whose events stand between its first and `last_seq`."""
