@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import errno
 import sqlite3
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from threading import Timer
 
 import psycopg
 import pytest
@@ -116,23 +114,6 @@ def test_a_file_that_another_process_has_locked_is_unavailable_and_later_takes_t
         locker.release()
         store.commit([event(S1, 2)])
     assert seqs(store.events(S1)) == [1, 2]
-
-
-def test_in_a_block_without_waiting_a_locked_file_is_unavailable_at_once(path: Path) -> None:
-    store = SqlSessionStore(f"sqlite:///{path}", lock_timeout_s=60.0)
-    store.open()
-    fill_sessions(store, S1, length=1)
-    with SqliteLock(path) as locker:
-        began_s = time.monotonic()
-        with store.without_waiting(), pytest.raises(StoreUnavailableError, match="database is locked"):
-            store.commit([event(S1, 2)])
-        assert time.monotonic() - began_s < 10
-        releasing = Timer(0.1, locker.release)
-        releasing.start()
-        store.commit([event(S1, 2)])
-        releasing.join()
-    assert seqs(store.events(S1)) == [1, 2]
-    store.close()
 
 
 def test_a_full_disk_is_unavailable_stores_nothing_and_later_takes_the_same_writes(store: SqlSessionStore) -> None:

@@ -16,7 +16,7 @@ from actors.errors import StoreConflictError, StoreError, StoreUnavailableError
 from actors.interfaces.records import AddEvent, PutTurn, RemoveSession, TurnRow, Write
 from actors.messages.codec import decode_event
 from actors.messages.session import TurnKey
-from actors.session.store import store_thread, transactions
+from actors.session.store import store_thread
 from actors.session.store.worker import Job
 from runtime.stores.sql import schema
 from runtime.stores.sql.sessions import SqlSessionStore
@@ -284,34 +284,11 @@ class StoreCalls:
                 self._is_making = False
 
 
-class ChanceCommits:
-    """Stands in for LoneCommits: any commit may be made at once, also a large one, and the next one in the store's thread.
-
-    Args:
-        calls: of a slow store; none of its commits is.
-    """
-
-    def __init__(self, calls: StoreCalls, chance: random.Random) -> None:
-        self._calls = calls
-        self._chance = chance
-
-    @property
-    def may_be_at_once(self) -> bool:
-        return self._calls.most_s <= COMMIT_S and self._chance.random() < 0.7
-
-    def note(self, writes: int, took_s: float) -> None:
-        """It makes no difference."""
-
-
 @contextmanager
 def called_on_the_loop(loop: VirtualLoop, seed: int) -> Iterator[StoreCalls]:
-    """Inside the block stores have no thread, and some commits are made at once."""
+    """Inside the block stores have no thread."""
     calls = StoreCalls(loop, random.Random(f"store {seed}"))
-    commits = ChanceCommits(calls, random.Random(f"at once {seed}"))
-    with (
-        mock.patch.object(store_thread, "Worker", return_value=calls),
-        mock.patch.object(transactions, "LoneCommits", return_value=commits),
-    ):
+    with mock.patch.object(store_thread, "Worker", return_value=calls):
         yield calls
 
 

@@ -17,7 +17,6 @@ from actors.session.store.claimed_store import ClaimedStore
 from actors.session.store.group_commit import GroupCommit, Transaction
 from actors.session.store.pending_turn_ends import PendingTurnEnds
 from actors.session.store.store_thread import StoreThread
-from actors.session.store.transactions import Transactions
 
 logger = logging.getLogger(__name__)
 
@@ -57,14 +56,13 @@ class StoreAccess:
         self._on_late_write = on_late_write
         self._claimed = ClaimedStore(store, writer)
         self._thread = StoreThread(self._claimed, "store", timeout_s)
-        self._transactions = Transactions(store, self._thread, clock)
         self._compare: Callable[[], None] = lambda: None
         self.after_commit: Callable[[Sequence[Write]], Awaitable[None]] | None = None
         self.on_first_use: Callable[[], Awaitable[None]] | None = None
         self._first_use: asyncio.Future[None] | None = None
         self._has_place = False
         self._verified_s: float | None = None
-        self.commits = GroupCommit(self._commit, self._take_as_it_is, self)
+        self.commits = GroupCommit(self._commit, self._take_as_it_is)
         self._renewal = ClaimRenewal(store, bool(writer), self._thread, on_replaced, self.commits.note_reverted)
         self.pending_ends = PendingTurnEnds(store, self._thread)
 
@@ -161,24 +159,11 @@ class StoreAccess:
                 self._on_replaced()
             raise WriterReplacedError(self._claimed.writer) from error
 
-    def may_commit(self) -> bool:
-        """Whether the next transaction may be made on the event loop: see CommitsHere. One that other actors hear of may not."""
-        return self._claimed.takes_place and self.after_commit is None and self._transactions.may_commit()
-
-    def has_committed(self, writes: Sequence[Write]) -> bool:
-        """Make a transaction on the event loop: see CommitsHere."""
-        began_s = self._clock()
-        if not self._transactions.has_committed(writes):
-            return False
-        if self._renewal.proves_place:
-            self._verified_s = began_s
-        return True
-
     async def _commit(self, writes: Sequence[Write]) -> None:
         await self._check_place()
         began_s = self._clock()
         try:
-            await self._transactions.make(Transaction(self.store, writes), len(writes))
+            await self._thread.call(Transaction(self.store, writes), writing=True)
             if self._renewal.proves_place:
                 self._verified_s = began_s
         except WriterReplacedError:

@@ -5,28 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol
 
 from actors.errors import SessionExistsError, StoreConflictError, StoreRevertedError, StoreUnavailableError
 from actors.interfaces.records import AddEvent, CreateSession, PutState, PutTurn, Write
 from actors.interfaces.stores import SessionStore
 from actors.messages.session import SessionKey
-from actors.session.store.next_write import NextWrite
+from actors.refs.tasks import begin_task
 from actors.session.store.pending_writes import PendingWrites, Tell, WriteRequest
 
 logger = logging.getLogger(__name__)
-
-
-class CommitsHere(Protocol):
-    """Makes transactions on the event loop, which waits for them."""
-
-    def may_commit(self) -> bool:
-        """Whether the next transaction may be made there, as far as can be said before."""
-        ...
-
-    def has_committed(self, writes: Sequence[Write]) -> bool:
-        """Do all writes in one transaction. False when that has to be waited for, or has failed: then others make it."""
-        ...
 
 
 class GroupCommit:
@@ -39,7 +26,6 @@ class GroupCommit:
         commit: does all writes in one transaction. When it raises StoreUnavailableError it has waited for the store. After a
             StoreRevertedError the requests are written again, but for those that `loss` refuses.
         take_as_it_is: has the next `commit` write to a store that has gone back to an older copy of itself.
-        at_once: makes some transactions on the event loop; None: `commit` makes all.
 
     Attributes:
         loss: says, once the store has gone back, why a session may not be written to; None: it may.
@@ -51,12 +37,10 @@ class GroupCommit:
         self,
         commit: Callable[[Sequence[Write]], Awaitable[None]],
         take_as_it_is: Callable[[], Awaitable[None]] | None = None,
-        at_once: CommitsHere | None = None,
     ) -> None:
         self._commit = commit
         self._take_as_it_is = take_as_it_is
-        self._at_once = at_once
-        self._next = NextWrite(at_once.may_commit if at_once is not None else _never, self._write_at_once, self._write_all)
+        self._writing: asyncio.Task[None] | None = None
         self.loss: Callable[[SessionKey], Awaitable[Exception | None]] | None = None
         self._is_reverted = self._was_reverted = False
         self._waiting: list[WriteRequest] = []
@@ -89,12 +73,12 @@ class GroupCommit:
     def _add(self, request: WriteRequest) -> None:
         self._waiting.append(request)
         self.pending.add(request)
-        self._next.begin()
+        self._begin()
 
     def note_reverted(self) -> None:
         """The store has gone back to an older copy of itself: take it as it is before anything else is written."""
         self._is_reverted = True
-        self._next.end_rest()
+        self._begin()
 
     def refuse(self, key: SessionKey, error: Exception) -> None:
         """Fail all requests of a session that are not on disk, and later ones until `clear_failure`."""
@@ -111,8 +95,7 @@ class GroupCommit:
 
         What is submitted meanwhile is not waited for: under load there is always something.
         """
-        writing = self._next.begin_task()
-        if writing is None or writing.done():
+        if not self._is_writing:
             return
         flushed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._flushing.append(flushed)
@@ -120,29 +103,19 @@ class GroupCommit:
 
     async def drain(self) -> None:
         """Wait until nothing waits to be written."""
-        writing = self._next.begin_task()
-        if writing is not None:
+        if self._writing is not None:
             # Awaited only through `wait`: the caller may be cancelled, the writer may not.
-            await asyncio.wait([writing])
+            await asyncio.wait([self._writing])
 
-    def _write_at_once(self) -> bool:
-        """Write what waits in this step. False where anything is in the way of that: the writer finds out what."""
-        group = self._waiting
-        writes: list[Write] = []
-        for request in group:
-            if request.is_refused:
-                return False
-            writes += request.writes
-        if self._failed or self._was_reverted or self._at_once is None or not self._at_once.has_committed(writes):
-            return False
-        self._waiting = []
-        try:
-            self._note_written(group)
-        except Exception:
-            # A defect in one `then`: the others are to hear of theirs. What is stored is stored once.
-            self._waiting = [*group, *self._waiting]
-            return False
-        return True
+    @property
+    def _is_writing(self) -> bool:
+        # It may have ended before its first step: the end of an event loop cancels all tasks.
+        return self._writing is not None and not self._writing.done()
+
+    def _begin(self) -> None:
+        """Have what waits be written, if that is not under way."""
+        if not self._is_writing:
+            self._writing = begin_task(self._write_all(), asyncio.get_running_loop())
 
     async def _write_all(self) -> None:
         while self._waiting or self._is_reverted or self._flushing:
@@ -251,12 +224,8 @@ class GroupCommit:
             if request.done is not None and not request.done.done():
                 request.done.set_result(None)
         if told:
-            # Later, so that the next transaction begins before, where it takes place in another thread.
-            self._next.loop.call_soon(_tell_all, told)
-
-
-def _never() -> bool:
-    return False
+            # Later, so that the next transaction begins before.
+            asyncio.get_running_loop().call_soon(_tell_all, told)
 
 
 def _tell_all(told: Sequence[Tell]) -> None:

@@ -126,16 +126,6 @@ class StoreThread:
         """Call a function in the store's thread once, without a say in how long the store has been away. Raises StoreError."""
         return await self._once(_Attempt(asyncio.get_running_loop().time()), function, *args)
 
-    @property
-    def is_idle(self) -> bool:
-        """The store is open, there as far as is known, and not in use: see `call_here`."""
-        return self._is_open and self._outage is None and not self._watchdog.is_watching and not self._in_use.locked()
-
-    def call_here(self, function: Callable[..., T], *args: Any) -> T:
-        """Call a function in the caller's thread, which has to wait for it. Only while this is idle. Raises what it raises."""
-        with self._in_use:
-            return function(*args)
-
     def stop_retrying(self) -> None:
         """Stop retrying: pending calls fail at their next attempt."""
         self._is_closing = True

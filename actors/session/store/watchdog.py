@@ -26,11 +26,6 @@ class Watchdog:
         self._progress_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
-    @property
-    def is_watching(self) -> bool:
-        """Whether calls wait, or are under way."""
-        return bool(self._jobs)
-
     def watch_job(self, job: Job) -> None:
         """Watch a call, which the thread makes after those that are watched already."""
         loop = asyncio.get_running_loop()

@@ -19,7 +19,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from actors.errors import RaygroveError, StoreError, StoreUnavailableError
 from runtime.stores.sql import statements
 from runtime.stores.sql.postgres.plans import PLAN_BY_KEYS, PLAN_BY_VALUES
-from runtime.stores.sql.sqlite_file import LockWait, SqliteFile, file_of
+from runtime.stores.sql.sqlite_file import SqliteFile, file_of
 from runtime.stores.transient_errors import is_transient, spoils_connection
 
 logger = logging.getLogger(__name__)
@@ -63,7 +63,6 @@ class Database:
 
     Attributes:
         is_sqlite: True for SQLite, False for PostgreSQL.
-        locks: how long calls wait for those of SQLite.
         connections: how many there have been. Behind another one may be an older copy of the database.
 
     Raises:
@@ -79,7 +78,6 @@ class Database:
         self._connection: Connection | None = None
         self._may_write = True
         self._plans_by_keys = False
-        self.locks = LockWait(lock_timeout_s)
         self.connections = 0
         path = file_of(self._url)
         self._file = SqliteFile(path, str(self)) if path is not None else None
@@ -262,10 +260,8 @@ class Database:
                 self._file.make()
             self.connections += 1
             self._connection = self._engine.connect()
-            self.locks.note_connected(True)
             if self._file is not None:
                 self._file.note_connected()
-        self.locks.prepare(self._connection)
         if by_keys is not self._plans_by_keys and not self.is_sqlite:
             self._connection.exec_driver_sql(PLAN_BY_KEYS if by_keys else PLAN_BY_VALUES)
             self._plans_by_keys = by_keys
@@ -305,7 +301,6 @@ class Database:
             with suppress(SQLAlchemyError):
                 self._connection.close()
             self._connection = None
-            self.locks.note_connected(False)
             self._plans_by_keys = False
             if self._file is not None:
                 self._file.forget_log()

@@ -1,5 +1,4 @@
-"""The file of a SQLite database: what can be wrong with it before it is opened, whether it is still the one that was opened, and
-how long calls wait for its locks.
+"""The file of a SQLite database: what can be wrong with it before it is opened, and whether it is still the one that was opened.
 
 SQLite goes on with a file that was deleted or replaced: it commits into a file that has no name any more, and all of it is gone
 when the process ends. So the file's identity is compared before each use, which takes some microseconds.
@@ -11,9 +10,8 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from types import TracebackType
 
-from sqlalchemy import URL, Connection
+from sqlalchemy import URL
 
 from actors.errors import StoreError
 from runtime.private_files import make_file, make_folder
@@ -129,37 +127,3 @@ def _identity(path: str) -> _Identity | None:
     except FileNotFoundError:
         return None
     return found.st_dev, found.st_ino
-
-
-class LockWait:
-    """How long one connection after the other waits for a lock that another process has.
-
-    A context manager: in its block nothing waits for a lock, but fails with a transient error.
-
-    Args:
-        timeout_s: how long calls wait, and each new connection does.
-
-    Attributes:
-        is_connected: there is a connection.
-    """
-
-    def __init__(self, timeout_s: float) -> None:
-        self._timeout_s = timeout_s
-        self._wanted_s = self._of_connection_s = timeout_s
-        self.is_connected = False
-
-    def __enter__(self) -> None:
-        self._wanted_s = 0.0
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._wanted_s = self._timeout_s
-
-    def note_connected(self, connected: bool) -> None:
-        """There is a new connection, or none any more."""
-        self.is_connected, self._of_connection_s = connected, self._timeout_s
-
-    def prepare(self, connection: Connection) -> None:
-        """Before a call: have the connection wait as long as the call wants to."""
-        if self._of_connection_s != self._wanted_s:
-            connection.exec_driver_sql(f"PRAGMA busy_timeout={int(self._wanted_s * 1_000)}")
-            self._of_connection_s = self._wanted_s

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 
 from sqlalchemy import Connection
 
@@ -29,15 +28,6 @@ class SqlStore(ABC):
     def takes_many_writers(self) -> bool:
         """Whether several copies may be used at the same time, in any processes: True on PostgreSQL, False on SQLite."""
         return not self._database.is_sqlite
-
-    @property
-    def commits_at_once(self) -> bool:
-        """Whether a commit is no more than some writes to a local file that is open: see CommitsAtOnce."""
-        return self._database.is_sqlite and self._database.locks.is_connected
-
-    def without_waiting(self) -> AbstractContextManager[None]:
-        """In the block nothing waits for a lock of another process: it raises StoreUnavailableError."""
-        return self._database.locks
 
     def open(self) -> None:
         """Connect, and create or check the tables. May be called again after `close`.

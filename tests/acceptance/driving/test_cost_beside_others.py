@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from actors import Content, LlmAgent, LlmRequest, LlmResponse
-from actors.rules.capacity import lone_commits
 from runtime import Runtime
 from runtime.settings import Settings
 from tests.support.runtimes import Deploy
@@ -25,12 +24,6 @@ Python does not count all steps of code that it traces for the first time."""
 
 MOST = 1.15
 """How many times the steps beside few a turn may take beside many."""
-
-
-@pytest.fixture(autouse=True)
-def commits_in_their_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have no commit made on the loop, where its steps would count: whether one is depends on how quick the last ones were."""
-    monkeypatch.setattr(lone_commits, "SMALL", 0)
 
 
 class GatedModel:

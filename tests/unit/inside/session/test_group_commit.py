@@ -254,36 +254,8 @@ async def test_a_flush_waits_for_all_that_was_submitted_before_it() -> None:
     assert (first.done(), second.done(), disk.transactions) == (True, True, [[0], [1]])
 
 
-class HereDisk(Disk):
-    """Takes transactions on the event loop, too."""
-
-    def may_commit(self) -> bool:
-        """Always."""
-        return True
-
-    def has_committed(self, writes: Sequence[Write]) -> bool:
-        """Take one, unless it fails."""
-        if any(put.values["fails"] for put in writes if isinstance(put, PutState)):
-            return False
-        self.here = [put.values["number"] for put in writes if isinstance(put, PutState)]
-        return True
-
-
-async def test_what_waits_is_written_in_a_step_of_the_event_loop_where_that_can_be() -> None:
-    disk = HereDisk()
-    commits = GroupCommit(disk.commit, at_once=disk)
-    await asyncio.gather(*(commits.submit(key, [write(key, number)]) for number, key in enumerate(KEYS)))
-    assert (disk.here, disk.transactions, commits.commits) == ([0, 1, 2], [], 1)
-    with pytest.raises(StoreError):
-        await commits.submit(KEYS[0], [write(KEYS[0], 3, fails=True)])
-    # A session has failed, so that each request is looked at.
-    await commits.submit(KEYS[1], [write(KEYS[1], 4)])
-    assert disk.transactions == [[4]]
-
-
-async def test_a_defect_in_a_step_of_the_event_loop_keeps_no_other_from_hearing_what_became_of_it() -> None:
-    disk = HereDisk()
-    commits = GroupCommit(disk.commit, at_once=disk)
+async def test_a_defect_in_a_callback_keeps_no_other_from_hearing_what_became_of_it() -> None:
+    commits = GroupCommit(Disk().commit)
 
     def fail() -> None:
         raise ValueError("a defect")
