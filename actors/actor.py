@@ -120,25 +120,11 @@ class Actor:
 
 
 class OwedReply(msgspec.Struct, eq=False):
-    """The reply to a message that is handled without a task. One of `give`, `repeat`, `fail` and `take_task` is called, once.
-
-    Attributes:
-        early: what was sent early.
-    """
+    """The reply to a message that is handled without a task. One of `give`, `fail` and `take_task` is called, once."""
 
     actor: Actor
     message: Message
     replies: Replies
-    early: bytes = b""
-
-    def give_early(self, reply: Message) -> None:
-        """Send it early. What it says becomes true with `repeat`, which sends it once more."""
-        self.early = encode(reply)
-        self.replies.reply_early(self.early)
-
-    def repeat(self) -> None:
-        """Send what was sent early as the last reply."""
-        self.replies.reply(self.early)
 
     def give(self, reply: Message) -> None:
         """Send it."""
@@ -192,7 +178,7 @@ class _AwaitedReply(msgspec.Struct, eq=False):
 
 
 def reply_early(message: Message) -> None:
-    """Send a reply to the message that is being handled, before the last one, which has to say all of it once more."""
+    """Send a reply to the message that is being handled, before the last one, which says how it ends."""
     reply = EARLY_REPLY.get()
     if reply is not None:
         reply(encode(message))

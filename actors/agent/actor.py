@@ -280,9 +280,6 @@ class AgentActor(Actor):
             if turn not in self._runs:
                 self._stopped[turn] = True
         stopped = dict(self._runs[turn] for turn in named if turn in self._runs)
-        if message.stored:
-            for run in stopped.values():
-                run.reader.unsettled.settle(message.turn)
         await _stop(stopped)
         return p.Ack()
 

@@ -37,7 +37,6 @@ class SessionReader:
 
     Attributes:
         state: session state by prefixed keys, as of the last event.
-        unsettled: the message at the end of the view, while nothing says that it is on disk.
         state_seq: of a run that compiles no log: all changes up to this place are in `state`, and of later ones its own.
         user_event: the message, decoded; None: nothing has decoded it yet.
     """
@@ -52,7 +51,6 @@ class SessionReader:
         self._session = session
         self._message = message
         self._view = view
-        self.unsettled = view.unsettled
         self._compiles = compiles
         self._reads_state = reads_state
         self.state: JsonObject = {}
@@ -60,9 +58,7 @@ class SessionReader:
     def has_begun_with(self, message: p.Invoke) -> bool:
         """Take in all that an LLM agent has to know, if the message brings it. False: `begin_run` has to be called."""
         view = self._view
-        if not (message.fresh and self._compiles) or view.unsettled.is_of_another(message.turn):
-            return False
-        if not view.follow(message, self.user_event):
+        if not (message.fresh and self._compiles and view.follow(message, self.user_event)):
             return False
         self.state = view.state.value
         return True
@@ -70,23 +66,14 @@ class SessionReader:
     async def begin_run(self) -> None:
         """Bring the state up to date, and the log of an LLM agent."""
         message = self._message
-        await self._view.begin_run(message.turn)
-        if message.fresh and self._compiles:
-            if self.has_begun_with(message):
-                return
-            # Without an event after it, the message may not be on disk yet.
-            await self._catch_up(before_seq=0 if message.after else message.user_event.seq)
-            if message.after or self._view.follow(message, self.user_event):
-                self.state = self._view.state.value
-                return
-        # The log went another way since, or is not needed.
-        if message.fresh:
+        if self._compiles:
+            if not self.has_begun_with(message):
+                await self._catch_up()
+        elif message.fresh:
             self._is_stale = True
             self.state_seq = max(message.state_seq, message.user_event.seq)
             self.state = self._view.state.take(message.turn, message.state, self.state_seq)
             self._read_s = asyncio.get_running_loop().time()
-        elif self._compiles:
-            await self._catch_up()
         elif message.state and not message.resume:
             self._is_stale = True
             self.state_seq = message.state_seq
@@ -110,14 +97,14 @@ class SessionReader:
             await self._catch_up()
         return self._view.history
 
-    async def _catch_up(self, before_seq: int = 0) -> None:
+    async def _catch_up(self) -> None:
         self._is_stale = False
         self._view.begin_reading()
-        async for fetched in self._pages(self._view.seq, self._view.generation, before_seq):
+        async for fetched in self._pages(self._view.seq, self._view.generation):
             self._view.take_in(fetched)
         self._view.end_reading()
-        if not before_seq and self._view.seq < self._message.user_event.seq:
-            # The Session actor that had the message was lost before that was on disk.
+        if self._view.seq < self._message.user_event.seq:
+            # The turn was rewound, or the store has gone back to a copy that is older than the message.
             raise FencedError(self._message.turn.invocation_id, self._message.turn.epoch)
         self.state = self._view.state.value
 
@@ -164,7 +151,6 @@ class SessionReader:
             changed: what it changes of the state, `temp:` keys included.
             before_seq: the place of the last change of state before it.
         """
-        self.unsettled.settle(self._message.turn)
         if changed:
             self.state.update(changed)
         self._view.state.add_own(event.seq, before_seq, changed)
@@ -240,12 +226,10 @@ class SessionReader:
         """The place up to which the state that came with the compiled log has all changes: it may be newer than that."""
         return self._view.state_seq
 
-    async def _pages(self, after_seq: int, generation: str, before_seq: int = 0) -> AsyncIterator[p.Fetched]:
+    async def _pages(self, after_seq: int, generation: str) -> AsyncIterator[p.Fetched]:
         key, more = self._message.turn.key, True
         while more:
-            fetched = await self._session.fetch(
-                p.Fetch(key=key, after_seq=after_seq, before_seq=before_seq, generation=generation)
-            )
+            fetched = await self._session.fetch(p.Fetch(key=key, after_seq=after_seq, generation=generation))
             yield fetched
             generation, more = fetched.generation, fetched.more
             after_seq = fetched.events[-1].seq if fetched.events else after_seq

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -111,22 +111,19 @@ class SessionRef(Ref):
         """The agents that could take a message. Raises SessionNotFoundError, UnknownFunctionCallError."""
         return await self._ask(message, p.TurnFound)
 
-    def open_turn(
-        self, message: p.OpenTurn, early: Callable[[p.EarlyOpenTurnReply], None] | None = None
-    ) -> Coroutine[Any, Any, p.OpenTurnReply]:
-        """Begin a turn, as soon as no other turn of the session runs.
+    def open_turn(self, message: p.OpenTurn, in_line: Callable[[], None] = lambda: None) -> Coroutine[Any, Any, p.OpenTurnReply]:
+        """Begin a turn, as soon as no other turn of the session runs. The message is sent once.
 
         Args:
-            early: told that the turn is in line, and how it begins, while it is being stored. The message is not sent again then:
-                a turn that has begun early and was not stored has to begin with another epoch.
+            in_line: called when the turn waits for those before it.
 
         Raises:
-            ActorRestartsError: the Session actor is being restarted; only with `early`.
+            ActorRestartsError: the Session actor is being restarted: it may have begun the turn.
             SessionNotFoundError, SessionBusyError, UnknownFunctionCallError, RequestError: the turn cannot begin.
             TurnCancelledError: it was cancelled while it waited in the queue.
             StoreError: it could not be stored.
         """
-        return self._ask(message, _OPENED, once=early is not None, early=cast("Callable[[p.Message], None] | None", early))
+        return self._ask(message, _OPENED, once=True, early=lambda _: in_line())
 
     async def announce_runner(self, message: p.AnnounceRunner) -> p.Ack | p.AnnounceFirst:
         """Take the place of the Runner before."""

@@ -184,7 +184,7 @@ class Wires:
     Args:
         network: how long they take.
         on_sent, on_handled: called at each message, and with its reply; return for how long it is delayed, and whether its reply
-            arrives. `on_early`: called with each early reply. `on_lost`: with each message whose reply does not arrive; returns
+            arrives. `on_lost`: called with each message whose reply does not arrive; returns
             for how long its sender does not notice that.
     """
 
@@ -202,7 +202,6 @@ class Wires:
         self._opened: dict[str, int] = {}
         self.on_sent: Callable[[Sent], float] = lambda sent: 0.0
         self.on_handled: Callable[[Sent, bytes], bool] = lambda sent, raw: True
-        self.on_early: Callable[[Sent, bytes], None] = lambda sent, raw: None
         self.on_lost: Callable[[Sent], float] = lambda sent: 0.0
 
     @property
@@ -272,7 +271,6 @@ class Wires:
 
     def _replied_early(self, replied: asyncio.Future[bytes], sent: Sent, early: EarlyReply, raw: bytes) -> None:
         self._trace.add(self._loop.time(), "replied early", sent, raw)
-        self.on_early(sent, raw)
         arrival_s = self._early_s[replied] = self._loop.time() + self.takes_s()
         outside(self._loop.call_at, arrival_s, self._take_early, replied, sent, early, raw)
 

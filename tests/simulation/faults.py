@@ -37,8 +37,6 @@ COMMIT = "Commit"
 """A moment at which faults come as they do at messages: "sent" is before a transaction is done, "handled" before its caller knows
 that it is. With a kind of write behind it, one at which such a write is done."""
 
-BEGINNING = "Beginning"
-"""The moment at which a Session actor replies early that a turn begins, whose message it is about to store."""
 
 FOLLOWING = "Following"
 """The moment at which a driver follows a turn in line: its sender is the driver that has put the turn there."""
@@ -303,7 +301,7 @@ def with_slow_store(plan: FaultPlan, seed: int, messages: Mapping[str, int]) -> 
     what: What = chance.choice(["kill", "kill", "replace", "freeze", "commits fail", "store fails"])
     who = "" if what in AT_STORE else "session"
     nth, after_s, for_s = chance.randint(1, messages["OpenTurn"]), 10 ** chance.uniform(-3.5, -1), 10 ** chance.uniform(-1.7, 0)
-    fault = Fault(what=what, who=who, kind=BEGINNING, nth=nth, after_s=after_s, for_s=min(for_s, FINAL_S))
+    fault = Fault(what=what, who=who, kind="OpenTurn", nth=nth, after_s=after_s, for_s=min(for_s, FINAL_S))
     network = msgspec.structs.replace(plan.network, brings_early=plan.network.brings_early or chance.random() < 0.5)
     store_s = chance.choice(SLOW_S)
     return msgspec.structs.replace(plan, network=network, store_s=store_s, faults=[*plan.faults, fault])

@@ -59,7 +59,6 @@ class Promises:
         self._disk = disk
         self._has_failed = has_failed
         self._to_cancel: dict[int, tuple[TurnKey, TurnRow]] = {}
-        self._beginning: set[tuple[SimProcess | None, TurnKey]] = set()
         self._terms: Counter[SimProcess] = Counter()
         self._told: set[SimProcess] = set()
         self._leads: dict[SimProcess | None, SimProcess] = {}
@@ -97,12 +96,6 @@ class Promises:
         if sent.kind in ("AbandonRuns", "ResumeTurn", "RetryTurn"):
             self._fence(sent, decode_message(sent.raw), decode_message(raw))
         self.broken += [f"{sent.kind} {sent.nth} of {sent.who}: {each} when the reply was sent" for each in missing]
-
-    def note_early(self, sent: Sent, raw: bytes) -> None:
-        """Look at an early reply, which promises nothing: a turn begins whose message is being stored."""
-        message = decode_message(sent.raw)
-        if isinstance(message, p.OpenTurn) and isinstance(decode_message(raw), p.TurnBegun):
-            self._beginning.add((sent.receiver, (message.key, message.invocation_id)))
 
     def note_end(self, process: SimProcess, *, leads: bool) -> None:
         """A process of a Runner ends since it was told that another one has its place."""
@@ -150,10 +143,6 @@ class Promises:
                 return [*self._not_stored(StoredEvent(seq, raw) for seq, raw in stored), *notes]
             case p.OpenTurn(), p.TurnBegun():
                 return self._not_stored([StoredEvent(reply.seq, message.event)])
-            case p.OpenTurn(), p.TurnJoined():
-                turn = message.key, message.invocation_id
-                is_missing = (sent.receiver, turn) in self._beginning and turn not in self._disk.turns
-                return [f"the turn {message.invocation_id} was not stored"] if is_missing else []
             case p.AppendEventRequest(), p.Appended():
                 return self._not_stored([StoredEvent(reply.first_seq, message.event)])
             case p.CloseTurn(), p.Ack():

@@ -23,7 +23,7 @@ from actors.messages.codec import encode
 from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.messages.protocol.any_message import decode_message
 from actors.messages.protocol.base import ErrorReply
-from actors.messages.protocol.turns import RecoverTurns, TurnBegun
+from actors.messages.protocol.turns import RecoverTurns
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 from actors.rules.recovery.standby import next_term
@@ -38,7 +38,7 @@ from runtime.settings import Settings
 from tests.simulation.agents import model_of
 from tests.simulation.cluster import Handle, HostProcess, Sent, SimDirectory, Trace, Wires
 from tests.simulation.drivers import APP, Driver
-from tests.simulation.faults import BEGINNING, COMMIT, FaultPlan, Phase, are_at_store
+from tests.simulation.faults import COMMIT, FaultPlan, Phase, are_at_store
 from tests.simulation.firing import Firing
 from tests.simulation.promises import Promises
 from tests.simulation.stores import Disk, DiskStore, StoreCalls, called_on_the_loop
@@ -145,7 +145,7 @@ class World:
         self._wires = Wires(loop, self.trace, plan.network)
         self.faults = Firing(self, list(plan.faults))
         self._wires.on_sent, self._wires.on_handled = self._on_sent, self._on_handled
-        self._wires.on_early, self._wires.on_lost = self._on_early, self.faults.unnoticed_s
+        self._wires.on_lost = self.faults.unnoticed_s
         self.disk.on_commit = self._on_commit
         self._incarnations = 0
         self.session: HostProcess | None = None
@@ -386,11 +386,6 @@ class World:
     def _on_handled(self, sent: Sent, raw: bytes) -> bool:
         self.promises.check(sent, raw)
         return self.faults.on_handled(sent)
-
-    def _on_early(self, sent: Sent, raw: bytes) -> None:
-        self.promises.note_early(sent, raw)
-        if sent.kind == "OpenTurn" and isinstance(decode_message(raw), TurnBegun):
-            self.faults.moment(BEGINNING, sent.receiver, "sent")
 
     def _on_commit(self, process: SimProcess, phase: Phase, kinds: Sequence[str]) -> None:
         if phase == "sent":

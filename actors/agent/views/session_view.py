@@ -8,12 +8,11 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from actors.agent.views.first_sights import EVENT_OVERHEAD, FirstSight, Sights
-from actors.agent.views.unsettled_message import UnsettledMessage
 from actors.agent.views.viewed_state import ViewedState
 from actors.messages.codec import decode_event
 from actors.messages.event import Event
 from actors.messages.json_types import JsonObject
-from actors.messages.protocol.base import StoredEvent, TurnRef
+from actors.messages.protocol.base import StoredEvent
 from actors.messages.protocol.log import Fetched
 from actors.messages.protocol.runs import Invoke
 from actors.rules.delivery.events_along import following
@@ -41,7 +40,6 @@ class AgentView:
         generation: of the log, which a rewind changes.
         history: the compiled log.
         state: the session's state as it was last read.
-        unsettled: the message that it ends with, while nothing says that it is on disk.
         state_seq: of a state that came with events, the place up to which it has all changes: it may be newer than these.
     """
 
@@ -68,7 +66,6 @@ class AgentView:
         self.history = make(agent, branch, logger.warning)
         self.state = ViewedState()
         self.state_seq = 0
-        self.unsettled = UnsettledMessage()
 
     @property
     def _is_new(self) -> bool:
@@ -100,17 +97,10 @@ class AgentView:
         self._forget()
         self._keeps_all = True
 
-    async def begin_run(self, turn: TurnRef) -> None:
-        """Forget everything if it ends with the message of another turn, or epoch, that nothing says was stored."""
-        await self.unsettled.end_doubt(turn)
-        if self.unsettled.is_of_another(turn):
-            self._forget()
-
-    def end_run(self, turn: TurnRef) -> None:
+    def end_run(self) -> None:
         """Keep only what the next run will need."""
         self._keeps_all = False
         self._drop_unseen()
-        self.unsettled.end_run(turn)
 
     @property
     def weight(self) -> int:
@@ -119,7 +109,6 @@ class AgentView:
 
     def take_in(self, fetched: Fetched) -> None:
         """Take in a page of new events; after a rewind, everything from the log's start."""
-        self.unsettled.forget()
         if fetched.generation != self.generation:
             self._clear()
             self.generation = fetched.generation
@@ -136,8 +125,6 @@ class AgentView:
 
     def follow(self, message: Invoke, user_event: Event | None = None) -> bool:
         """Take in all that a message which is fresh brings of the log, and the state. False when something is missing before it.
-
-        The message of the turn may still be on its way to the disk, as long as there is nothing after it.
 
         Args:
             user_event: the event of the message, if it was decoded already.
@@ -156,10 +143,6 @@ class AgentView:
                 self._add(stored)
         self.state.value = _state(message.state)
         self.state_seq = message.state_seq
-        if message.after:
-            self.unsettled.forget()
-        else:
-            self.unsettled.follow(turn)
         return True
 
     def add_own(self, event: Event, size: int) -> bool:
@@ -190,4 +173,3 @@ class AgentView:
     def _clear(self) -> None:
         self.history = self._make(self._agent, self._branch, logger.warning)
         self._size = 0
-        self.unsettled.forget()

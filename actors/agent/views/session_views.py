@@ -134,7 +134,7 @@ class SessionViews:
         view = self._views.get(key)
         if view is None:
             return
-        view.end_run(message.turn)
+        view.end_run()
         weight = view.weight
         self._weights[key] = weight + OVERHEAD
         self._memory.use(self, key, weight, now_s)

@@ -161,14 +161,11 @@ class Fetch(Message, frozen=True, kw_only=True):
     """Ask for the events of a log after `after_seq`; with `state_only` for the state alone.
 
     Attributes:
-        before_seq: leave out the events from there on; 0: none. It is the place of a message that the reader has, and that may
-            still be on its way to the disk: what is before it is there.
         generation: that of the log which the reader has; "" when it has none.
     """
 
     key: SessionKey
     after_seq: int = 0
-    before_seq: int = 0
     generation: str = ""
     state_only: bool = False
 

@@ -78,15 +78,10 @@ class Invoke(Message, frozen=True, kw_only=True):
 
 
 class StopRun(Message, frozen=True, kw_only=True):
-    """Stop runs of a turn in this actor, by their numbers in the epoch of `turn`.
-
-    Attributes:
-        stored: the message that opened the turn is known to be on disk.
-    """
+    """Stop runs of a turn in this actor, by their numbers in the epoch of `turn`."""
 
     turn: TurnRef
     runs: tuple[int, ...]
-    stored: bool = False
 
 
 class RunChild(Message, frozen=True, kw_only=True):

@@ -182,7 +182,7 @@ class OpenTurn(Message, frozen=True, kw_only=True):
         fingerprint: see StartTurn; `event` has it, too.
         runner, term: of the Runner that will run the turn: see AnnounceRunner.
         interrupting: the open turn that this Runner cancels for it; the turn is the next to run then.
-        epoch: the first in which a new turn may begin. One more than that of a TurnBegun whose turn may not have been stored.
+        epoch: in which a new turn begins. One more each time the request is sent again: one that comes late is known by it.
         traceparent: see StartTurn. It stays in the record of a turn that begins.
         due: see StartTurn. The schedule goes on in the step that begins the turn.
     """
@@ -220,8 +220,6 @@ class TurnInLine(Message, frozen=True, kw_only=True):
 
 class TurnBegun(Message, frozen=True, kw_only=True):
     """The user's event is stored, and the turn is to be run.
-
-    As an early reply it says that the event is being stored. What the turn writes is stored after it, or not at all.
 
     Attributes:
         epoch: stands in everything that is written for the turn.
@@ -343,9 +341,6 @@ class NothingToResume(Message, frozen=True, kw_only=True):
 
 OpenTurnReply = TurnBegun | TurnResumed | TurnJoined | FindAgain | InterruptFirst | ResumeFirst | AnnounceFirst
 """TurnResumed when the turn had begun with this very event, and only the reply was lost."""
-
-EarlyOpenTurnReply = TurnBegun | TurnInLine
-"""Replies that may come before the last one."""
 
 ResumeTurnReply = TurnResumed | TurnKept | NothingToResume | AnnounceFirst
 

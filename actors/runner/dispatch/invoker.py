@@ -267,8 +267,7 @@ class Invoker:
         with suppress(ActorLostError):
             try:
                 async with asyncio.timeout(STOP_S):
-                    stop = p.StopRun(turn=turn.ref, runs=numbers(runs), stored=turn.task.life.is_stored)
-                    await AgentRef(link).stop_run(stop)
+                    await AgentRef(link).stop_run(p.StopRun(turn=turn.ref, runs=numbers(runs)))
             except TimeoutError:
                 self._directory.drop_link(agent, link)
 

@@ -122,8 +122,8 @@ class RunningTurn:
             self._take_in(origin.progress)
 
     def is_opened_with(self, event_id: str) -> bool:
-        """It was opened with the event of that id, which is on disk."""
-        return self.task.life.is_stored and bool(event_id) and self.message.event.id == event_id
+        """It was opened with the event of that id."""
+        return bool(event_id) and self.message.event.id == event_id
 
     @property
     def is_late_answer(self) -> bool:

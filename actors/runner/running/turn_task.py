@@ -31,10 +31,6 @@ class TurnTask(msgspec.Struct, eq=False):
         self._happen("begun")
         return self.life.phase == "running"
 
-    def note_stored(self) -> None:
-        """The turn's message is on disk."""
-        self.life = self.life.stored()
-
     def decide_end(self) -> None:
         """Decide that the turn ends: the task stops the rest of it, and closes it."""
         self._happen("decided")

@@ -272,6 +272,5 @@ class TurnResumer:
         turn.callers = routing.waiting_callers(resumed.progress)
         turn.waiting = routing.waiting_calls(resumed.progress)
         turn.llm_calls = routing.llm_calls(resumed.progress)
-        turn.task.note_stored()
         self._tasks.launch(turn)
         return turn

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine
 from contextlib import ExitStack
 from functools import partial
 from typing import Any, cast
@@ -46,7 +46,6 @@ class _Opening(msgspec.Struct, eq=False):
         event, raw: that as an event, and encoded.
         key: the turn.
         place: at the gate.
-        early: the turn in each epoch in which it has begun, while nothing says that it is stored.
     """
 
     message: p.StartTurn
@@ -55,7 +54,6 @@ class _Opening(msgspec.Struct, eq=False):
     raw: bytes
     key: TurnKey
     place: GatePlace
-    early: Sequence[RunningTurn] = ()
 
 
 class TurnStarter:
@@ -227,29 +225,22 @@ class TurnStarter:
     async def _open_and_launch(self, opening: _Opening) -> p.TurnStarted | p.FindAgain:
         key = opening.key
         try:
-            opened = await self._open(self._request(opening), partial(self._take_early, opening))
-        except BaseException as error:
-            # It is not stored: nothing runs on of what has begun.
-            for turn in opening.early:
-                turn.task.give_up()
-            if isinstance(error, StoreError):
-                # Unless the request was sent before, and had it stored.
-                self._recovery.resume_later(key)
+            opened = await self._open(self._request(opening), opening.place)
+        except StoreError:
+            # It is not stored, unless the request was sent before.
+            self._recovery.resume_later(key)
             raise
-        early = opening.early
         match opened:
             case p.TurnBegun():
-                if early and early[-1].ref.epoch == opened.epoch:
-                    turn = early[-1]
-                    turn.task.note_stored()
-                else:
+                version = self._versions.find(opened.version)
+                if version is None:
                     ref = p.TurnRef(key[0], key[1], opened.epoch, generation=opened.generation)
-                    turn = self._launch(opening, opened, await self._tasks.version_of(ref, opened.version))
-                    turn.task.note_stored()
-                    # The agent first: the driver does not wait for this reply.
-                    await asyncio.sleep(0)
+                    version = await self._tasks.version_of(ref, opened.version)
+                turn = self._launch(opening, opened, version)
+                # The agent first: the driver does not wait for this reply.
+                await asyncio.sleep(0)
             case p.TurnResumed():
-                turn = _in_place_of(early, await self._recovery.run(key, opened))
+                turn = await self._recovery.run(key, opened)
             case p.TurnJoined():
                 if opened.is_lost:
                     await self._recovery.resume(key)
@@ -257,17 +248,6 @@ class TurnStarter:
             case p.FindAgain():
                 return opened
         return p.TurnStarted(invocation_id=key[1], agent=turn.agent, seq=opened.seq)
-
-    def _take_early(self, opening: _Opening, reply: p.EarlyOpenTurnReply) -> None:
-        place = opening.place
-        # One of a version that is to be loaded begins when it is stored.
-        if isinstance(reply, p.TurnBegun) and (version := self._versions.find(reply.version)) is not None:
-            if not opening.early or opening.early[-1].ref.epoch != reply.epoch:
-                opening.early = (*opening.early, self._launch(opening, reply, version))
-            if place.keep():
-                opening.early[-1].leave_gate = place.leave
-                return
-        place.leave()
 
     def _request(self, opening: _Opening) -> p.OpenTurn:
         message, prepared = opening.message, opening.prepared
@@ -288,32 +268,25 @@ class TurnStarter:
             fingerprint=message.fingerprint,
             runner=self._place.runner_id,
             term=self._place.term,
-            # Another request may have begun it, and a Session actor that was lost has not stored that.
-            epoch=self._table.next_epoch(opening.key),
             traceparent=message.traceparent,
             due=message.due,
         )
 
-    async def _open(
-        self, request: p.OpenTurn, early: Callable[[p.EarlyOpenTurnReply], None]
-    ) -> p.TurnBegun | p.TurnResumed | p.TurnJoined | p.FindAgain:
+    async def _open(self, request: p.OpenTurn, place: GatePlace) -> p.TurnBegun | p.TurnResumed | p.TurnJoined | p.FindAgain:
         """Ask until the turn is open: what is in the way, a turn or another Runner, is cleared away first.
 
         Args:
-            early: called when the turn is in line, and while it is being stored, which may fail.
+            place: at the gate. It is left for the next turn when this one is in line.
         """
-        first = request.epoch
         while True:
             try:
                 if request.interrupting:
-                    opened = await self._interrupt(request)
+                    opened = await self._interrupt(request, place)
                 else:
-                    opened = await self._session.open_turn(request, early if request.epoch == first else None)
+                    opened = await self._session.open_turn(request, place.leave)
             except ActorRestartsError:
-                # A turn that has begun, and was not stored, may still be writing: its epoch is not used again. One that was
-                # stored may have ended, and is joined then.
-                epoch = max(request.epoch + 1, self._table.next_epoch((request.key, request.invocation_id)))
-                request = msgspec.structs.replace(request, epoch=epoch, repeatable=True)
+                # The turn may be stored, and may have ended: it is joined then.
+                request = msgspec.structs.replace(request, epoch=request.epoch + 1, repeatable=True)
                 continue
             match opened:
                 case p.TurnBegun():
@@ -328,11 +301,11 @@ class TurnStarter:
                 case _:
                     return opened
 
-    async def _interrupt(self, request: p.OpenTurn) -> p.OpenTurnReply:
+    async def _interrupt(self, request: p.OpenTurn, place: GatePlace) -> p.OpenTurnReply:
         """Cancel the running turn and ask at the same time, so that the new turn is at the head of the queue when it ends."""
         cancel = p.CancelTurn(key=request.key, invocation_id=request.interrupting)
         opened, cancelled = await asyncio.gather(
-            self._session.open_turn(request), self._tasks.cancel_turn(cancel), return_exceptions=True
+            self._session.open_turn(request, place.leave), self._tasks.cancel_turn(cancel), return_exceptions=True
         )
         if isinstance(cancelled, BaseException):
             logger.error("turn %s could not be interrupted: %s", request.interrupting, cancelled)
@@ -359,16 +332,11 @@ class TurnStarter:
             turn.answerer = message.traceparent
             turn.callers = version.routing.waiting_callers(progress)
             turn.waiting = version.routing.waiting_calls(progress)
+        if opening.place.keep():
+            turn.leave_gate = opening.place.leave
         self._tasks.launch(turn)
-        return _in_place_of(opening.early, turn)
+        return turn
 
     def _joined(self, key: TurnKey, agent: str, seq: int = 0) -> p.TurnStarted:
         running = self._table.get(key)
         return p.TurnStarted(invocation_id=key[1], agent=running.agent if running else agent, attached=True, seq=seq)
-
-
-def _in_place_of(early: Sequence[RunningTurn], turn: RunningTurn) -> RunningTurn:
-    """The turn, after it has replaced those that began for the same request in older epochs, and may be over by now."""
-    for before in early:
-        turn.task.replace(before.task)
-    return turn

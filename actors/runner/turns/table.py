@@ -107,11 +107,6 @@ class TurnTable:
         entry.epochs[ref.generation] = ref.epoch
         return True
 
-    def next_epoch(self, turn: TurnKey) -> int:
-        """The first epoch in which the turn has not run since the oldest request began that opens it."""
-        entry = self._entries.get(turn)
-        return 1 + max(entry.epochs.values(), default=0) if entry is not None else 1
-
     def closing(self, running: RunningTurn) -> ClosingTurn:
         """A context manager: a turn runs no more, and inside the block it is being closed. If replaced, the newer one runs on."""
         return ClosingTurn(self._entry(running.key), running, self._drop)

@@ -115,17 +115,14 @@ class SessionLogs:
         log.used_s = self._clock()
         return log
 
-    async def load(self, key: SessionKey, *, is_early: bool = False) -> SessionLog:
+    async def load(self, key: SessionKey) -> SessionLog:
         """The log of a session, in memory and as the store has it.
-
-        Args:
-            is_early: for the turn that creates the session, while that is being stored.
 
         Raises:
             SessionNotFoundError: there is no such session.
             StoreError: the store cannot be read.
         """
-        log = await self.find(key, is_early=is_early)
+        log = await self.find(key)
         if log is None:
             raise SessionNotFoundError(key.app, key.user, key.session)
         return log
@@ -139,15 +136,12 @@ class SessionLogs:
         assert log is not None
         return log
 
-    async def find(self, key: SessionKey, *, is_early: bool = False, is_new: bool = False) -> SessionLog | None:
+    async def find(self, key: SessionKey, *, is_new: bool = False) -> SessionLog | None:
         """The same; None when there is no such session, or with `is_new` the log of a new one. Raises StoreError."""
         while True:
             if (log := self.at_hand(key)) is not None:
                 return log
             if (creating := self._creating.get(key)) is not None:
-                if is_early and (log := self._logs.get(key)) is not None and not log.is_stale:
-                    log.used_s = self._clock()
-                    return log
                 # Not there before it is on disk.
                 await asyncio.wait([creating])
                 continue

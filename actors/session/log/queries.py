@@ -27,9 +27,8 @@ class LogQueries:
 
     async def fetch(self, message: p.Fetch) -> p.Fetched:
         """A page of what is new in a log; from its start when it was rewound. Raises SessionNotFoundError, StoreError."""
-        log = await self._logs.load(message.key, is_early=bool(message.before_seq))
-        if not message.before_seq:
-            await self._logs.commits.opened(log)
+        log = await self._logs.load(message.key)
+        await self._logs.commits.opened(log)
         if message.state_only:
             return p.Fetched(
                 events=(), generation=log.generation, state=encode(log.merged_state(temp=True)), state_seq=log.state_seq
@@ -37,9 +36,6 @@ class LogQueries:
         generation = log.generation
         after_seq = message.after_seq if message.generation == generation else 0
         events, more = await self._page(log, after_seq, PAGE)
-        if message.before_seq:
-            before = [stored for stored in events if stored.seq < message.before_seq]
-            events, more = before, more and len(before) == len(events)
         state = encode(log.merged_state(temp=True))
         return p.Fetched(events=events, generation=generation, more=more, state=state, state_seq=log.state_seq)
 

@@ -54,8 +54,6 @@ class SessionLog:
         app_state, user_state: one object each for all sessions that share it.
         creation: what creates the session in the store, if that is new; its first write takes it along.
         unwritten: writes that are on their way to the disk.
-        failed_epochs: in which turns have begun that could not be stored, by id. Their Runner may be yet to close them, so none
-            begins in it again.
         used_s: when it was used last, on the clock of `SessionLogs`.
     """
 
@@ -65,7 +63,6 @@ class SessionLog:
         self.queue = TurnQueue()
         self.creation: CreateSession | None = None
         self.unwritten = 0
-        self.failed_epochs: dict[str, int] = {}
         self.used_s = 0.0
         self.is_unchecked = False
         self.is_loss_told = False

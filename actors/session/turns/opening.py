@@ -244,8 +244,7 @@ class TurnOpener:
             return p.FindAgain(found=found)
         if message.continues:
             return await self._continue_paused(request)
-        # The agent begins while the message is being stored: whatever it writes is stored after it, or not at all.
-        return await self._store(request, self._new_turns.new_turn(request), early=True)
+        return await self._store(request, self._new_turns.new_turn(request))
 
     async def _continue_paused(self, request: OpeningRequest) -> p.TurnBegun:
         """Continue the turn whose calls the message answers, or which waits for the user's words."""
@@ -274,8 +273,8 @@ class TurnOpener:
             progress = msgspec.structs.replace(progress, callers=(), waiting=())
         return msgspec.structs.replace(begun, progress=progress)
 
-    async def _store(self, request: OpeningRequest, turn: SessionTurn, *, early: bool = False) -> p.TurnBegun:
-        """Store the user's event and the turn's record; then the turn is open. With `early` the Runner learns that meanwhile."""
+    async def _store(self, request: OpeningRequest, turn: SessionTurn) -> p.TurnBegun:
+        """Store the user's event and the turn's record; then the turn is open."""
         message, log = request.message, request.log
         writes, opened = self._new_turns.admitted(request, turn)
         before = log.unheard()
@@ -283,8 +282,6 @@ class TurnOpener:
         # The same request may have come again while the store was asked: it must not wait for the end of its own turn.
         log.queue.send_back(lambda waiter: waiter.event_id == request.event.id)
         begun = self._new_turns.begun(log, turn, before)
-        if early:
-            reply_early(begun)
         await stored
         return begun
 

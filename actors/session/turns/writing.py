@@ -135,18 +135,13 @@ class TurnWriter:
 
     async def tell_partial(self, message: p.TellPartial) -> p.Ack | p.TellAgain:
         """Deliver partials to the turn's subscribers. Raises FencedError, StoreError."""
-        log, turn = await self._lookup.current(message.turn)
-        if log.is_opening:
-            # Its subscribers hear of no turn that is not stored.
-            await self._logs.commits.opened(log)
-            if log.turn is not turn or not turn.is_written_by(message.turn):
-                raise FencedError(message.turn.invocation_id, message.turn.epoch)
+        _, turn = await self._lookup.current(message.turn)
         return self._told(turn, message)
 
     def tell_partial_quickly(self, message: p.TellPartial, owed: OwedReply) -> bool:
         """The same where nothing has to be waited for: see QuickHandler."""
         found = self._lookup.at_hand(message.turn)
-        if found is None or found[0].is_opening:
+        if found is None:
             return False
         owed.give(self._told(found[1], message))
         return True

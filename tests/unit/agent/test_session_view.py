@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 import msgspec
-import pytest
 
 from actors import Event
-from actors.agent.views import unsettled_message
 from actors.agent.views.first_sights import EVENT_OVERHEAD
 from actors.agent.views.session_view import AgentView
 from actors.messages import protocol as p
@@ -57,7 +54,7 @@ def test_what_is_read_anew_is_kept_until_the_run_is_over() -> None:
     view.begin_again()
     assert feed(view, [*PAGES, answer])[-1] == 2_001
     assert not view.history.lacks(["c"])
-    view.end_run(p.TurnRef(KEY, "e-1001", 1))
+    view.end_run()
     feed(view, [[event("me", said("thanks"), turn="e-0")], [event("user", said("bye"), turn="e-1001")]])
     assert len(view.history) == 1
 
@@ -114,56 +111,6 @@ def test_a_log_that_was_rewound_is_not_followed() -> None:
     assert view.follow(fresh(1))
     assert not view.follow(fresh(2, before=1, generation="rewound"))
     assert texts(view) == ["1"]
-
-
-@pytest.mark.parametrize(("after", "kept"), [(0, 0), (1, 2)])
-async def test_a_message_is_on_disk_only_if_there_is_something_after_it(after: int, kept: int) -> None:
-    view = AgentView("me", None)
-    assert view.follow(fresh(1, after=after))
-    await view.begin_run(p.TurnRef(KEY, "e-1", 2))
-    assert len(view.history) == kept
-
-
-@pytest.mark.parametrize(("turn", "epoch", "kept"), [("e-1", 1, 1), ("e-0", 1, 0), ("e-1", 0, 0)])
-async def test_a_reply_to_another_turn_or_epoch_does_not_say_that_a_message_is_on_disk(turn: str, epoch: int, kept: int) -> None:
-    view = AgentView("me", None)
-    assert view.follow(fresh(1))
-    view.unsettled.settle(p.TurnRef(KEY, turn, epoch))
-    await view.begin_run(p.TurnRef(KEY, "e-1", 2))
-    assert len(view.history) == kept
-
-
-async def test_the_next_turn_waits_for_the_reply_to_the_last_event_of_the_one_before() -> None:
-    view = AgentView("me", None)
-    assert view.follow(fresh(1))
-    next_turn = asyncio.create_task(view.begin_run(p.TurnRef(KEY, "e-2", 1)))
-    await asyncio.sleep(0)
-    view.unsettled.settle(p.TurnRef(KEY, "e-1", 1))
-    assert view.add_own(msgspec.structs.replace(event("me", said("hello")), seq=2), 100)
-    await next_turn
-    assert texts(view) == ["1", "hello"]
-
-
-async def test_a_run_that_ends_without_an_event_has_the_next_turn_forget_its_message() -> None:
-    view = AgentView("me", None)
-    assert view.follow(fresh(1))
-    next_turn = asyncio.create_task(view.begin_run(p.TurnRef(KEY, "e-2", 1)))
-    await asyncio.sleep(0)
-    # The run of an epoch before this one ends late.
-    view.end_run(p.TurnRef(KEY, "e-1", 0))
-    await asyncio.sleep(0)
-    assert not next_turn.done()
-    view.end_run(p.TurnRef(KEY, "e-1", 1))
-    await next_turn
-    assert not view.history
-
-
-async def test_a_run_that_does_not_end_holds_the_next_turn_up_for_a_moment_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unsettled_message, "SETTLING_S", 0.01)
-    view = AgentView("me", None)
-    assert view.follow(fresh(1))
-    await view.begin_run(p.TurnRef(KEY, "e-2", 1))
-    assert not view.history
 
 
 def test_an_event_of_its_own_is_not_taken_in_before_those_of_others_that_came_earlier() -> None:

@@ -59,12 +59,10 @@ class SlowSession(SessionRef):
         self.users: list[str] = []
         self.may_open = asyncio.Semaphore(0)
 
-    async def open_turn(
-        self, message: p.OpenTurn, early: Callable[[p.EarlyOpenTurnReply], None] | None = None
-    ) -> p.OpenTurnReply:
+    async def open_turn(self, message: p.OpenTurn, *args: Any) -> p.OpenTurnReply:
         self.users.append(message.key.user)
         await self.may_open.acquire()
-        return await super().open_turn(message, early)
+        return await super().open_turn(message, *args)
 
 
 def start(runner: RunnerRef, user: str, number: int, session: str = "") -> asyncio.Task[p.TurnStarted]:

@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -85,42 +85,31 @@ class Beginning:
     def __init__(self, session: SessionFixture) -> None:
         self.session = session
         self.held = HeldCommits(session.store)
-        self._early: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         event = encode(session.event("user", "hi", turn="e-1", state_delta={"a": 1, "user:u": 2}))
         message = p.OpenTurn(key=KEY, invocation_id="e-1", event=event, runner="runner", subscriber="d", auto_create=True)
-        self.opening = asyncio.create_task(session.ref.open_turn(message, self._early.set_result))
+        self.opening = asyncio.create_task(session.ref.open_turn(message))
 
-    async def begun(self) -> p.TurnBegun:
-        """The reply that comes before the message is on disk."""
-        return cast(p.TurnBegun, await self._early)
-
-    async def answer(self) -> asyncio.Task[p.Appended]:
-        """What its agent says meanwhile."""
-        begun = await self.begun()
-        ref = p.TurnRef(KEY, "e-1", begun.epoch, generation=begun.generation)
-        append = p.Append(turn=ref, events=[encode(self.session.event("root", "one"))])
-        return asyncio.create_task(self.session.ref.append(append))
+    async def reached(self) -> None:
+        """Wait until the commit is held up."""
+        while not self.held.is_reached.is_set():
+            await settled()
 
 
-async def test_the_turn_begins_while_its_session_is_being_created(session: SessionFixture) -> None:
+async def test_the_turn_begins_when_its_session_is_on_disk(session: SessionFixture) -> None:
     beginning = Beginning(session)
-    begun = await beginning.begun()
-    assert (begun.seq, begun.epoch, state_of(begun)) == (1, 1, {"a": 1, "user:u": 2})
-    # Its agent reads what is before the message: nothing.
-    early = await session.ref.fetch(p.Fetch(key=KEY, before_seq=1, generation=begun.generation))
-    assert (early.events, early.more) == ([], False)
-    answer = await beginning.answer()
+    await beginning.reached()
     await settled()
-    assert not any(task.done() for task in (answer, beginning.opening))
+    assert not beginning.opening.done()
     beginning.held.let_go()
-    assert await beginning.opening == begun
-    assert (await answer).first_seq == 2
-    assert await session.log() == [(1, "user", "hi"), (2, "root", "one")]
+    begun = await beginning.opening
+    assert isinstance(begun, p.TurnBegun)
+    assert (begun.seq, begun.epoch, state_of(begun)) == (1, 1, {"a": 1, "user:u": 2})
+    assert await session.log() == [(1, "user", "hi")]
 
 
 async def test_readers_see_the_session_once_it_is_on_disk(session: SessionFixture) -> None:
     beginning = Beginning(session)
-    await beginning.begun()
+    await beginning.reached()
     readers: list[asyncio.Task[Any]] = [
         asyncio.create_task(session.ref.get_session(p.GetSessionRequest(key=KEY))),
         asyncio.create_task(session.ref.list_sessions(p.ListSessionsRequest(app="app", user="ada"))),
@@ -140,15 +129,14 @@ async def test_readers_see_the_session_once_it_is_on_disk(session: SessionFixtur
 
 async def test_a_session_that_cannot_be_stored_has_never_been_there(session: SessionFixture) -> None:
     beginning = Beginning(session)
-    answer = await beginning.answer()
+    await beginning.reached()
     reading = asyncio.create_task(session.ref.get_session(p.GetSessionRequest(key=KEY)))
     following = asyncio.create_task(session.ref.subscribe(p.Subscribe(subscriber="d2", key=KEY, invocation_id="e-1")))
     await settled()
     session.store.failures = 10
     beginning.held.let_go()
-    for refused in (beginning.opening, answer):
-        with pytest.raises(StoreError, match="disk is full"):
-            await refused
+    with pytest.raises(StoreError, match="disk is full"):
+        await beginning.opening
     assert (await reading).session is None
     with pytest.raises(SessionNotFoundError):
         await following
@@ -161,7 +149,7 @@ async def test_a_session_that_cannot_be_stored_has_never_been_there(session: Ses
 
 async def test_a_second_message_creates_the_session_when_the_first_could_not(session: SessionFixture) -> None:
     beginning = Beginning(session)
-    await beginning.begun()
+    await beginning.reached()
     others = [asyncio.create_task(session.ask_to_open(f"e-{number}", f"{number}")) for number in (2, 3)]
     await settled()
     session.store.failures = 2
@@ -192,15 +180,14 @@ async def test_a_message_that_was_sent_twice_begins_one_turn(session: SessionFix
 
 async def test_a_session_that_exists_elsewhere_is_a_conflict_and_is_found_afterwards(session: SessionFixture) -> None:
     beginning = Beginning(session)
-    answer = await beginning.answer()
+    await beginning.reached()
     elsewhere = FailingStore(f"sqlite:///{session.folder}/sessions.db")
     elsewhere.open()
     elsewhere.commit([CreateSession(KEY, 1.0)])
     elsewhere.close()
     beginning.held.let_go()
-    for refused in (beginning.opening, answer):
-        with pytest.raises(StoreConflictError, match="it was created at the same time"):
-            await refused
+    with pytest.raises(StoreConflictError, match="it was created at the same time"):
+        await beginning.opening
     assert session.positions() == []
     assert (await session.open("e-2")).generation == "1.0/0"
     assert await session.log() == [(1, "user", "hi")]

@@ -189,14 +189,14 @@ async def test_a_message_that_the_actor_before_has_stored_after_all_opens_its_tu
     await session.turn("e-1", "one")
     heir = await session.reading_heir()
     await session.open("e-2", state_delta={"a": 1})
-    begun = await heir.open("e-2", state_delta={"a": 1}, epoch=2)
-    assert (begun.seq, begun.epoch) == (3, 2)
-    # In this epoch, also for the next actor.
+    begun = await heir.open("e-2", state_delta={"a": 1})
+    assert (begun.seq, begun.epoch) == (3, 1)
+    # So it is for the next actor.
     next_heir = await heir.reading_heir()
-    await next_heir.ref.begin_alone(p.BeginAlone(turn=heir.turn_ref("e-2", epoch=2), run="root", attempt=1))
+    await next_heir.ref.begin_alone(p.BeginAlone(turn=heir.turn_ref("e-2"), run="root", attempt=1))
     await next_heir.ref.stop()
-    await heir.say(heir.event("root", "two", turn="e-2"), turn="e-2", epoch=2)
-    await heir.close("e-2", epoch=2)
+    await heir.say(heir.event("root", "two", turn="e-2"), turn="e-2")
+    await heir.close("e-2")
     assert await heir.log() == [(1, "user", "e-1?"), (2, "root", "one"), (3, "user", "hi"), (4, "root", "two")]
     assert await heir.state() == {"a": 1}
     await heir.ref.stop()

@@ -30,7 +30,7 @@ class NewTurns:
         row = TurnRow(
             invocation_id=message.invocation_id,
             status="running",
-            epoch=max(message.epoch, log.failed_epochs.get(message.invocation_id, 0) + 1),
+            epoch=message.epoch,
             first_seq=seq,
             opened_seq=seq,
             last_seq=seq,
@@ -86,8 +86,6 @@ class NewTurns:
         message, log = request.message, request.log
         # With its arguments, so that every driver raises the error itself: no agent has failed.
         told: p.AnyOutcome = failure(error)
-        if log.turn is not None:
-            log.failed_epochs[message.invocation_id] = log.turn.row.epoch
         if isinstance(error, StoreError) and not isinstance(error, StoreConflictError) and log.turn is not None:
             # It may have begun in the store: a commit that is made again since its outcome was not known may fail for good.
             self._parts.store_end_later(log, log.turn.ended("", told), is_doubtful=True)

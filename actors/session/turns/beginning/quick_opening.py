@@ -113,7 +113,7 @@ class QuickOpener:
 
         def tell(error: Exception | None) -> None:
             if error is None:
-                owed.repeat()
+                owed.give(begun)
             else:
                 new_turns.let_go(request, error)
                 owed.fail(error)
@@ -124,8 +124,6 @@ class QuickOpener:
             writes, opened = new_turns.admitted(request, turn)
             begun = new_turns.begun(log, turn, log.unheard())
             self._parts.writer.hand_in(log, [(message.event, request.event)], writes, tell, opened)
-            # The agent begins while the message is being stored: whatever it writes is stored after it, or not at all.
-            owed.give_early(begun)
         except BaseException as error:
             new_turns.let_go(request, error)
             raise

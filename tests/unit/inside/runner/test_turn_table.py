@@ -77,6 +77,33 @@ def test_the_end_of_a_turn_that_was_replaced_leaves_the_newer_one() -> None:
     assert table.get(TURN) is new
 
 
+def test_a_turn_that_runs_in_a_newer_epoch_is_over_in_the_older_one_and_stays_cancelled() -> None:
+    table, old, new = TurnTable(), running(1), running(2)
+    table.add(old)
+    old.task.begin_run()
+    old.task.cancel()
+    table.add(new)
+    assert new.task.life.was_cancelled
+    assert old.task.life.phase == "replaced"
+
+
+async def test_a_turn_in_a_newer_epoch_is_alone_when_the_older_one_has_ended() -> None:
+    table, old, new = TurnTable(), running(1), running(2)
+    may_end = asyncio.Event()
+    table.add(old)
+    old.task.start(ended(may_end), asyncio.get_running_loop())
+    table.add(new)
+    alone = asyncio.create_task(new.task.is_alone())
+    await settled()
+    assert not alone.done()
+    may_end.set()
+    await alone
+
+
+async def ended(may_end: asyncio.Event) -> None:
+    await may_end.wait()
+
+
 def test_a_turn_may_be_closed_after_the_one_that_has_replaced_it() -> None:
     table, old, new = TurnTable(), running(1), running(2)
     table.add(old)

@@ -74,12 +74,3 @@ def test_a_cancel_that_comes_when_the_end_is_decided_is_no_cancel() -> None:
     assert life.after("cancelled") == (life, False)
     assert not life.was_cancelled
     assert TurnLife("ending, cancelled").was_cancelled
-
-
-def test_whether_the_message_is_on_disk_is_kept_through_all_that_happens() -> None:
-    life = TurnLife()
-    assert not life.is_stored
-    life = life.stored()
-    for happening in HAPPENINGS:
-        life, _ = life.after(happening)
-        assert life.is_stored

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from actors.errors import FencedError, StoreError, StoreUnavailableError
+from actors.errors import StoreError, StoreUnavailableError
 from actors.messages import protocol as p
 from tests.support.fixtures.session_fixture import KEY, SessionFixture
 
@@ -62,14 +62,3 @@ async def test_a_runner_asks_again_for_a_turn_whose_end_the_store_does_not_know(
     with pytest.raises(StoreUnavailableError, match="still to be stored"):
         await session.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="runner"))
     await session.ref.stop()
-
-
-async def test_the_end_of_a_turn_that_could_not_be_opened_ends_no_other_one_under_its_id(session: SessionFixture) -> None:
-    await session.turn("e-0", "hello")
-    session.store.failures = 2
-    with pytest.raises(StoreError):
-        await session.open("e-1")
-    begun = await session.open("e-1")
-    with pytest.raises(FencedError):
-        await session.close("e-1", p.Cancelled())
-    await session.close("e-1", epoch=begun.epoch)

@@ -23,16 +23,13 @@ class Taken:
     """Takes the replies to one message."""
 
     def __init__(self) -> None:
-        self.early: list[p.Message] = []
-        self.begun = asyncio.Event()
         self.last: asyncio.Future[p.Message] = asyncio.get_running_loop().create_future()
 
     def reply(self, raw: bytes) -> None:
         self.last.set_result(decode_message(raw))
 
     def reply_early(self, raw: bytes) -> None:
-        self.early.append(decode_message(raw))
-        self.begun.set()
+        raise AssertionError("nothing waits in line")
 
 
 class HeldReads(FailingStore):
@@ -95,11 +92,11 @@ async def test_new_sessions_that_are_asked_for_at_once_are_read_and_stored_toget
     held = HeldCommits(session.store)
     keys = [SessionKey("app", f"user-{number}", "s") for number in range(20)]
     taken = [sent(session, opening(session, f"e-{number}", key)) for number, key in enumerate(keys)]
-    assert [each.early for each in taken] == [[]] * 20
-    await taken[-1].begun.wait()
+    while not held.is_reached.is_set():
+        await settled()
     assert not any(each.last.done() for each in taken)
     held.let_go()
-    assert [await each.last for each in taken] == [each.early[0] for each in taken]
+    assert all([isinstance(await each.last, p.TurnBegun) for each in taken])
     assert [len(group) for group in reads(session).groups] == [20]
     assert (await session.counts())["commits"] == 1
     assert {row.key for row in session.store.sessions("app", None)} == set(keys)
@@ -162,7 +159,6 @@ async def test_turns_wait_in_their_order_for_the_deletion_that_began_while_the_s
     # The store's thread does one thing after the other.
     await session.actor._access.read(str)
     await settled()
-    assert not first.early
     assert not first.last.done()
     session.actor._users._parts.user_holds.release("app", "ada")
     begun = await first.last
@@ -210,18 +206,3 @@ async def test_a_session_that_cannot_be_stored_is_created_by_the_next_message(se
     assert (await session.counts())["sessions_in_memory"] == 0
     assert isinstance(await second, p.TurnBegun)
     assert await session.log() == [(1, "user", "e-2")]
-
-
-async def test_each_of_many_gets_its_own_early_reply(session: SessionFixture) -> None:
-    held = HeldCommits(session.store)
-    early: dict[int, asyncio.Future[p.EarlyOpenTurnReply]] = {}
-    openings = []
-    for number in range(4):
-        early[number] = asyncio.get_running_loop().create_future()
-        # One that the others do not have.
-        message = opening(session, f"e-{number}", SessionKey("app", f"user-{number}", "s"), traceparent=f"{number}")
-        openings.append(asyncio.create_task(session.ref.open_turn(message, early[number].set_result)))
-    begun = [await each for each in early.values()]
-    held.let_go()
-    assert [each.traceparent for each in begun if isinstance(each, p.TurnBegun)] == ["0", "1", "2", "3"]
-    assert [await each for each in openings] == begun

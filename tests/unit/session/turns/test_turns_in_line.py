@@ -84,14 +84,14 @@ async def test_a_request_that_was_sent_again_takes_its_own_place_in_line(session
     await settled()
     behind = asyncio.create_task(session.ask_to_open("e-3"))
     await settled()
-    again = asyncio.create_task(session.ref.open_turn(msgspec.structs.replace(message, epoch=2, repeatable=True)))
+    again = asyncio.create_task(session.ref.open_turn(msgspec.structs.replace(message, repeatable=True)))
     await settled()
     with pytest.raises(RaygroveError, match="was sent again"):
         await asyncio.wait_for(lost, 5)
     await session.close()
     assert isinstance(await asyncio.wait_for(again, 5), p.TurnBegun)
     assert not behind.done()
-    await session.close("e-2", epoch=2)
+    await session.close("e-2")
     assert isinstance(await behind, p.TurnBegun)
 
 
