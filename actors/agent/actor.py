@@ -46,7 +46,7 @@ from actors.messages.flow import Work
 from actors.messages.graph import NextAttempt
 from actors.messages.topology import FLOW, GRAPH
 from actors.refs.tasks import begin_task
-from actors.rules.capacity.lru import LruDict
+from actors.rules.capacity.eviction import LruDict
 from actors.rules.recovery.failures import classes_of, failure, failure_event
 from actors.rules.routing.branches import tool_root
 from actors.rules.tracing.ids import parse_traceparent

@@ -11,7 +11,7 @@ from actors.errors import ActorLostError, McpServerError, RaygroveError
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from actors.refs.base import Ref
-from actors.rules.capacity.lru import LruDict
+from actors.rules.capacity.eviction import LruDict
 
 T = TypeVar("T")
 

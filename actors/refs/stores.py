@@ -24,7 +24,7 @@ from actors.messages.turn_info import TurnCounts, TurnInfo
 from actors.refs.session import SessionRef
 from actors.refs.sharded import ShardedSessionRef
 from actors.rules.accounting.report import merged_reports
-from actors.rules.capacity.lru import LruDict
+from actors.rules.capacity.eviction import LruDict
 from actors.rules.placing import listing
 from actors.rules.placing.homes import home_of
 from actors.rules.placing.owners import user_of

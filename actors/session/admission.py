@@ -17,7 +17,7 @@ from actors.messages.json_types import JsonMapping, StateDelta
 from actors.messages.limits import Limits
 from actors.messages.protocol.turns import OpenTurn
 from actors.messages.session import SessionKey
-from actors.rules.capacity.lru import LruDict
+from actors.rules.capacity.eviction import LruDict
 from actors.rules.checks import state as scopes
 from actors.rules.checks.ids import are_ids, checked_id
 from actors.rules.checks.sizes import check_event, check_state

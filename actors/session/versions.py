@@ -7,7 +7,7 @@ from actors.interfaces.store_abilities.versions import KnowsVersions
 from actors.messages import protocol as p
 from actors.messages.operating.versions import TreeVersion
 from actors.messages.topology import Topology
-from actors.rules.versions.choosing import version_for
+from actors.rules.versions.marks import version_for
 from actors.session.environment import SessionEnvironment
 from actors.session.log.session_log import SessionLog
 from actors.session.store.access import StoreAccess

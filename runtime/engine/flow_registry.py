@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Generic, TypeVar
 
 from actors.errors import FlowNotFoundError
-from actors.rules.capacity.lru import LruDict
+from actors.rules.capacity.eviction import LruDict
 
 MAX_ADDED = 1_000
 """Definitions kept of those sent with turns; the least recently used is dropped first."""

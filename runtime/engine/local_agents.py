@@ -15,7 +15,7 @@ from actors.interfaces.transport import EARLY_REPLY, EarlyReply, Link
 from actors.messages.codec import encode
 from actors.messages.protocol.base import Stop
 from actors.messages.session import SessionKey
-from actors.refs.shielded import shielded
+from actors.refs.base import shielded
 from actors.rules.versions.marks import MarkedVersion, Marks, known_still, marks_of, serves_any
 from actors.runner.environment import RunnerTree
 from runtime.engine.deployment import distinct_models, model_checks, obstacles

@@ -17,7 +17,7 @@ from actors.interfaces.records import AddEvent, PutTurn, RemoveSession, TurnRow,
 from actors.messages.codec import decode_event
 from actors.messages.session import TurnKey
 from actors.session.store import store_thread
-from actors.session.store.worker import Job
+from actors.session.store.store_thread import Job
 from runtime.stores.sql import schema
 from runtime.stores.sql.sessions import SqlSessionStore
 from runtime.stores.sql.writers import WriterClaim

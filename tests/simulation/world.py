@@ -89,7 +89,7 @@ def seeded(loop: VirtualLoop, seed: int) -> Iterator[StoreCalls]:
     clock = SimpleNamespace(time=lambda: wall_s(loop))
     with ExitStack() as patches:
         patches.enter_context(mock.patch.multiple("os", urandom=ids.randbytes, getpid=lambda: 1))
-        patches.enter_context(mock.patch("actors.messages.forms.random_digits._left", []))
+        patches.enter_context(mock.patch("actors.messages.event._left", []))
         patches.enter_context(mock.patch.object(event_module, "time", clock))
         yield patches.enter_context(called_on_the_loop(loop, seed))
 

@@ -25,7 +25,7 @@ from actors.session.sharing import news, watching
 from actors.session.spending import day_sums, warnings
 from actors.session.store import pending_turn_ends
 from actors.session.store.access import StoreAccess
-from actors.session.store.worker import Job, Worker
+from actors.session.store.store_thread import Job, Worker
 from actors.session.subscribers import outbox
 from actors.session.turns import listing, recorded_calls
 

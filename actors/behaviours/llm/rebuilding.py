@@ -14,9 +14,8 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from actors.behaviours.lifecycle import callback_context
-from actors.behaviours.llm.own_tools import own_tools
 from actors.behaviours.llm.prompt import AgentPrompt, Prompt
-from actors.behaviours.llm.request import RequestBuilder
+from actors.behaviours.llm.request import RequestBuilder, own_tools
 from actors.behaviours.llm.tool_calls import ToolCalls
 from actors.definitions.agents.llm import LlmAgent
 from actors.definitions.planners.built_in import BuiltInPlanner

@@ -11,8 +11,8 @@ from actors.behaviours.lifecycle import run_lifecycle, told_of_limits
 from actors.behaviours.llm.compaction import Compactor
 from actors.behaviours.llm.model_call import ModelCall
 from actors.behaviours.llm.output import output_keeper
-from actors.behaviours.llm.own_tools import own_tools
 from actors.behaviours.llm.prompt import AgentPrompt
+from actors.behaviours.llm.request import own_tools
 from actors.behaviours.llm.tool_calls import NO_ANSWERS, Decisions, ToolCalls, UserAnswer
 from actors.behaviours.llm.tool_results import StepResults, has_more, held_decisions, pause_of
 from actors.behaviours.llm.user_answers import CallAnswers

@@ -1,11 +1,35 @@
-"""Which actors serve the agents of a version: those of an older one, where the agent is the same in both."""
+"""Which version a turn begins with, and which actors serve its agents: an older one, if the agent is the same in both."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from hashlib import blake2b
 from typing import NamedTuple
 
-from actors.messages.operating.versions import TreeVersion
+from actors.messages.operating.versions import TreeVersion, VersionRecord
+from actors.messages.session import SessionKey
+
+_BYTES = 8
+_ALL = 1 << (8 * _BYTES)
+
+
+def version_for(record: VersionRecord, key: SessionKey, created_s: float) -> str:
+    """The version that a new turn of a session gets: the same for all its turns, as long as the record stays the same.
+
+    Args:
+        created_s: when the session was created, in seconds since the epoch.
+    """
+    share = record.share
+    if share is None or created_s < share.since_s:
+        return record.current
+    return share.version if _place(share.version, key) < share.part else record.current
+
+
+def _place(version: str, key: SessionKey) -> float:
+    """A number from 0 to 1 that each session has for a version, evenly spread over sessions."""
+    named = "\0".join((version, key.app, key.user, key.session)).encode(errors="surrogatepass")
+    return int.from_bytes(blake2b(named, digest_size=_BYTES).digest()) / _ALL
+
 
 Marks = Mapping[str, str]
 """By agent the name of the version that has brought it as it is; agents of the first version are left out."""

@@ -10,8 +10,7 @@ import msgspec
 
 from actors.errors import RepeatMismatchError
 from actors.messages.session import TurnKey
-from actors.runner.running.running_turn import RunningTurn
-from actors.runner.running.turn_task import TurnTask
+from actors.runner.running.running_turn import RunningTurn, TurnTask
 from actors.runner.turns.user_message import PreparedMessage
 
 

@@ -10,8 +10,7 @@ from actors.interfaces.records import CreateSession, PutState, Write
 from actors.messages.session import SessionKey
 from actors.session.log.session_log import SessionLog
 from actors.session.log.shared_state import SharedStates
-from actors.session.store.group_commit import GroupCommit
-from actors.session.store.pending_writes import Tell
+from actors.session.store.group_commit import GroupCommit, Tell
 
 
 class LogCommits:

@@ -15,7 +15,7 @@ from actors.session.log.event_scan import EventScan
 from actors.session.log.logs import SessionLogs
 from actors.session.log.open_turn import SessionTurn
 from actors.session.log.session_log import SessionLog
-from actors.session.store.pending_writes import Tell
+from actors.session.store.group_commit import Tell
 from actors.session.subscribers.subscriptions import Subscriptions
 
 COUNTED = ("llm_calls", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")

@@ -12,8 +12,7 @@ from actors.errors import ActorLostError, StoreError, StoreInUseError, WriterRep
 from actors.interfaces.records import Write
 from actors.interfaces.stores import SessionStore
 from actors.messages.session import SessionKey
-from actors.session.store.claim_renewal import ClaimRenewal
-from actors.session.store.claimed_store import ClaimedStore
+from actors.session.store.claimed_store import ClaimedStore, ClaimRenewal
 from actors.session.store.group_commit import GroupCommit, Transaction
 from actors.session.store.pending_turn_ends import PendingTurnEnds
 from actors.session.store.store_thread import StoreThread

@@ -1,11 +1,86 @@
-"""A Session actor's place in its store, which the one that is started in its place takes from it."""
+"""A Session actor's place in its store: claimed, renewed, and taken by the one that is started in its place."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from collections.abc import Callable
 from contextlib import suppress
 
-from actors.errors import StoreError
-from actors.interfaces.stores import FencesWriters, SessionStore
+from actors.errors import StoreError, StoreRevertedError, WriterReplacedError
+from actors.interfaces.stores import FencesWriters, RenewsClaims, SessionStore
+from actors.session.store.store_thread import StoreThread
+
+logger = logging.getLogger(__name__)
+
+
+class ClaimRenewal:
+    """Renews the claim of a store for as long as the store is in use. A store whose claims do not run out has nothing to renew.
+
+    Args:
+        store: the store.
+        is_claimed: it has the place of a writer.
+        thread: calls it.
+        on_replaced: called when another process has taken the place.
+        on_reverted: called when the store has gone back to an older copy of itself.
+    """
+
+    def __init__(
+        self,
+        store: SessionStore,
+        is_claimed: bool,
+        thread: StoreThread,
+        on_replaced: Callable[[], None] | None,
+        on_reverted: Callable[[], None],
+    ) -> None:
+        self._on_reverted = on_reverted
+        self._store = store if isinstance(store, RenewsClaims) else None
+        self._is_claimed = is_claimed
+        self._thread = thread
+        self._on_replaced = on_replaced
+        self._task: asyncio.Task[None] | None = None
+
+    def begin_renewal(self) -> None:
+        """Renew the claim from now on, if it has to be. The store is open."""
+        if self._store is not None and self._task is None and self._store.renew_s is not None:
+            self._task = asyncio.create_task(self._renew(self._store.renew_s))
+
+    async def end_renewal(self) -> None:
+        """Renew it no more."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+
+    @property
+    def proves_place(self) -> bool:
+        """Whether each commit finds out if the place is this process's."""
+        return self._store is not None and self._is_claimed
+
+    async def renew_once(self) -> bool:
+        """Renew the claim now. Returns whether it is this process's; False also of a store without claims."""
+        if self._store is None or not self._is_claimed:
+            return False
+        try:
+            await self._thread.attempt(self._store.renew_claim)
+        except WriterReplacedError:
+            self._is_claimed = False
+            if self._on_replaced is not None:
+                self._on_replaced()
+        except StoreRevertedError:
+            self._on_reverted()
+        except StoreError:
+            # Requests tell of a store that is away.
+            logger.debug("the claim could not be renewed", exc_info=True)
+        else:
+            return True
+        return False
+
+    async def _renew(self, renew_s: float) -> None:
+        while self._is_claimed:
+            await asyncio.sleep(renew_s)
+            await self.renew_once()
 
 
 class ClaimedStore:

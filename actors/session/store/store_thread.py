@@ -5,15 +5,163 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import weakref
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
+from queue import SimpleQueue
 from typing import Any, Protocol, TypeVar
 
 from actors.errors import RaygroveError, StoreError, StoreUnavailableError
 from actors.interfaces.deployment_events import tell_event
 from actors.rules.recovery import store_outage as outages
-from actors.session.store.watchdog import Watchdog
-from actors.session.store.worker import Job, Worker
+
+
+class Job:
+    """One call.
+
+    Attributes:
+        answer: what it has returned or raised, on the event loop that has asked for it.
+        has_ended: the thread is done with it.
+    """
+
+    __slots__ = ("_args", "_begun", "_function", "_loop", "answer", "has_ended")
+
+    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._function = function
+        self._args = args
+        # Taken by the first: the thread that makes the call, or the loop that gives it up.
+        self._begun = threading.Lock()
+        self.answer: asyncio.Future[Any] = self._loop.create_future()
+        self.has_ended = False
+
+    def cancel(self) -> bool:
+        """Have the call never made. False when that is too late."""
+        return self._begun.acquire(blocking=False)
+
+    def make(self) -> None:
+        """Make the call, in the thread, unless it was given up."""
+        if not self._begun.acquire(blocking=False):
+            return
+        result, error = None, None
+        try:
+            result = self._function(*self._args)
+        except BaseException as raised:
+            error = raised
+        self.has_ended = True
+        # On a loop that was closed in the meantime nothing waits any more.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._tell, result, error)
+
+    def _tell(self, result: Any, error: BaseException | None) -> None:
+        if self.answer.done():
+            return
+        if error is None:
+            self.answer.set_result(result)
+        elif isinstance(error, StopIteration):
+            # The one error that a future does not take.
+            self.answer.set_exception(RuntimeError(f"StopIteration: {error}"))
+        else:
+            self.answer.set_exception(error)
+
+
+class Worker:
+    """The thread. It begins with its first call, and ends after `end_thread`, or when nothing refers to this object.
+
+    It is a daemon: a call that never returns must not keep its process from ending. It stands in for a ThreadPoolExecutor of one
+    thread, whose futures and their locks take a twentieth of a turn's time: every commit goes through here.
+
+    Args:
+        name: the thread's.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._has_begun = False
+        weakref.finalize(self, self._jobs.put, None).atexit = False
+
+    def begin_job(self, function: Callable[..., Any], *args: Any) -> Job:
+        """Have a function called in the thread, after all before it."""
+        job = Job(function, args)
+        self._jobs.put(job)
+        if not self._has_begun:
+            self._has_begun = True
+            threading.Thread(target=_serve, args=(self._jobs,), name=self._name, daemon=True).start()
+        return job
+
+    def end_thread(self) -> None:
+        """End the thread, without waiting for it."""
+        self._jobs.put(None)
+
+
+def _serve(jobs: SimpleQueue[Job | None]) -> None:
+    while (job := jobs.get()) is not None:
+        job.make()
+        # What it holds may be large, and the next one late.
+        del job
+
+
+class Watchdog:
+    """Watches the calls of one thread, on their event loop.
+
+    A call's time counts from the end of the call before it: ten thousand calls that are asked for at once take long, yet the
+    thread that makes them is not stuck.
+
+    Args:
+        patience_s: how long one call may take.
+        on_stuck: called with all calls that wait, the one under way first, when that takes longer.
+    """
+
+    def __init__(self, patience_s: float, on_stuck: Callable[[Sequence[Job]], None]) -> None:
+        self._patience_s = patience_s
+        self._on_stuck = on_stuck
+        self._jobs: dict[Job, None] = {}
+        self._progress_s = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def watch_job(self, job: Job) -> None:
+        """Watch a call, which the thread makes after those that are watched already."""
+        loop = asyncio.get_running_loop()
+        if not self._jobs:
+            self._progress_s = loop.time()
+        self._jobs[job] = None
+        if self._timer is None:
+            self._timer = loop.call_later(self._patience_s, self._look, loop)
+
+    def unwatch_job(self, job: Job) -> float:
+        """Stop watching a call.
+
+        Returns:
+            When the thread has begun with it, or later, if this loop was too busy to see that; in seconds of the loop's clock.
+        """
+        began_s = self._progress_s
+        self._jobs.pop(job, None)
+        if job.has_ended:
+            self._progress_s = asyncio.get_running_loop().time()
+        return began_s
+
+    def rest(self) -> None:
+        """Let go of the event loop, unless there are calls to watch."""
+        if self._timer is not None and not self._jobs:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer = None
+        if not self._jobs:
+            return
+        now_s = loop.time()
+        if next(iter(self._jobs)).has_ended:
+            # Its answer has not been taken yet: this loop is late, not the thread.
+            self._progress_s = now_s
+        left_s = self._progress_s + self._patience_s - now_s
+        if left_s > 0:
+            self._timer = loop.call_later(left_s, self._look, loop)
+        else:
+            self._on_stuck(list(self._jobs))
+
 
 logger = logging.getLogger(__name__)
 

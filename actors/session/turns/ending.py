@@ -15,7 +15,7 @@ from actors.session.log.event_scan import new_event
 from actors.session.log.open_turn import SessionTurn
 from actors.session.log.session_log import SessionLog
 from actors.session.log.writer import Events
-from actors.session.store.pending_writes import Tell
+from actors.session.store.group_commit import Tell
 from actors.session.turns.lookup import TurnLookup
 from actors.session.turns.parts import SessionParts
 

@@ -33,12 +33,11 @@ from actors.session.log.event_scan import scan
 from actors.session.log.open_turn import OVER, SessionTurn
 from actors.session.log.session_log import SessionLog
 from actors.session.log.turn_queue import Waiter
-from actors.session.turns.beginning.new_turns import NewTurns
-from actors.session.turns.beginning.quick_opening import QuickOpener
 from actors.session.turns.joining import TurnJoiner
 from actors.session.turns.lookup import KnownTurn, TurnLookup, differs, unknown_turn
-from actors.session.turns.opening_request import OpeningRequest, check_answers
+from actors.session.turns.opening_request import NewTurns, OpeningRequest, check_answers
 from actors.session.turns.parts import SessionParts
+from actors.session.turns.quick_opening import QuickOpener
 from actors.session.turns.recovery import TurnRecovery
 
 

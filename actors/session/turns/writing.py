@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from actors.actor import OwedReply
 from actors.errors import FencedError
 from actors.interfaces.records import Write
 from actors.messages import protocol as p
+from actors.messages.event import USER
 from actors.rules.delivery.answers import AnswerId
-from actors.session.log.event_scan import scan
+from actors.session.log.event_scan import EventScan, scan
 from actors.session.log.open_turn import SessionTurn
 from actors.session.log.session_log import SessionLog
 from actors.session.log.writer import Events
@@ -17,7 +18,29 @@ from actors.session.turns.ending import TurnEnder
 from actors.session.turns.lookup import TurnLookup, missing_notes
 from actors.session.turns.parts import SessionParts
 from actors.session.turns.recorded_calls import RecordedCalls
-from actors.session.turns.reserved_calls import settle
+
+
+def settle(turn: SessionTurn, run: int, events: Iterable[tuple[bytes, EventScan]]) -> bool:
+    """Forget what is reserved for a run, whose model call is over.
+
+    Args:
+        events: those of the run, which are about to be stored.
+
+    Returns:
+        True if the call was reserved by a Session actor that was lost meanwhile: this one did not count it as under way. The
+        record of the turn, which says so, has to be stored.
+    """
+    if not (turn.reserved or turn.config.budgets):
+        return False
+    callers = [event.author for _, event in events if event.model_version is not None and event.author != USER]
+    is_known = turn.reserved.pop(run, None) is not None or not turn.is_recalled
+    if not (callers and turn.config.budgets):
+        return False
+    if is_known:
+        turn.unreserved.pop(callers[-1], None)
+    else:
+        turn.unreserved[callers[-1]] = None
+    return not is_known
 
 
 class TurnWriter:

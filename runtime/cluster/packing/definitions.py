@@ -29,7 +29,7 @@ from actors.messages.codec import decode, encode
 from actors.messages.json_types import JsonObject
 from actors.messages.limits import Limits
 from actors.messages.topology import Topology
-from actors.rules.capacity.lru import LruDict
+from actors.rules.capacity.eviction import LruDict
 from actors.rules.compaction.summarisers import summarises
 from actors.rules.routing.transfer import Target, transfer_targets
 from runtime.cluster.packing.chunks import refused

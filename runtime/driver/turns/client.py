@@ -18,11 +18,10 @@ from actors.refs.keyed_locks import KeyedLocks
 from actors.rules.delivery.event_buffer import EventBuffer
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.event_loop import Work
-from runtime.driver.turns.following import MOST_STORES, Following
+from runtime.driver.turns.following import MOST_STORES, Following, Subscribers
 from runtime.driver.turns.refusals import Refusals
 from runtime.driver.turns.state import TurnState
 from runtime.driver.turns.subscriber import Subscriber
-from runtime.driver.turns.subscribers import Subscribers
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from actors.errors import RequestError
 from actors.messages.event import LoopClocks
-from actors.session.store.worker import Job
+from actors.session.store.store_thread import Job
 
 PATIENCE_S = 2.0
 """How long a call in a thread is waited for before the time goes on without it: a tool may never return."""

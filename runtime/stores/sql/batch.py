@@ -56,7 +56,7 @@ from actors.interfaces.records import (
 )
 from actors.messages.limits import Limits
 from actors.messages.session import SessionKey
-from actors.rules.capacity.lru import LruDict
+from actors.rules.capacity.eviction import LruDict
 from actors.rules.checks.sizes import check_state
 from runtime.stores.sql import queries, statements
 from runtime.stores.sql.archive.moving import move_into_archive

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from unittest import mock
 
 from actors.messages import event
-from actors.messages.forms.random_digits import IDS_AT_ONCE
+from actors.messages.event import IDS_AT_ONCE
 
 FORKS = """
 import os, sys

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from actors.refs.shielded import shielded
+from actors.refs.base import shielded
 
 
 async def _returns(may_end: asyncio.Event, result: str | Exception) -> str:

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from actors.errors import OverloadedError
 from actors.messages.session import SessionKey
 from actors.rules.capacity.backlog import MIN_RETRY_S
-from actors.rules.capacity.lru import LruDict
+from actors.rules.capacity.eviction import LruDict
 
 PROBE_S = 0.5
 FORGET_S = 1.0

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from google.adk.models.registry import LLMRegistry
 
 from actors.interfaces.run_facts import current_run
-from actors.rules.capacity.lru import LruDict
+from actors.rules.capacity.eviction import LruDict
 from runtime.integrations.adk.models import AdkModel, own_model
 from runtime.models import registry
 

@@ -11,7 +11,7 @@ from actors.errors import ActorLostError, FencedError, RaygroveError, StoreError
 from actors.messages import protocol as p
 from actors.refs.session import SessionRef
 from actors.rules.recovery.backoff import Backoff
-from actors.runner.turns.closer import TurnCloser
+from actors.runner.turns.tasks import TurnCloser
 from tests.support.fixtures.session_fixture import KEY
 
 PATIENCE_S = 8.0
@@ -35,7 +35,7 @@ class FailingSession(SessionRef):
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ends are sent again at once."""
-    monkeypatch.setattr("actors.runner.turns.closer.BACKOFF", Backoff(0.01, 0.01))
+    monkeypatch.setattr("actors.runner.turns.tasks.BACKOFF", Backoff(0.01, 0.01))
 
 
 def turn(name: str) -> Any:

@@ -19,8 +19,7 @@ from actors.session.log.logs import SessionLogs
 from actors.session.log.reader import LogReader
 from actors.session.log.shared_state import SharedStates
 from actors.session.store.access import StoreAccess
-from actors.session.store.group_commit import GroupCommit
-from actors.session.store.pending_writes import PendingWrites
+from actors.session.store.group_commit import GroupCommit, PendingWrites
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.support.counted_lines import counted_lines
 from tests.support.fixtures.session_fixture import settled

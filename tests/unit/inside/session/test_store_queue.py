@@ -11,9 +11,7 @@ import pytest
 
 from actors.errors import StoreUnavailableError
 from actors.session.store import store_thread
-from actors.session.store.store_thread import StoreThread
-from actors.session.store.watchdog import Watchdog
-from actors.session.store.worker import Job
+from actors.session.store.store_thread import Job, StoreThread, Watchdog
 from tests.support.virtual_time import run_virtually
 
 PATIENCE_S = 5.0

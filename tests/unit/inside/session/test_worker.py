@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from actors.session.store.worker import Worker
+from actors.session.store.store_thread import Worker
 
 
 def ended(thread: threading.Thread) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.rules.capacity.lru import LruDict
+from actors.rules.capacity.eviction import LruDict
 
 uses = st.lists(st.tuples(st.sampled_from(["set", "get", "pop"]), st.integers(0, 6)), max_size=40)
 

@@ -16,9 +16,8 @@ from actors.messages.operating.versions import (
 from actors.messages.session import SessionKey
 from actors.messages.topology import AgentNode, Topology
 from actors.rules.versions.changing import rolled_back, updated
-from actors.rules.versions.choosing import version_for
 from actors.rules.versions.difference import tree_difference
-from actors.rules.versions.marks import MarkedVersion, known_still, marks_of, serves_any
+from actors.rules.versions.marks import MarkedVersion, known_still, marks_of, serves_any, version_for
 
 FIRST = VersionRecord(current="v1", kept=(KeptVersion("v1", 1.0),))
 

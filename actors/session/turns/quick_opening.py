@@ -11,8 +11,7 @@ from actors.messages.session import SessionKey
 from actors.refs.keyed_locks import KeyedLocks
 from actors.session.log.event_scan import scan
 from actors.session.log.session_log import SessionLog
-from actors.session.turns.beginning.new_turns import NewTurns
-from actors.session.turns.opening_request import OpeningRequest
+from actors.session.turns.opening_request import NewTurns, OpeningRequest
 from actors.session.turns.parts import SessionParts
 
 

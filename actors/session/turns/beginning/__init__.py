@@ -1,1 +1,0 @@
-"""How a new turn begins: what is stored and replied, and the way that takes no task."""
