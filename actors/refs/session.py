@@ -111,19 +111,20 @@ class SessionRef(Ref):
         """The agents that could take a message. Raises SessionNotFoundError, UnknownFunctionCallError."""
         return await self._ask(message, p.TurnFound)
 
-    def open_turn(self, message: p.OpenTurn, in_line: Callable[[], None] = lambda: None) -> Coroutine[Any, Any, p.OpenTurnReply]:
-        """Begin a turn, as soon as no other turn of the session runs. The message is sent once.
+    def open_turn(self, message: p.OpenTurn, in_line: Callable[[], None] | None = None) -> Coroutine[Any, Any, p.OpenTurnReply]:
+        """Begin a turn, as soon as no other turn of the session runs.
 
         Args:
-            in_line: called when the turn waits for those before it.
+            in_line: called when the turn waits for those before it. The message is not sent again then.
 
         Raises:
-            ActorRestartsError: the Session actor is being restarted: it may have begun the turn.
+            ActorRestartsError: the Session actor is being restarted, and may have begun the turn; only with `in_line`.
             SessionNotFoundError, SessionBusyError, UnknownFunctionCallError, RequestError: the turn cannot begin.
             TurnCancelledError: it was cancelled while it waited in the queue.
             StoreError: it could not be stored.
         """
-        return self._ask(message, _OPENED, once=True, early=lambda _: in_line())
+        early = None if in_line is None else lambda _: in_line()
+        return self._ask(message, _OPENED, once=in_line is not None, early=early)
 
     async def announce_runner(self, message: p.AnnounceRunner) -> p.Ack | p.AnnounceFirst:
         """Take the place of the Runner before."""

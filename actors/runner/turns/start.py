@@ -278,12 +278,13 @@ class TurnStarter:
         Args:
             place: at the gate. It is left for the next turn when this one is in line.
         """
+        first = request.epoch
         while True:
             try:
                 if request.interrupting:
-                    opened = await self._interrupt(request, place)
+                    opened = await self._interrupt(request)
                 else:
-                    opened = await self._session.open_turn(request, place.leave)
+                    opened = await self._session.open_turn(request, place.leave if request.epoch == first else None)
             except ActorRestartsError:
                 # The turn may be stored, and may have ended: it is joined then.
                 request = msgspec.structs.replace(request, epoch=request.epoch + 1, repeatable=True)
@@ -301,11 +302,11 @@ class TurnStarter:
                 case _:
                     return opened
 
-    async def _interrupt(self, request: p.OpenTurn, place: GatePlace) -> p.OpenTurnReply:
+    async def _interrupt(self, request: p.OpenTurn) -> p.OpenTurnReply:
         """Cancel the running turn and ask at the same time, so that the new turn is at the head of the queue when it ends."""
         cancel = p.CancelTurn(key=request.key, invocation_id=request.interrupting)
         opened, cancelled = await asyncio.gather(
-            self._session.open_turn(request, place.leave), self._tasks.cancel_turn(cancel), return_exceptions=True
+            self._session.open_turn(request), self._tasks.cancel_turn(cancel), return_exceptions=True
         )
         if isinstance(cancelled, BaseException):
             logger.error("turn %s could not be interrupted: %s", request.interrupting, cancelled)
