@@ -161,3 +161,13 @@ def test_an_answer_is_not_refused_while_another_one_that_fails_by_the_store_is_u
     ]
     plan = FaultPlan(faults=faults, network=Network(seed=517, slow=10, slow_s=0.05), store_s=0.02)
     assert check(Case(517, scenario, plan))[0] == []
+
+
+def test_an_agent_that_is_lost_before_it_gets_the_end_of_its_child_has_run_no_code() -> None:
+    steps = Node(kind="seq", name="n2", children=[llm("n3")])
+    scenario = Scenario(root=Node(kind="custom", name="n1", children=[steps]), turns=[[]], groups=2)
+    faults = [
+        Fault(what="freeze", who="runner", kind="Invoke", nth=2, phase="handled", for_s=0.82),
+        Fault(what="kill", who="agent n3"),
+    ]
+    assert check(Case(7226, scenario, FaultPlan(faults=faults)))[0] == []

@@ -232,6 +232,7 @@ class Invoker:
         lost = turn.runs.below(run)
         # The lost one, too: its process may live on without a connection, until the Session actor refuses what it writes.
         turn.runs.begin_stopping(lost)
+        waits = turn.runs.waits(run)
         turn.runs.stop_waiting(below=run)
         await self.stop(turn, [each for each in lost if each is not run])
         known = turn.progress.losses if turn.progress is not None else {}
@@ -241,8 +242,8 @@ class Invoker:
             notes=run.notes,
             run=run.key,
             times=known.get(run.key, NEVER_LOST).times + 1,
-            # What it has asked for runs elsewhere, and it waits.
-            ran_code=self._routing.topology[run.agent].kind in (CUSTOM, GRAPH) and len(lost) == 1,
+            # What it has asked for runs elsewhere, or is over and the reply was not sent.
+            ran_code=self._routing.topology[run.agent].kind in (CUSTOM, GRAPH) and not waits,
             agent=run.agent if is_news else "",
             reason=str(error),
         )

@@ -178,6 +178,10 @@ class Runs(msgspec.Struct, eq=False):
         finally:
             del waiting[task]
 
+    def waits(self, run: Run) -> bool:
+        """True while a run waits for another that it has asked for."""
+        return any(wait.parent is run for wait in (self._waiting or {}).values())
+
     def stop_waiting(self, *, on_branch: str | None = None, below: Run | None = None, asked: str = "") -> None:
         """Cancel the tasks that wait for runs on a branch, or for runs that `below` has asked for; with neither, all.
 
