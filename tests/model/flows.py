@@ -5,6 +5,7 @@ from __future__ import annotations
 from actors import FunctionCall, FunctionResponse, Part
 from tests.model.runs import MODEL_CALLS, Ended, FailedError, Run, Turn
 from tests.model.said import workers_of
+from tests.model.shown import is_seen
 from tests.simulation.scenarios import Node
 
 
@@ -34,17 +35,30 @@ def flow(turn: Turn, node: Node, branch: str | None) -> Run:
 
 
 def _round(turn: Turn, worker: str, task: str, branch: str | None) -> str:
-    """7 Rounds: a round is one model call, with its tools. The agent works in the first, and finishes its task in the second."""
+    """7 Rounds: a round is one model call, with its tools. The agent works, and finishes its task when it is shown that last."""
     finish = f"succeed_{task}"
     result, key = f"{finish} by {worker}", f"{worker}_{finish}"
-    for name, args in (("work", {"key": key, "s": 0.05}), (finish, {"result": result})):
+    while True:
         turn.use(MODEL_CALLS, worker, branch)
+        is_work = not _has_worked(turn, worker, branch)
+        name, args = ("work", {"key": key, "s": 0.05}) if is_work else (finish, {"result": result})
         said = turn.say(turn.event(worker, branch, Part(function_call=FunctionCall(id=turn.new_id(), name=name, args=args))))
         call = next(said.function_calls())
-        is_work = name == "work"
         if is_work:
             turn.ran.append(call.id or "")
         response = FunctionResponse(id=call.id, name=name, response={"result": key} if is_work else {"status": "successful"})
         delta = {key: key} if is_work else {}
         turn.say(turn.event(worker, branch, Part(function_response=response), role="user", state_delta=delta))
-    return result
+        if not is_work:
+            return result
+
+
+def _has_worked(turn: Turn, worker: str, branch: str | None) -> bool:
+    """7 What an agent sees: its own events, and those that belong to no task, also of turns behind which its own was retried."""
+    for event in reversed(turn.seen(worker, branch)):
+        responses = [response.name for response in event.function_responses()]
+        if event.author == worker and event.content is not None:
+            return "work" in responses
+        if (responses or event.text) and is_seen(event.branch, branch) and not turn.tree.is_worker(event.author):
+            return False
+    return False

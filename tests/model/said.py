@@ -39,6 +39,10 @@ class Tree:
         """True for an agent that is asked as a tool of others, and for what is below it."""
         return agent in self._tools
 
+    def is_worker(self, agent: str) -> bool:
+        """True for an agent that works on a task of a flow."""
+        return agent in self._workers
+
     def stream_of(self, event: Event) -> Hashable:
         """A branch has one right order; so have an agent in a flow, and the decisions about a child of a parallel."""
         if event.author in self._workers:
