@@ -665,6 +665,21 @@ def test_only_the_call_of_a_run_that_was_given_up_stays_without_a_response(goes_
     assert len([each for each in problems(tale.over()) if "has no response" in each]) == found
 
 
+@pytest.mark.parametrize(("failed", "found"), [(True, 0), (False, 1)])
+def test_a_run_that_was_a_tool_leaves_its_call_open_while_the_store_takes_nothing(failed: bool, found: int) -> None:
+    tale = Tale()
+    tale.history.fail("store fails")
+    ask = tale.ask("run", "e-1")
+    tale.message("e-1")
+    tale.call("e-1", "c-1")
+    tale.call("e-1", "c-2", branch="@root:c-1")
+    tale.response("e-1", "c-1", {"error": "StoreError: it is away"} if failed else {"result": 1})
+    tale.model("e-1")
+    tale.give(ask, *tale.log[1:])
+    tale.end("e-1")
+    assert len([each for each in problems(tale.over()) if "has no response" in each]) == found
+
+
 @breaks(tools.state_is_seen)
 def _(tale: Tale, broken: bool) -> None:
     tale.message("e-1", state_delta={"k": 1})

@@ -442,15 +442,18 @@ def calls_are_answered(story: Story) -> Iterator[str]:
         for call_id, (event, call) in turn.calls.items():
             asks_below = call_id in event.long_running_tool_ids and event.branch is not None
             is_open = call_id not in turn.answers and not asks_below and call.name != "linger"
-            if is_open and event.id in story.shown and not _was_given_up(turn, event):
+            if is_open and event.id in story.shown and not _was_given_up(story, turn, event):
                 yield f"call {call.name} of {event.author} at {event.seq} has no response in a turn that is {record.status}"
 
 
-def _was_given_up(turn: Turn, event: Event) -> bool:
+def _was_given_up(story: Story, turn: Turn, event: Event) -> bool:
     """True if a run has failed after the event, before the agent of the event has said more than results; or one that runs beside
-    it has, whose failure may not have come to what stops the others when the event was stored."""
+    it has, whose failure may not have come to what stops the others when the event was stored.
+
+    While the store takes nothing, all that is left of a run that is a tool and has failed is the error that its call got."""
     for later in turn.events:
-        if later.seq > event.seq and later.error_code:
+        is_failure = later.error_code or (story.history.store_failed and _has_failed_as_tool(event, later))
+        if later.seq > event.seq and is_failure:
             return True
         is_own = (later.author, later.branch) == (event.author, event.branch)
         if later.seq > event.seq and is_own and not list(later.function_responses()):
@@ -460,6 +463,12 @@ def _was_given_up(turn: Turn, event: Event) -> bool:
         before.error_code and before.seq < event.seq and _are_beside(before, event) and turn.opener(before) is opener
         for before in turn.events
     )
+
+
+def _has_failed_as_tool(event: Event, later: Event) -> bool:
+    """True if a later event has an error as the response to the call that has the agent of the event as its tool."""
+    calls = {segment.partition(":")[2] for segment in (event.branch or "").split(".") if segment.startswith("@")}
+    return any("error" in response.response and response.id in calls for response in later.function_responses())
 
 
 def _are_beside(one: Event, other: Event) -> bool:
