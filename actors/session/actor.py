@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any
 
 from actors.actor import Actor, Handler, QuickHandler
+from actors.interfaces.records import TurnRow
 from actors.messages import protocol as p
 from actors.messages.session import ONLY_SHARD, SessionKey, Shard
 from actors.refs.keyed_locks import KeyedLocks
@@ -256,10 +257,12 @@ class SessionActor(Actor):
 
         return handle
 
-    def _show_rest(self, log: SessionLog) -> None:
-        """Show what the store has of the open turn after a write whose outcome could not be told."""
+    def _show_rest(self, log: SessionLog, ended: TurnRow | None) -> None:
+        """Show what the store has of the open turn after a write whose outcome could not be told, its end as well."""
         invocation_id = log.turn.row.invocation_id if log.turn is not None else ""
         self._subscriptions.expect(log.key, invocation_id, log.head_seq)
+        if ended is not None:
+            self._ender.end_as_stored(log, ended)
 
     async def open_store(self, _: p.OpenStore) -> p.Ack:
         """Open the session store. Raises StoreError when it cannot be used. A memory that cannot be used stops no turn."""

@@ -45,8 +45,9 @@ class SessionLogs:
     Attributes:
         commits: writes their changes.
         comparison: sees to logs when the store has gone back to an older copy of itself.
-        on_reload: called with a log that was read again after a write had failed. What the store has of it may be more than was
-            shown to anybody: a write whose outcome could not be told counts as failed, and may have been done.
+        on_reload: called with a log that was read again after a write had failed, and the record of its open turn where the
+            store has none that is open. What the store has of it may be more than was shown to anybody: a write whose outcome
+            could not be told counts as failed, and may have been done.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class SessionLogs:
         self._locks: KeyedLocks[SessionKey] = KeyedLocks()
         self.commits = LogCommits(access.commits, shared, self._keep, self.evict)
         self._creating = self.commits.creating
-        self.on_reload: Callable[[SessionLog], None] = lambda _: None
+        self.on_reload: Callable[[SessionLog, TurnRow | None], None] = lambda _, ended: None
         self._reads = SessionReads(access, reader, shared)
         self.comparison = LogComparison(access, reader, shared, self._logs, self._creating)
 
@@ -196,8 +197,12 @@ class SessionLogs:
 
     async def _loaded(self, row: SessionRow, running: TurnRow | None, stale: SessionLog | None, shared: States) -> SessionLog:
         turn = stale.turn if stale is not None else self._reader.open_turn(row.key, running)
-        if stale is not None and not stale.unwritten and turn is not None and running is not None:
-            turn.restore(running)
+        ended: TurnRow | None = None
+        if stale is not None and not stale.unwritten and turn is not None:
+            if running is not None:
+                turn.restore(running)
+            else:
+                ended = await self._access.read(self._access.store.turn, row.key, turn.row.invocation_id)
         newest_s = await self._reader.recall(row.key, turn) if turn is not None else 0.0
         if stale is None:
             log = SessionLog(row, *shared)
@@ -207,7 +212,7 @@ class SessionLogs:
         else:
             log = stale
             log.reload(row, *shared)
-            self.on_reload(log)
+            self.on_reload(log, ended)
         # The store notes the time with the records of turns, and events came after that of the turn.
         log.updated_s = max(log.updated_s, newest_s)
         self._access.commits.clear_failure(row.key)

@@ -108,6 +108,13 @@ class TurnEnder:
         log.turn = None
         log.queue.start_next()
 
+    def end_as_stored(self, log: SessionLog, row: TurnRow) -> None:
+        """End the open turn in memory, if its record has: the store has taken its end, and could not say so."""
+        turn = log.turn
+        is_over = turn is not None and row.status != "running" and row.epoch == turn.row.epoch
+        if turn is not None and is_over and not log.unwritten:
+            self._end_in_memory(log, turn, row.agent, p.decode_outcome(row.outcome))
+
     async def close_turn(self, message: p.CloseTurn) -> p.Ack:
         """End a turn in any case: what cannot be stored now is stored when the store is back.
 

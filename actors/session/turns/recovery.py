@@ -54,7 +54,12 @@ class TurnRecovery:
             return refusal
         self._drop_predecessor(message.runner, message.shard)
         lost = []
-        for key, row in await self._reader.open_turns(message.app):
+        rows = await self._reader.open_turns(message.app)
+        for log in self._logs.all_in_memory(in_use=True):
+            if log.turn is not None and log.is_stale and holds(message.shard, log.key):
+                # The store may have its end, of which only actors that were lost would have asked.
+                await self._logs.find(log.key)
+        for key, row in rows:
             if not holds(message.shard, key) or not holds(self._parts.shard, key):
                 continue
             log_in_memory = self._logs.in_memory(key)

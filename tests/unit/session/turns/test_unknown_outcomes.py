@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
@@ -102,3 +103,19 @@ async def test_a_session_whose_lost_turn_could_not_be_deleted_with_it_keeps_the_
     with pytest.raises(StoreError):
         await hasty.ref.delete_session(p.DeleteSessionRequest(key=KEY))
     assert isinstance(await hasty.ask_to_open("e-2", runner="runner-2"), p.ResumeFirst)
+
+
+async def test_a_turn_whose_end_was_stored_and_refused_is_over_when_its_runner_and_its_agent_are_lost(
+    hasty: SessionFixture,
+) -> None:
+    await hasty.open(subscriber="driver")
+    hasty.store.leaves = True
+    with pytest.raises(StoreUnavailableError):
+        await hasty.say(hasty.event("root", "bye"), outcome=p.Finished(agent="root"), selected="root")
+    hasty.store.away = hasty.store.leaves = False
+    await hasty.ref.announce_runner(p.AnnounceRunner(runner="runner-2", number=0))
+    listed = await hasty.ref.list_open_turns(p.ListOpenTurns(app=KEY.app, runner="runner-2"))
+    assert listed == p.OpenTurnsReply(turns=[])
+    async with asyncio.timeout(5):
+        assert (await hasty.news("driver"))[1:] == ([(2, "bye")], ["Finished"])
+    assert isinstance(await hasty.ask_to_open("e-2", runner="runner-2"), p.TurnBegun)
