@@ -148,7 +148,11 @@ def clear_used() -> None:
     while USED:
         store = _database(USED.pop())
         store._claim = None
-        store._written(_empty)
+        try:
+            store._written(_empty)
+        except StoreError:
+            # A run that was cut off in the midst of a transaction has left it so.
+            _database.cache_clear()
 
 
 def _empty(connection: Any) -> None:

@@ -1,4 +1,4 @@
-"""An agent that has not heard that the message of a turn is on disk when the next turn begins."""
+"""An agent that has not heard what has become of a turn when the next one begins."""
 
 from __future__ import annotations
 
@@ -29,12 +29,18 @@ def own_session(house: RunnerFixture, monkeypatch: pytest.MonkeyPatch) -> Sessio
     return session
 
 
-async def test_a_turn_that_begins_before_the_reply_to_the_last_event_does_not_read_the_log_again(
+async def test_a_turn_that_begins_before_the_reply_to_the_last_event_reads_no_more_than_that(
     build: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     house = build(LlmAgent(name="root", model=PatternModel([], default="hello")))
     session, may_reply = own_session(house, monkeypatch), asyncio.Event()
-    append = session.append
+    append, read, asked = session.append, SessionRef(house._session_link), []
+
+    async def fetch_what_is_new(message: p.Fetch) -> p.Fetched:
+        asked.append(message.after_seq)
+        return await read.fetch(message)
+
+    monkeypatch.setattr(session, "fetch", fetch_what_is_new)
 
     async def append_and_reply_late(message: p.Append) -> p.Appended:
         appended = await append(message)
@@ -52,6 +58,7 @@ async def test_a_turn_that_begins_before_the_reply_to_the_last_event_does_not_re
     events, outcome = await second
     assert isinstance(outcome, p.Finished)
     assert [event.text for event in events] == ["hello"]
+    assert set(asked) <= {1}
 
 
 async def test_a_turn_that_interrupts_another_one_does_not_read_the_log_again(
