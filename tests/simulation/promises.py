@@ -60,7 +60,8 @@ class Promises:
         self._has_failed = has_failed
         self._to_cancel: dict[int, tuple[TurnKey, TurnRow]] = {}
         self._terms: Counter[SimProcess] = Counter()
-        self._told: set[SimProcess] = set()
+        self._told: set[SimProcess | None] = set()
+        self._again: set[int] = set()
         self._leads: dict[SimProcess | None, SimProcess] = {}
         self._replaced: dict[tuple[str, int], SimProcess | None] = {}
         self._appends: list[Sent] = []
@@ -78,6 +79,8 @@ class Promises:
                 self._to_cancel[sent.nth] = turn, row
         elif sent.kind == "Append":
             self._appends.append(sent)
+        elif sent.kind == "AnnounceRunner" and sent.sender in self._told:
+            self._again.add(sent.nth)
         elif sent.kind in OF_RUNNERS and self._leads.get(sent.receiver, sent.sender) is not sent.sender:
             self._replaced[sent.kind, sent.nth] = sent.sender
 
@@ -131,9 +134,8 @@ class Promises:
             return [f"the place was given in term {message.term} after {before}"] if message.term < before else ()
         if not isinstance(reply, p.AnnounceFirst) or reply.term <= message.term:
             return ()
-        was_told = runner in self._told
         self._told.add(runner)
-        return [f"it was told of term {reply.term} before"] if was_told else ()
+        return [f"it was told of term {reply.term} before"] if sent.nth in self._again else ()
 
     def _missing(self, sent: Sent, message: p.Message, reply: p.Message) -> Sequence[str]:
         match message, reply:
