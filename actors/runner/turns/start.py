@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import ExitStack
 from functools import partial
 from typing import Any, cast
@@ -278,16 +278,17 @@ class TurnStarter:
         Args:
             place: at the gate. It is left for the next turn when this one is in line.
         """
-        first = request.epoch
+        in_line: Callable[[], None] | None = place.leave
         while True:
             try:
                 if request.interrupting:
                     opened = await self._interrupt(request)
                 else:
-                    opened = await self._session.open_turn(request, place.leave if request.epoch == first else None)
+                    opened = await self._session.open_turn(request, in_line)
             except ActorRestartsError:
                 # The turn may be stored, and may have ended: it is joined then.
                 request = msgspec.structs.replace(request, epoch=request.epoch + 1, repeatable=True)
+                in_line = None
                 continue
             match opened:
                 case p.TurnBegun():

@@ -178,11 +178,16 @@ class LostLastReply(SessionRef):
         super().__init__(fixture.session._link)
         self._fixture = fixture
         self.is_lost = False
+        self.ends_turn = False
 
     async def open_turn(self, message: p.OpenTurn, *args: Any) -> p.OpenTurnReply:
         opened = await super().open_turn(message, *args)
         if not self.is_lost:
             self.is_lost = True
+            if self.ends_turn:
+                assert isinstance(opened, p.TurnBegun)
+                turn = p.TurnRef(message.key, message.invocation_id, opened.epoch, generation=opened.generation)
+                await self.close_turn(p.CloseTurn(turn=turn, agent="root", outcome=p.Cancelled(agent="root")))
             await self._fixture.restart_session()
             raise ActorRestartsError("session")
         return opened
@@ -200,6 +205,17 @@ async def test_one_that_is_stored_when_the_session_actor_is_lost_with_its_reply_
     assert [event.text for event in events] == ["once"]
     assert len(model.requests) == 1
     assert [event.text for event in await fixture.log()] == ["hi", "once"]
+    await until_none_runs(fixture)
+
+
+async def test_one_that_has_ended_when_the_session_actor_is_lost_with_its_reply_is_joined(build: Build) -> None:
+    model = ScriptedModel(["never"])
+    fixture = build(LlmAgent(name="root", model=model))
+    session = LostLastReply(fixture)
+    session.ends_turn = True
+    fixture.use(session)
+    assert await fixture.start(turn="e-1") == "e-1"
+    assert model.requests == []
     await until_none_runs(fixture)
 
 
