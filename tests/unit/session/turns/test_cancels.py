@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from actors.messages import protocol as p
+from actors.messages.codec import decode_event
 from tests.support.fixtures.session_fixture import KEY, SessionFixture
 
 LOST, NEXT = "runner/1", "runner/2"
@@ -45,3 +47,13 @@ async def test_a_turn_that_was_opened_for_a_request_that_is_over_is_cancelled(se
         await session.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-1", runner=LOST))
     assert await session.ref.cancel_turn(cancel(LOST)) == p.Ack()
     assert await status(session) == "cancelled"
+
+
+async def test_each_agent_is_told_on_its_own_branch_that_its_call_was_cancelled(session: SessionFixture) -> None:
+    await session.open(runner=LOST)
+    for branch in ("all.left", "all.right"):
+        await session.say(msgspec.structs.replace(session.event("worker", call=f"of {branch}"), branch=branch))
+    assert await session.ref.cancel_turn(cancel(LOST)) == p.Ack()
+    events = [decode_event(raw, seq) for seq, raw in session.store.events(KEY)]
+    told = {event.branch: [each.id for each in event.function_responses()] for event in events if any(event.function_responses())}
+    assert told == {"all.left": ["of all.left"], "all.right": ["of all.right"]}
