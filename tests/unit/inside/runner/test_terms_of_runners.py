@@ -124,3 +124,14 @@ async def test_a_runner_that_takes_over_from_one_whose_clock_was_ahead_is_heard_
     assert await asked_by(of("later", 1_003), session) == "heard"
     with pytest.raises(ReplacedError):
         await asked_by(following, session)
+
+
+async def test_one_that_hears_again_of_its_takeover_keeps_the_later_term_that_it_has_learned_of(session: SessionFixture) -> None:
+    lost, new = of("lost", 9), of("new", 0)
+    assert await asked_by(lost, session) == "heard"
+    new.begin_takeover(2)
+    assert await asked_by(new, session) == "heard"
+    learned = new.term
+    new.begin_takeover(2)
+    assert new.term == learned > 9
+    assert await asked_by(new, session) == "heard"
