@@ -18,6 +18,8 @@ from actors.rules.checks.sizes import too_large_request
 
 T = TypeVar("T")
 
+M = TypeVar("M", bound=Message)
+
 
 def shielded(task: asyncio.Task[T]) -> asyncio.Future[T]:
     """A future with the outcome of a task. When the future is cancelled, the task goes on.
@@ -41,9 +43,6 @@ def _hand_on(waiting: asyncio.Future[T], task: asyncio.Task[T]) -> None:
         waiting.set_result(task.result())
     else:
         waiting.set_exception(error)
-
-
-M = TypeVar("M", bound=Message)
 
 
 class _Replies(msgspec.Struct, eq=False):

@@ -18,6 +18,13 @@ from actors.rules.delivery.events_along import following
 from actors.rules.prompt.compiler import Warn
 from actors.rules.prompt.history import History
 
+logger = logging.getLogger(__name__)
+
+_state: Callable[[bytes], JsonObject] = msgspec.msgpack.Decoder(dict).decode
+
+MakeHistory = Callable[[str, str | None, Warn], History]
+"""Makes an empty history for an agent on a branch; warnings about the log go to the function given."""
+
 
 class ViewedState:
     """All scopes of the state by prefixed keys, and in which turn they were read alone.
@@ -71,14 +78,6 @@ class ViewedState:
         A state that was read in another turn may be outdated: other sessions change the user's and the app's state.
         """
         return self._read_in == (turn.invocation_id, turn.epoch) and state_seq <= self.seq
-
-
-logger = logging.getLogger(__name__)
-
-_state: Callable[[bytes], JsonObject] = msgspec.msgpack.Decoder(dict).decode
-
-MakeHistory = Callable[[str, str | None, Warn], History]
-"""Makes an empty history for an agent on a branch; warnings about the log go to the function given."""
 
 
 class AgentView:

@@ -17,6 +17,9 @@ import msgspec
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
+OVERHEAD = 4_096
+"""Bytes that a process needs for an entry beside its content."""
+
 
 class LruDict(Generic[K, V]):
     """Keeps the `max_entries` entries that were read or written last.
@@ -59,10 +62,6 @@ class LruDict(Generic[K, V]):
     def clear(self) -> None:
         """Remove every entry."""
         self._entries.clear()
-
-
-OVERHEAD = 4_096
-"""Bytes that a process needs for an entry beside its content."""
 
 
 class _Entry(msgspec.Struct, gc=False):

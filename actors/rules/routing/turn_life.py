@@ -17,7 +17,8 @@ What is not in the table changes nothing. Rules that explain it:
 1. A task that is cancelled before its first step would never run, nor close the turn. So it is not interrupted: it begins, finds
    the turn cancelled, and ends it.
 2. A turn whose end is disturbed would be open for ever. So nothing interrupts a task that has decided how the turn ends.
-3. A turn is replaced when another epoch of it runs here. Whatever it was before, it says nothing more about itself from then on.
+3. A turn is replaced when another epoch of it runs here, or when it is left open for another Runner. Whatever it was before, it
+   says nothing more about itself from then on.
 """
 
 from __future__ import annotations

@@ -28,6 +28,9 @@ logger = logging.getLogger(__name__)
 CANCEL_RETRY_S = 0.1
 """A turn may enter the queue just after a cancel has looked there, so the cancel is retried after this long."""
 
+BACKOFF = Backoff(first_s=1.0, longest_s=30.0)
+"""How long to wait before the ends of turns that could not be stored are sent again."""
+
 
 class TurnTasks:
     """Launches and cancels turns.
@@ -141,7 +144,6 @@ class TurnTasks:
         running = [turn.task for key in self._table.running() if (turn := self._table.get(key)) is not None]
         for task in running:
             if not task.life.has_decided:
-                self._left.add(task)
                 task.give_up()
         await asyncio.gather(*(task.over() for task in running))
         self._closer.stop()
@@ -250,12 +252,6 @@ class TurnTasks:
         actions = msgspec.structs.replace(event.actions, agent_state=note)
         await self._events.append(turn, turn.agent, msgspec.structs.replace(event, actions=actions))
         return has_answered
-
-
-logger = logging.getLogger(__name__)
-
-BACKOFF = Backoff(first_s=1.0, longest_s=30.0)
-"""How long to wait before the ends of turns that could not be stored are sent again."""
 
 
 class TurnCloser:

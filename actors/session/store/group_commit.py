@@ -15,6 +15,8 @@ from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.session import SessionKey
 from actors.refs.tasks import begin_task
 
+logger = logging.getLogger(__name__)
+
 
 class _Removed:
     """Stands for the value of a key that a request removes."""
@@ -134,9 +136,6 @@ def _shared_changes(request: WriteRequest) -> Iterator[tuple[SessionKey, str, Js
                 yield write.key, name, value
             for name in write.removed:
                 yield write.key, name, _REMOVED
-
-
-logger = logging.getLogger(__name__)
 
 
 class GroupCommit:

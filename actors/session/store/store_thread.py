@@ -16,6 +16,13 @@ from actors.errors import RaygroveError, StoreError, StoreUnavailableError
 from actors.interfaces.deployment_events import tell_event
 from actors.rules.recovery import store_outage as outages
 
+logger = logging.getLogger(__name__)
+
+MIN_PATIENCE_S = 5.0
+"""Shortest patience with one request: a busy disk is not away, however short the store's timeout is."""
+
+T = TypeVar("T")
+
 
 class Job:
     """One call.
@@ -161,14 +168,6 @@ class Watchdog:
             self._timer = loop.call_later(left_s, self._look, loop)
         else:
             self._on_stuck(list(self._jobs))
-
-
-logger = logging.getLogger(__name__)
-
-MIN_PATIENCE_S = 5.0
-"""Shortest patience with one request: a busy disk is not away, however short the store's timeout is."""
-
-T = TypeVar("T")
 
 
 class Store(Protocol):
