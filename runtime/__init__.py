@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from runtime.driver.scripts.turn_map import TurnMap
     from runtime.driver.services.agents import AgentInfo
     from runtime.driver.statistics import RuntimeStatistics
+    from runtime.driver.turns.finding import CallQuery, TurnQuery
     from runtime.driver.turns.turn import Turn, TurnResult
     from runtime.frontends.console.event_lines import event_lines
     from runtime.integrations.code.tool import python_tool
@@ -54,6 +55,7 @@ __all__ = [
     "BearerAuth",
     "BoardTask",
     "CallAttempt",
+    "CallQuery",
     "CaseTurn",
     "DeploymentEvent",
     "EdgeReason",
@@ -76,6 +78,7 @@ __all__ = [
     "TurnDescription",
     "TurnInfo",
     "TurnMap",
+    "TurnQuery",
     "TurnResult",
     "UsageReport",
     "UsageSums",
@@ -90,6 +93,7 @@ _MODULES = {
     "BasicAuth": "runtime.integrations.openapi.auth",
     "BatchInfo": "actors.messages.operating.batch",
     "BatchItem": "actors.messages.operating.batch",
+    "CallQuery": "runtime.driver.turns.finding",
     "CaseTurn": "actors.messages.operating.batch",
     "BearerAuth": "runtime.integrations.openapi.auth",
     "CallAttempt": "actors.messages.llm.recorded",
@@ -115,6 +119,7 @@ _MODULES = {
     "TurnDescription": "actors.messages.operating.turn_description",
     "TurnInfo": "actors.messages.turn_info",
     "TurnMap": "runtime.driver.scripts.turn_map",
+    "TurnQuery": "runtime.driver.turns.finding",
     "TurnResult": "runtime.driver.turns.turn",
     "UsageReport": "actors.messages.operating.usage",
     "UsageSums": "actors.messages.operating.usage",

@@ -47,6 +47,7 @@ class Methods(NamedTuple):
     shutdown: Callable[[], None]
     drain: Callable[..., Awaitable[Drained]]
     run: Callable[..., Turn]
+    answer: Callable[..., Turn]
     updates: UpdateCalls
 
 
@@ -72,7 +73,7 @@ class AsyncServices(DeploymentMethods[Awaited]):
         self._tree = tree
         self._methods = methods
         self.sessions = SessionsService(client, Awaited, follow)
-        self.turns = TurnsService(client, Awaited, tree.topology)
+        self.turns = TurnsService(client, Awaited, tree.topology, methods.answer)
         self.artifacts = ArtifactsService(client, Awaited)
         self.memory = MemoryService(client, Awaited)
         self.users = UsersService(client, Awaited)

@@ -168,7 +168,7 @@ class Runtime(UpgradeMethods, UpdateMethods, DeploymentMethods[Blocking]):
         self._tree = DeployedTree(client, tree)
         self._types = FlowRegistry(types)
         self._turns = None
-        self.turns = TurnsService(client, Blocking, self._tree.topology)
+        self.turns = TurnsService(client, Blocking, self._tree.topology, self.answer)
         self.artifacts = ArtifactsService(client, Blocking)
         self.sessions = SessionsService(client, Blocking, self._follow_session)
         self.memory = MemoryService(client, Blocking)
@@ -177,7 +177,9 @@ class Runtime(UpgradeMethods, UpdateMethods, DeploymentMethods[Blocking]):
         self.batches = BatchesService(client, Blocking)
         self.limits = LimitsService(client, Blocking)
         updates = UpdateCalls(self.update, self.rollback, self.upgrade)
-        methods = Methods(self._start_task, self.map, self._ask_async, self.shutdown, self._drain_async, self.run, updates)
+        methods = Methods(
+            self._start_task, self.map, self._ask_async, self.shutdown, self._drain_async, self.run, self.answer, updates
+        )
         self.aio = AsyncServices(client, self._follow_session, self._tree, methods)
 
     def __repr__(self) -> str:

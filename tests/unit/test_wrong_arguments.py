@@ -53,6 +53,7 @@ MADE_BY_ACTORS = {
     *("BatchInfo", "BatchItem", "BoardTask", "CaseTurn", "EdgeReason", "EventCompaction", "FlowBoard", "LogLine", "UsedTurn"),
     *(
         "CallAttempt",
+        "CallQuery",
         "DeploymentEvent",
         "RecordedCall",
         "SelectionReason",
@@ -62,6 +63,7 @@ MADE_BY_ACTORS = {
         "TurnDescription",
         "TurnInfo",
         "TurnMap",
+        "TurnQuery",
         "TurnResult",
         "Usage",
         "UsageReport",

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+from collections.abc import Callable
 
-from actors.errors import RequestError
 from actors.messages import protocol as p
-from actors.messages.event import now_s
 from actors.messages.llm.recorded import RecordedCall
 from actors.messages.operating.turn_description import TurnDescription
 from actors.messages.session import SessionKey
-from actors.messages.turn_info import TURN_STATES, PendingCall, SelectionReason, TurnCounts, TurnInfo, TurnMatch
-from actors.rules.checks.arguments import checked_age, checked_choice, checked_number, checked_text
+from actors.messages.topology import Topology
+from actors.messages.turn_info import PendingCall, SelectionReason, TurnCounts, TurnInfo
+from actors.rules.checks.arguments import checked_number
 from actors.rules.checks.ids import checked_id, checked_key
+from runtime.driver.engine_client import EngineClient
 from runtime.driver.reports.service import TurnReports
+from runtime.driver.turns.bulk import BulkTurns
 from runtime.driver.turns.description import describe_turn
+from runtime.driver.turns.finding import PAGE, Age, TurnQuery, checked_scope, found_turns, pending_page
 from runtime.driver.turns.reasons import reasons_of
 from runtime.driver.turns.rebuilt import with_rebuilt
 from runtime.driver.turns.recorded import recorded_calls
+from runtime.driver.turns.turn import Turn
 from runtime.driver.waits import M, waits
-
-PAGE = 1_000
-"""Turns that are asked for at once."""
-
-Age = timedelta | float
-"""A time span; a number is one of seconds."""
 
 Calls = list[PendingCall]
 """Calls that wait; the service has a method `list`."""
@@ -37,8 +34,20 @@ Reasons = list[SelectionReason]
 """Why messages went where they did."""
 
 
-class TurnsService(TurnReports[M]):
-    """Turns as data."""
+class TurnsService(TurnReports[M], BulkTurns[M]):
+    """Turns as data, and many turns at once.
+
+    Args:
+        client, mode: see RuntimeService.
+        topology: gives the tree; it may wait.
+        answer: answers calls, see Runtime.answer.
+    """
+
+    def __init__(
+        self, client: EngineClient, mode: type[M], topology: Callable[[], Topology], answer: Callable[..., Turn]
+    ) -> None:
+        super().__init__(client, mode, topology)
+        self._answer = answer
 
     @waits
     async def list(
@@ -66,51 +75,26 @@ class TurnsService(TurnReports[M]):
             state: "waiting", "running", "paused", "finished", "failed" or "cancelled"; None: any.
             limit: at most so many.
             before: the last turn of an earlier list, whose next page is wanted. Turns in line are on the first page only.
-            agent: only turns whose `agent` it is.
-            error: only turns with this in their `error`, in small or capital letters.
-            invocation: only turns whose ids begin with it.
-            version: only turns that run or ran by this version of the tree: see Runtime.update.
-            since: only turns that began at most so long ago, a timedelta or seconds; and those in line.
-            older_than: only turns that began longer ago; none in line.
-            text: only turns in which the user or an agent has said this, in small or capital letters; none in line. The events of
-                all turns that fit otherwise are read for it.
-            failed_tools: only turns in which a call of a tool has failed.
+            agent, error, invocation, version, since, older_than, text, failed_tools: only turns that fit, see TurnQuery.
 
         Raises:
             RequestError: an argument is wrong.
             StoreError: the store cannot be read.
         """
-        match = _match(agent, error, invocation, version, text, failed_tools=failed_tools)
-        user, session = _checked_scope(user_id, session_id)
-        wanted = checked_choice("state", state, TURN_STATES) if state is not None else ""
-        if before is not None and not isinstance(before, TurnInfo):
-            raise RequestError(f"before must be a TurnInfo of an earlier list, not {type(before).__name__}")
-        left = checked_number("limit", limit)
-        since_s = now_s() - checked_age("since", since) if since is not None else 0.0
-        places = [_place(before)] if before is not None else []
-        if older_than is not None:
-            # Turns are listed from the newest on: those that are older begin after this place.
-            places.append((now_s() - checked_age("older_than", older_than), ""))
-        after = min(places, default=None)
-        found: list[TurnInfo] = []
-        while left > 0:
-            message = p.ListTurns(
-                app=self._client.app_name,
-                user=user,
-                session=session,
-                state=wanted,
-                limit=min(left, PAGE),
-                before=after,
-                since_s=since_s,
-                match=match,
-            )
-            page = await self._client.session.list_turns(message)
-            found += page
-            left -= len(page)
-            if len(page) < message.limit or page[-1].state == "waiting":
-                break
-            after = _place(page[-1])
-        return found
+        which = TurnQuery(
+            user_id=user_id,
+            session_id=session_id,
+            state=state,
+            agent=agent,
+            error=error,
+            invocation=invocation,
+            version=version,
+            since=since,
+            older_than=older_than,
+            text=text,
+            failed_tools=failed_tools,
+        )
+        return await found_turns(self._client, which, limit, before)
 
     @waits
     async def counts(self) -> TurnCounts:
@@ -193,16 +177,14 @@ class TurnsService(TurnReports[M]):
     @waits
     async def pending(self, user_id: str | None = None, session_id: str | None = None, limit: int = 100) -> Calls:
         """List the calls that wait for a person: see Runtime.pending."""
-        user, session = _checked_scope(user_id, session_id)
+        user, session = checked_scope(user_id, session_id)
         limit = checked_number("limit", limit)
         found: list[PendingCall] = []
-        after = None
+        reply = p.PendingReply()
         while len(found) < limit:
-            message = p.ListPending(app=self._client.app_name, user=user, session=session, before=after)
-            reply = await self._client.session.list_pending(message)
+            reply = await pending_page(self._client, user, session, reply.next)
             found += reply.calls
-            after = reply.next
-            if after is None:
+            if reply.next is None:
                 break
         return found[:limit]
 
@@ -220,23 +202,3 @@ class TurnsService(TurnReports[M]):
             last = reply.calls[-1].call
             after = last.begun_s, last.id
         return found
-
-
-def _checked_scope(user_id: str | None, session_id: str | None) -> tuple[str | None, str | None]:
-    if session_id is not None and user_id is None:
-        raise RequestError("session_id names a session of a user: give user_id, too")
-    user = checked_id("user id", user_id) if user_id is not None else None
-    return user, checked_id("session id", session_id) if session_id is not None else None
-
-
-def _match(
-    agent: str | None, error: str | None, invocation: str | None, version: str | None, text: str | None, *, failed_tools: bool
-) -> TurnMatch:
-    given = {"agent": agent, "error": error, "invocation": invocation, "version": version, "text": text}
-    texts = {name: checked_text(name, value) for name, value in given.items() if value is not None}
-    return TurnMatch(**texts, failed_tools=failed_tools)
-
-
-def _place(turn: TurnInfo) -> tuple[float, str]:
-    """Where a turn stands in a list."""
-    return turn.begun_s, turn.invocation_id

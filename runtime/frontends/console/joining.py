@@ -13,13 +13,11 @@ from actors.errors import ClusterError, DeploymentNotFoundError, RequestError
 from actors.errors.suggestions import did_you_mean
 from actors.messages.turn_info import TurnInfo
 from runtime.driver.runtime import Runtime
+from runtime.driver.turns.bulk import OPEN
 from runtime.settings import Settings
 
 if TYPE_CHECKING:
     from runtime.cluster.deployments import NamedActor
-
-OPEN = ("waiting", "running", "paused")
-"""States of turns that have not ended."""
 
 _PROC = Path("/proc")
 _GCS = "gcs_server"

@@ -1,66 +1,47 @@
-"""Acts on many turns: shows what would be done, asks the person, and says of each turn when it is done."""
+"""Acts on many turns: shows what would be done, asks the person, and tells of each turn when it is done."""
 
 from __future__ import annotations
 
-import asyncio
 import sys
-from collections import deque
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import typer
 
-from actors.errors import RaygroveError, RequestError
-from runtime.driver.turns.turn import Turn
+from actors.errors import RequestError
+from actors.messages.turn_info import PendingCall, TurnInfo
+from runtime.driver.turns.bulk import AT_ONCE, BulkReport, BulkStep
 from runtime.frontends.console.output import print_json, print_table
 
-T = TypeVar("T")
+T = TypeVar("T", bound=TurnInfo | Sequence[PendingCall])
 
 FAILED, INTERRUPTED = 1, 130
 """Exit codes: not all could be done; Ctrl-C."""
-
-AT_ONCE = 16
-"""Turns that are worked on at the same time."""
 
 SHOWN = 20
 """Turns that are shown before the question."""
 
 
 @dataclass(frozen=True)
-class Done:
-    """What was done with one turn: the line for people, and the fields for JSON."""
-
-    line: str
-    fields: Mapping[str, object]
-
-
-@dataclass(frozen=True)
 class Action(Generic[T]):
-    """What a command does with each of many things.
+    """What a command does with many turns.
 
     Attributes:
         verb: such as "cancel".
         past: such as "cancelled".
-        noun: such as "turn".
         columns: of the table that shows them.
         row: one of them, in that table.
-        do: does it. Raises RaygroveError when it cannot be done.
-        place: those that have the same are done one after the other, in the order in which they were found.
+        do: acts on some of them.
+        done: of one with which it is done, the line for people, and the fields for JSON.
     """
 
     verb: str
     past: str
-    noun: str
     columns: Sequence[str]
     row: Callable[[T], Sequence[str]]
-    do: Callable[[T], Done]
-    place: Callable[[T], Hashable] = id
-
-    def counted(self, number: int) -> str:
-        """So many of these things."""
-        return f"{number} {self.noun}{'' if number == 1 else 's'}"
+    do: Callable[[Sequence[T]], BulkReport[T]]
+    done: Callable[[BulkStep[T]], tuple[str, Mapping[str, object]]]
 
 
 def act(action: Action[T], found: Sequence[T], *, dry_run: bool, yes: bool, json: bool) -> int:
@@ -79,10 +60,10 @@ def act(action: Action[T], found: Sequence[T], *, dry_run: bool, yes: bool, json
     """
     if dry_run:
         _show(action, found, json=json)
-        _say(f"{action.counted(len(found))} would be {action.past}")
+        _say(f"{_counted(len(found))} would be {action.past}")
         return 0
     if not found:
-        _say(f"no {action.noun} fits: nothing is {action.past}")
+        _say(f"no turn fits: nothing is {action.past}")
         return 0
     if not yes and not _agrees(action, found):
         _say(f"nothing is {action.past}")
@@ -105,63 +86,36 @@ def _show(action: Action[T], found: Sequence[T], *, json: bool) -> None:
 def _agrees(action: Action[T], found: Sequence[T]) -> bool:
     if not sys.stdin.isatty():
         raise RequestError(
-            f"{action.counted(len(found))} would be {action.past}: look with --dry-run, and give --yes where no one can be asked"
+            f"{_counted(len(found))} would be {action.past}: look with --dry-run, and give --yes where no one can be asked"
         )
     print_table(action.columns, [action.row(each) for each in found[:SHOWN]])
     if len(found) > SHOWN:
         _say(f"and {len(found) - SHOWN} more: --dry-run shows all")
-    return typer.confirm(f"{action.verb.capitalize()} {action.counted(len(found))}?")
+    return typer.confirm(f"{action.verb.capitalize()} {_counted(len(found))}?")
 
 
 def _act(action: Action[T], found: Sequence[T], *, json: bool) -> int:
     done = failed = 0
     try:
-        for each, result in _results(action, found):
-            if isinstance(result, RaygroveError):
-                failed += 1
-                _say(f"{' '.join(action.row(each)[:2])}: {' '.join(str(result).split())}")
-            else:
+        for first in range(0, len(found), AT_ONCE):
+            for step in action.do(found[first : first + AT_ONCE]).steps:
+                if step.error is not None:
+                    failed += 1
+                    _say(f"{' '.join(action.row(step.of)[:2])}: {' '.join(str(step.error).split())}")
+                    continue
                 done += 1
+                line, fields = action.done(step)
                 if json:
-                    print_json([result.fields])
+                    print_json([fields])
                 else:
-                    print(result.line, flush=True)
+                    print(line, flush=True)
     except KeyboardInterrupt:
-        _say(f"interrupted: {done} of {action.counted(len(found))} {action.past}. The same command goes on with the rest")
+        _say(f"interrupted: {done} of {_counted(len(found))} {action.past}. The same command goes on with the rest")
         return INTERRUPTED
     if not json:
-        _say(f"{action.counted(done)} {action.past}" + (f", {failed} not" if failed else ""))
+        _say(f"{_counted(done)} {action.past}" + (f", {failed} not" if failed else ""))
     return FAILED if failed else 0
 
 
-def _results(action: Action[T], found: Sequence[T]) -> Iterator[tuple[T, Done | RaygroveError]]:
-    """Each thing with what was done, as soon as it is. No more are begun when the iteration is left."""
-
-    def attempt(each: T) -> Done | RaygroveError:
-        try:
-            return action.do(each)
-        except RaygroveError as error:
-            return error
-
-    left: dict[Hashable, deque[T]] = {}
-    for each in found:
-        left.setdefault(action.place(each), deque()).append(each)
-    ready = deque(left)
-    under_way: dict[Future[Done | RaygroveError], T] = {}
-    with ThreadPoolExecutor(AT_ONCE) as threads:
-        while ready or under_way:
-            while ready and len(under_way) < AT_ONCE:
-                each = left[ready.popleft()].popleft()
-                under_way[threads.submit(attempt, each)] = each
-            ended, _ = wait(under_way, return_when=FIRST_COMPLETED)
-            for future in ended:
-                each = under_way.pop(future)
-                if left[place := action.place(each)]:
-                    ready.append(place)
-                yield each, future.result()
-
-
-def begun(turn: Turn) -> None:
-    """Wait until a turn is open, and follow it no more. Call it where no event loop runs. Raises why it could not start."""
-    asyncio.run(turn.started_async())
-    turn.detach()
+def _counted(number: int) -> str:
+    return f"{number} turn{'' if number == 1 else 's'}"

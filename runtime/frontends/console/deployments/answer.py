@@ -14,6 +14,7 @@ from runtime.frontends.console.options import Json
 if TYPE_CHECKING:
     from actors.messages.turn_info import PendingCall
     from runtime.driver.runtime import Runtime
+    from runtime.driver.turns.bulk import BulkReport, BulkStep
     from runtime.frontends.console.bulk.acting import Action
 
 YES, NO = ("yes", "y", "true"), ("no", "n", "false")
@@ -57,9 +58,10 @@ def answer(
     Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the turn waits again, 130 Ctrl-C.
     """
     from actors.errors import RequestError
+    from runtime.driver.turns.finding import CallQuery
     from runtime.frontends.console.bulk.acting import act
-    from runtime.frontends.console.bulk.choice import Choice
     from runtime.frontends.console.joining import joined, user_of
+    from runtime.frontends.console.options import parsed_age
 
     filters = (for_all, tool, agent, with_id, since, older_than)
     if all_ and (call_id is not None or for_all is None):
@@ -71,10 +73,17 @@ def answer(
     with joined(name, address) as rt:
         owner = user_of(rt, session, user) if session is not None else user
         if for_all is not None:
-            choice = Choice(owner, session, agent, None, with_id, since, older_than)
-            turns = _by_turn(choice.calls(rt, tool))
-            action = _action(rt, for_all)
-            code = act(action, turns, dry_run=dry_run, yes=yes or session is not None, json=json)
+            which = CallQuery(
+                user_id=owner,
+                session_id=session,
+                tool=tool,
+                agent=agent,
+                invocation=with_id,
+                since=parsed_age(since) if since is not None else None,
+                older_than=parsed_age(older_than) if older_than is not None else None,
+            )
+            found = rt.turns.answer_all(which, None, dry_run=True).done
+            code = act(_action(rt, for_all), found, dry_run=dry_run, yes=yes or session is not None, json=json)
         else:
             code = _answer_one(rt, name, owner or "", session or "", call_id or "", value or "", verbose=verbose, json=json)
     raise typer.Exit(code)
@@ -98,28 +107,18 @@ def _answer_one(rt: Runtime, name: str, user: str, session: str, call_id: str, v
     return follow(turn, name, json=json, verbose=verbose)
 
 
-def _by_turn(calls: Sequence[PendingCall]) -> list[Sequence[PendingCall]]:
-    """The calls of each turn: answered one by one, the first answer would have the turn go on without the others."""
-    turns: dict[tuple[str, str, str], list[PendingCall]] = {}
-    for call in calls:
-        turns.setdefault((call.user_id, call.session_id, call.invocation_id), []).append(call)
-    return list(turns.values())
-
-
 def _action(rt: Runtime, value: str) -> Action[Sequence[PendingCall]]:
-    from runtime.frontends.console.bulk.acting import Action, Done, begun
+    from runtime.frontends.console.bulk.acting import Action
     from runtime.frontends.console.bulk.rows import CALL_COLUMNS, calls_row
 
-    def do(calls: Sequence[PendingCall]) -> Done:
-        first = calls[0]
-        given = {call.call_id: _given(call, value) for call in calls}
-        begun(rt.answer(given, user_id=first.user_id, session_id=first.session_id, on_leave="continue"))
-        said = ", ".join(call.call_id for call in calls)
-        return Done(
-            f"{first.invocation_id} goes on: {said} answered", {"invocationId": first.invocation_id, "answered": [*given]}
-        )
+    def do(turns: Sequence[Sequence[PendingCall]]) -> BulkReport[Sequence[PendingCall]]:
+        return rt.turns.answer_all([call for calls in turns for call in calls], lambda call: _given(call, value))
 
-    return Action("answer", "answered", "turn", CALL_COLUMNS, calls_row, do)
+    def done(step: BulkStep[Sequence[PendingCall]]) -> tuple[str, dict[str, object]]:
+        turn, answered = step.of[0].invocation_id, [call.call_id for call in step.of]
+        return f"{turn} goes on: {', '.join(answered)} answered", {"invocationId": turn, "answered": answered}
+
+    return Action("answer", "answered", CALL_COLUMNS, calls_row, do, done)
 
 
 def _given(call: PendingCall, value: str) -> Any:

@@ -13,6 +13,7 @@ from runtime.frontends.console.options import Json
 if TYPE_CHECKING:
     from actors.messages.turn_info import TurnInfo
     from runtime.driver.runtime import Runtime
+    from runtime.driver.turns.bulk import BulkStep
     from runtime.frontends.console.bulk.acting import Action
 
 Failed = Annotated[
@@ -58,7 +59,7 @@ def retry(
     """
     from actors.errors import RequestError
     from runtime.frontends.console.bulk.acting import act
-    from runtime.frontends.console.bulk.choice import Choice
+    from runtime.frontends.console.bulk.choice import turn_query
     from runtime.frontends.console.deployments.outcomes import follow
     from runtime.frontends.console.joining import joined, user_of
 
@@ -72,7 +73,8 @@ def retry(
     with joined(name, address) as rt:
         owner = user_of(rt, session, user) if session is not None else user
         if all_:
-            failed = Choice(owner, session, agent, error, with_id, since, older_than, version, text).turns(rt, ("failed",))
+            which = turn_query(owner, session, agent, error, with_id, since, older_than, version, text)
+            failed = rt.turns.retry_all(which, dry_run=True).done
             code = act(_action(rt), failed, dry_run=dry_run, yes=yes or session is not None, json=json)
         else:
             of_user, of_session = owner or "", session or ""
@@ -95,12 +97,11 @@ def _last_failed(rt: Runtime, user: str, session: str) -> str:
 
 
 def _action(rt: Runtime) -> Action[TurnInfo]:
-    from runtime.frontends.console.bulk.acting import Action, Done, begun
+    from runtime.frontends.console.bulk.acting import Action
     from runtime.frontends.console.bulk.rows import TURN_COLUMNS, turn_row
 
-    def do(info: TurnInfo) -> Done:
-        turn = rt.retry(user_id=info.user_id, session_id=info.session_id, invocation_id=info.invocation_id, on_leave="continue")
-        begun(turn)
-        return Done(f"{info.invocation_id} runs on", {"invocationId": info.invocation_id, "state": "running"})
+    def done(step: BulkStep[TurnInfo]) -> tuple[str, dict[str, object]]:
+        turn = step.of.invocation_id
+        return f"{turn} runs on", {"invocationId": turn, "state": "running"}
 
-    return Action("retry", "run on", "turn", TURN_COLUMNS, turn_row, do)
+    return Action("retry", "run on", TURN_COLUMNS, turn_row, rt.turns.retry_all, done)

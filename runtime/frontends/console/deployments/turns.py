@@ -46,24 +46,25 @@ def turns(
     import msgspec
 
     from actors.errors import RequestError
+    from runtime.driver.turns import bulk
     from runtime.frontends.console import joining
     from runtime.frontends.console.apps.questions import question
     from runtime.frontends.console.apps.terminal import Terminal
-    from runtime.frontends.console.bulk.choice import Choice
+    from runtime.frontends.console.bulk.choice import turn_query, turns_in
     from runtime.frontends.console.bulk.rows import TURN_COLUMNS, USAGE_COLUMNS, turn_row, used_row
     from runtime.frontends.console.bulk.watching import WIDTHS, TurnWatch
     from runtime.frontends.console.output import is_terminal, print_json, print_table
 
-    states = {ALL: (None,), OPEN: joining.OPEN}.get(state, (state,))
+    states = {ALL: (None,), OPEN: bulk.OPEN}.get(state, (state,))
     with joining.joined(name, address) as rt:
         user = joining.user_of(rt, session, user) if session is not None else user
-        choice = Choice(user, session, agent, error, with_id, since, older_than, version, text)
+        which = turn_query(user, session, agent, error, with_id, since, older_than, version, text)
         if watch and usage:
             raise RequestError("--usage is for a list that is printed once: give it without --watch")
         if watch:
-            follow(TURN_COLUMNS, TurnWatch(rt, lambda: choice.turns(rt, states, limit)).lines, json=json, widths=WIDTHS)
+            follow(TURN_COLUMNS, TurnWatch(rt, lambda: turns_in(rt, which, states, limit)).lines, json=json, widths=WIDTHS)
             return
-        found = choice.turns(rt, states, limit)
+        found = turns_in(rt, which, states, limit)
         paused = any(turn.state == "paused" for turn in found)
         used = rt.usages(found) if usage else []
         pending = rt.turns.pending(user, session, joining.MANY) if paused else []

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import suppress
-from typing import Annotated, Literal, TypeVar
+from collections.abc import Sequence
+from itertools import chain
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
-from actors.errors import InvocationNotFoundError, RaygroveError, TurnStateError
-from actors.messages.event import now_s
+from actors.errors import RaygroveError
 from actors.messages.json_types import JsonValue
 from actors.messages.turn_info import PendingCall, TurnInfo
-from runtime.driver.turns.turn import Turn
+from runtime.driver.turns.bulk import BulkReport
+from runtime.driver.turns.finding import CallQuery, TurnQuery
 from runtime.frontends.web.api.sessions import Limit
 from runtime.frontends.web.api.turn_forms import AgeS
 from runtime.frontends.web.api.turn_options import TurnOptions, run_config
@@ -23,18 +22,9 @@ from runtime.frontends.web.operations.operation import HttpOperation
 from runtime.frontends.web.problems import NotAllowedError, Problem, problem_of
 from runtime.frontends.web.redaction import shown_turn
 
-AT_ONCE = 16
-"""Sessions whose turns are worked on at the same time."""
-
-OPEN = ("waiting", "running", "paused")
-"""The states of turns that have not ended, those in line first: one would begin when the turn before it is cancelled."""
-
-MAX_PENDING = 10_000
-"""Calls that wait among which those that fit are looked for."""
+F = TypeVar("F", TurnQuery, CallQuery)
 
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
-
-T = TypeVar("T")
 
 
 class _Some(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
@@ -132,8 +122,8 @@ async def cancel_turns(call: Call) -> BulkResult:
     Of a user; with credentials for any user of the whole app.
     """
     wanted = await call.body(OpenTurns)
-    found = await _found(call, wanted, OPEN if wanted.state is None else (wanted.state,))
-    return await _acted_on(call, wanted, found, lambda turn: _cancel(call, turn))
+    which = _turn_query(call, wanted)
+    return _shown(call, await call.runtime.aio.turns.cancel_all(which, limit=wanted.limit, dry_run=wanted.dry_run))
 
 
 async def retry_turns(call: Call) -> BulkResult:
@@ -142,13 +132,8 @@ async def retry_turns(call: Call) -> BulkResult:
     Of a user; with credentials for any user of the whole app.
     """
     wanted = await call.body(WantedTurns)
-
-    async def retry(turn: TurnInfo) -> None:
-        user_id, session_id, invocation_id = turn.user_id, turn.session_id, turn.invocation_id
-        again = call.runtime.retry(user_id=user_id, session_id=session_id, invocation_id=invocation_id, on_leave="continue")
-        await _begun(again)
-
-    return await _acted_on(call, wanted, await _found(call, wanted, ("failed",)), retry)
+    which = _turn_query(call, wanted)
+    return _shown(call, await call.runtime.aio.turns.retry_all(which, limit=wanted.limit, dry_run=wanted.dry_run))
 
 
 async def answer_all(call: Call) -> BulkResult:
@@ -157,129 +142,34 @@ async def answer_all(call: Call) -> BulkResult:
     Of a user; with credentials for any user of the whole app.
     """
     wanted = await call.body(AnswerAll)
-    turns = _by_turn(_fitting(wanted, await _waiting(call, wanted.session_id)))
-    chosen = turns[: wanted.limit]
-    if wanted.dry_run:
-        return BulkResult(calls=[each for calls in chosen for each in calls], more=len(turns) > len(chosen), dry_run=True)
-
-    async def answer(calls: Sequence[PendingCall]) -> None:
-        given = {each.call_id: wanted.value for each in calls}
-        user_id, session_id = calls[0].user_id, calls[0].session_id
-        config = run_config(call, TurnOptions(), streams=False)
-        turn = call.runtime.answer(given, user_id=user_id, session_id=session_id, run_config=config, on_leave="continue")
-        await _begun(turn)
-
-    problems = await _each([(calls[0].user_id, calls[0].session_id) for calls in chosen], chosen, answer, call)
-    done = [each for calls, problem in zip(chosen, problems, strict=True) if problem is None for each in calls]
-    refused = [_refusal(calls[0], problem) for calls, problem in zip(chosen, problems, strict=True) if problem is not None]
-    return BulkResult(calls=done, refused=refused, more=len(turns) > len(chosen))
+    which = _query(call, wanted, CallQuery)
+    config = run_config(call, TurnOptions(), streams=False)
+    given: dict[str, Any] = {"run_config": config, "limit": wanted.limit, "dry_run": wanted.dry_run}
+    done = await call.runtime.aio.turns.answer_all(which, wanted.value, **given)
+    refused = [_refusal(call, calls[0], error) for calls, error in done.refused]
+    return BulkResult(calls=list(chain(*done.done)), refused=refused, more=done.more, dry_run=done.dry_run)
 
 
-async def _found(call: Call, wanted: WantedTurns, states: Sequence[str]) -> list[TurnInfo]:
-    """The turns that fit, one more than are wanted if there are so many."""
+def _turn_query(call: Call, wanted: WantedTurns) -> TurnQuery:
     if wanted.error is not None and not call.principal.is_admin:
         raise NotAllowedError("only administrators see errors of turns, and look for them: leave error out")
-    found: list[TurnInfo] = []
-    for state in states:
-        found += await call.runtime.aio.turns.list(
-            call.any_user_id,
-            wanted.session_id,
-            state,
-            wanted.limit + 1 - len(found),
-            agent=wanted.agent,
-            error=wanted.error,
-            text=wanted.text,
-            invocation=wanted.invocation,
-            since=wanted.since,
-            older_than=wanted.older_than,
-        )
-        if len(found) > wanted.limit:
-            break
-    return found
+    return _query(call, wanted, TurnQuery)
 
 
-async def _acted_on(
-    call: Call, wanted: WantedTurns, found: Sequence[TurnInfo], act: Callable[[TurnInfo], Awaitable[None]]
-) -> BulkResult:
-    chosen, more = found[: wanted.limit], len(found) > wanted.limit
-    shown = [shown_turn(turn, for_operator=call.principal.is_admin) for turn in chosen]
-    if wanted.dry_run:
-        return BulkResult(turns=shown, more=more, dry_run=True)
-    problems = await _each([(turn.user_id, turn.session_id) for turn in chosen], chosen, act, call)
-    done = [turn for turn, problem in zip(shown, problems, strict=True) if problem is None]
-    refused = [_refusal(turn, problem) for turn, problem in zip(chosen, problems, strict=True) if problem is not None]
-    return BulkResult(turns=done, refused=refused, more=more)
+def _query(call: Call, wanted: msgspec.Struct, kind: type[F]) -> F:
+    """A query of the fields of a body, and of the user in the request's."""
+    given = msgspec.structs.asdict(wanted)
+    return kind(user_id=call.any_user_id, **{name: given[name] for name in kind.__struct_fields__ if name in given})
 
 
-async def _each(
-    places: Sequence[tuple[str, str]], things: Sequence[T], act: Callable[[T], Awaitable[None]], call: Call
-) -> list[Problem | None]:
-    """Act on many things; those of one place one after the other. Returns for each why it could not be done."""
-    results: list[Problem | None] = [None] * len(things)
-    by_place: dict[tuple[str, str], list[int]] = {}
-    for number, place in enumerate(places):
-        by_place.setdefault(place, []).append(number)
-    free = asyncio.Semaphore(AT_ONCE)
-
-    async def in_place(numbers: Iterable[int]) -> None:
-        async with free:
-            for number in numbers:
-                try:
-                    await act(things[number])
-                except RaygroveError as error:
-                    results[number] = problem_of(error, for_operator=call.principal.is_admin)
-
-    async with asyncio.TaskGroup() as group:
-        for numbers in by_place.values():
-            group.create_task(in_place(numbers))
-    return results
+def _shown(call: Call, done: BulkReport[TurnInfo]) -> BulkResult:
+    turns = [shown_turn(turn, for_operator=call.principal.is_admin) for turn in done.done]
+    refused = [_refusal(call, turn, error) for turn, error in done.refused]
+    return BulkResult(turns=turns, refused=refused, more=done.more, dry_run=done.dry_run)
 
 
-async def _cancel(call: Call, turn: TurnInfo) -> None:
-    user_id, session_id, invocation_id = turn.user_id, turn.session_id, turn.invocation_id
-    # Its events are of no interest here.
-    joined = call.runtime.attach(user_id=user_id, session_id=session_id, invocation_id=invocation_id, after_seq=turn.last_seq)
-    await joined.cancel_async()
-    joined.detach()
-    # One that waited in line is gone.
-    with suppress(InvocationNotFoundError):
-        state = (await call.runtime.aio.turns.get(user_id, session_id, invocation_id)).state
-        if state != "cancelled":
-            raise TurnStateError(f"it has ended already: it is {state}")
-
-
-async def _begun(turn: Turn) -> None:
-    """Wait until a turn is open, and follow it no more. Raises why it could not start."""
-    await turn.started_async()
-    turn.detach()
-
-
-async def _waiting(call: Call, session_id: str | None) -> Sequence[PendingCall]:
-    return await call.runtime.aio.turns.pending(call.any_user_id, session_id, MAX_PENDING)
-
-
-def _fitting(wanted: AnswerAll, calls: Iterable[PendingCall]) -> list[PendingCall]:
-    now = now_s()
-    return [
-        each
-        for each in calls
-        if wanted.tool in (None, each.name)
-        and wanted.agent in (None, each.agent)
-        and each.invocation_id.startswith(wanted.invocation or "")
-        and (wanted.since is None or now - each.asked_s <= wanted.since)
-        and (wanted.older_than is None or now - each.asked_s > wanted.older_than)
-    ]
-
-
-def _by_turn(calls: Iterable[PendingCall]) -> list[Sequence[PendingCall]]:
-    """The calls of each turn: answered one by one, the first answer would have the turn go on without the others."""
-    turns: dict[tuple[str, str, str], list[PendingCall]] = {}
-    for call in calls:
-        turns.setdefault((call.user_id, call.session_id, call.invocation_id), []).append(call)
-    return list(turns.values())
-
-
-def _refusal(of: TurnInfo | PendingCall, problem: Problem) -> Refusal:
+def _refusal(call: Call, of: TurnInfo | PendingCall, error: RaygroveError) -> Refusal:
+    problem = problem_of(error, for_operator=call.principal.is_admin)
     return Refusal(user_id=of.user_id, session_id=of.session_id, invocation_id=of.invocation_id, problem=problem)
 
 
