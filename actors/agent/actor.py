@@ -19,7 +19,6 @@ from actors.agent.environment import AgentEnvironment
 from actors.agent.flow_invocation import ControllerInvocation, RoundInvocation
 from actors.agent.invocation import Invocation
 from actors.agent.nodes.invocation import GraphInvocation, NodeInvocation
-from actors.agent.rebuilding import RequestRebuilding
 from actors.agent.views.session_views import SessionViews
 from actors.behaviours.custom import run_custom
 from actors.behaviours.failure_log import log_failure
@@ -81,7 +80,6 @@ class AgentActor(Actor):
     """
 
     def __init__(self, spec: AgentSpec, environment: AgentEnvironment, name: str = "") -> None:
-        self._rebuilding = RequestRebuilding(spec, environment.session, environment.plans)
         super().__init__(name or spec.name)
         self._spec = spec
         self._environment = environment
@@ -96,7 +94,6 @@ class AgentActor(Actor):
         """The messages that an agent's actor takes, beside those of `quick_handlers`."""
         return {
             p.StopRun: self.stop_run,
-            p.RebuildRequests: self._rebuilding.rebuild,
             p.GetStatistics: self.statistics,
             p.Stop: self.stop,
         }

@@ -269,17 +269,16 @@ class EventWriter:
         if self._node is None:
             # What an agent says for which others work stands above what these do.
             return NodeInfo(path=root_path(self._spec.name)) if self._spec.has_runs_below else None
-        seen = self._reader.seen() if event.model_version is not None else None
         says = event.is_final_response() and event.content is not None and not event.long_running_tool_ids
         if self._spec.mode == CHAT:
-            return NodeInfo(path=self._node.path, seen=seen)
+            return NodeInfo(path=self._node.path)
         if self._spec.mode == TASK:
             output_for = self._node.output_for if event.output is not None else ()
             scope = scope_of(self._node.path, is_delegate=self._node.is_delegated)
-            return NodeInfo(path=self._node.path, output_for=output_for, isolation_scope=scope, seen=seen)
+            return NodeInfo(path=self._node.path, output_for=output_for, isolation_scope=scope)
         output_for = self._node.output_for if says else ()
         is_output = says and event.output is None
-        return NodeInfo(path=self._node.path, output_for=output_for, message_as_output=is_output, seen=seen)
+        return NodeInfo(path=self._node.path, output_for=output_for, message_as_output=is_output)
 
     def _take_in_stored(self, event: Event, raw: bytes, changed: StateDelta, before_seq: int) -> None:
         if event.actions.escalate:

@@ -39,11 +39,6 @@ class RoundInvocation(Invocation):
         """Model calls that the run has made so far."""
         return self.llm_budget.used
 
-    @property
-    def seen_seqs(self) -> tuple[int, int]:
-        """The places of the log up to which the agent knows events and state: see WorkContext."""
-        return (self.reader.seen_seq, self.reader.seen_state_seq) if self._task is None else (0, 0)
-
     async def task_view(self) -> TaskHistory:
         """Return the log as an agent sees it that works in flows: see WorkContext."""
         return cast(TaskHistory, await self.view())

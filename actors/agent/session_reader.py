@@ -12,7 +12,6 @@ from actors.messages import protocol as p
 from actors.messages.codec import decode, decode_event, encode
 from actors.messages.content import Content
 from actors.messages.event import USER, Event
-from actors.messages.graph import Seen
 from actors.messages.json_types import JsonObject, StateDelta
 from actors.refs.session import SessionRef
 from actors.rules.prompt.history import History
@@ -211,20 +210,6 @@ class SessionReader:
             self.state.update(decode(fetched.state, dict))
             self.state_seq = max(self.state_seq, fetched.state_seq)
         return text
-
-    def seen(self) -> Seen | None:
-        """Return what the agent was shown, for the event of an answer; None where the log says it."""
-        return None
-
-    @property
-    def seen_seq(self) -> int:
-        """The place up to which the compiled log has all events."""
-        return self._view.seq
-
-    @property
-    def seen_state_seq(self) -> int:
-        """The place up to which the state that came with the compiled log has all changes: it may be newer than that."""
-        return self._view.state_seq
 
     async def _pages(self, after_seq: int, generation: str) -> AsyncIterator[p.Fetched]:
         key, more = self._message.turn.key, True

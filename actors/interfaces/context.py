@@ -317,11 +317,6 @@ class WorkContext(Context, Protocol):
         """Model calls that the run has made so far."""
         ...
 
-    @property
-    def seen_seqs(self) -> tuple[int, int]:
-        """The places up to which the agent knows all events and changes of state; 0 where it sees only the run of a node."""
-        ...
-
     async def task_view(self) -> TaskHistory:
         """Return the log as an agent sees it that works in flows."""
         ...

@@ -29,12 +29,6 @@ FINGERPRINT = "raygrove:fingerprint"
 RESET = "raygrove:reset"
 """The key in the custom_metadata of the event that says what of a turn was taken back: its invocationId, and the last eventId."""
 
-BY_BUDGET = "raygrove:by_budget"
-"""The key in the custom_metadata of a model's answer whose request a budget had changed: it is not what the log would give."""
-
-BY_RUN_CONFIG = "raygrove:by_run_config"
-"""The key in the custom_metadata of a model's answer whose request had contents of the turn's options beside those of the log."""
-
 ADK_FIELDS = "adk"
 """The key of custom_metadata under which an event keeps what only google-adk knows of it."""
 

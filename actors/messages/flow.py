@@ -95,9 +95,6 @@ class FlowMark(_Value, frozen=True, kw_only=True):
         ends_turn: the author has ended its turn.
         next_agent: the agent that the author has named to go on; None when it named none.
         stopped: the condition that has stopped the flow before all tasks were done; "" for none.
-        seen_seq: of an answer of a model, the place up to which its agent knew the log; 0 for every other event, and where the
-            flow is a node of a graph.
-        state_seq: where it knew changes of state up to a later place, that place.
         objectives: in the last event of a run, the objectives of its last tasks as agents were given them, where they were
             templates.
     """
@@ -114,8 +111,6 @@ class FlowMark(_Value, frozen=True, kw_only=True):
     ends_turn: bool = False
     next_agent: str | None = None
     stopped: str = ""
-    seen_seq: int = 0
-    state_seq: int = 0
     objectives: dict[str, str] = {}
 
 

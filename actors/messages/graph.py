@@ -115,35 +115,6 @@ def with_unstored(state: JsonMapping, unstored: Mapping[str, Unstored]) -> JsonM
     return {**state, **held} if held else state
 
 
-class Seen(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
-    """What the run of an agent was shown when its model was asked, as far as the rest of the log does not say it.
-
-    With it the request can be built again.
-
-    Attributes:
-        state_seq: of the state it knew all changes up to this place, and its own.
-        begins: the event has the run's first answer, or the first since it was resumed. What follows is given with it only, and
-            holds for the answers after it, too.
-        question: what it was asked, if that is a short text.
-        digest: of what it was asked, if that is anything else; "" with no `question` either: it was asked nothing.
-        since: no event up to this place is of the run.
-        recalled_seq: what it was shown of others it had read up to this place; 0: nothing.
-        is_part: it was part of the run of a node, and saw what others in that had said.
-        sees_conversation: it saw what the user has said in the session, too.
-        unstored: what of the state functions had written and not stored, by keys; None: more than the log keeps.
-    """
-
-    state_seq: int = 0
-    begins: bool = False
-    question: str = ""
-    digest: str = ""
-    since: int = 0
-    recalled_seq: int = 0
-    is_part: bool = False
-    sees_conversation: bool = False
-    unstored: Mapping[str, Unstored] | None = msgspec.field(default_factory=dict)
-
-
 class NodeInfo(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
     """The node that an event comes from.
 
@@ -158,7 +129,6 @@ class NodeInfo(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel",
         isolation_scope: of an agent that works on a task with the user: see scope_of. Other agents do not see the event.
         is_alone: no graph is around the node: clients of ADK are shown its own name as the author.
         handed_on: what an agent that has ended gives to the nodes after it, as plain data: its own events have only said it.
-        seen: of an answer of a model, what it was shown; None for every other event.
     """
 
     path: str
@@ -171,7 +141,6 @@ class NodeInfo(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel",
     isolation_scope: str = ""
     is_alone: bool = False
     handed_on: JsonValue = None
-    seen: Seen | None = None
 
 
 def root_path(agent: str) -> str:

@@ -24,10 +24,6 @@ class AgentRef(Ref):
         early: Callable[[p.Message], None] | None = None if begun is None else lambda _: begun()
         return self._ask(message, OUTCOMES, early=early)
 
-    async def rebuild_requests(self, message: p.RebuildRequests) -> p.ModelCallsReply:
-        """Build requests of its model calls again. Raises SessionNotFoundError, StoreError."""
-        return await self._ask(message, p.ModelCallsReply)
-
     async def stop_run(self, message: p.StopRun) -> None:
         """Stop runs of a turn; returns when they have ended, or cannot say anything more."""
         await self._ask(message, p.Ack)

@@ -79,10 +79,6 @@ class RunnerRef(Ref):
         """Tell which runs of a turn are under way there."""
         return await self._ask(message, p.RunningTurnReply)
 
-    async def rebuild_requests(self, message: p.RebuildRequests) -> p.ModelCallsReply:
-        """Build requests of model calls again. Raises ActorLostError, ClusterError, SessionNotFoundError, StoreError."""
-        return await self._ask(message, p.ModelCallsReply)
-
     async def resume_turns(self) -> None:
         """Go on with all turns that an earlier deployment has left open. Raises DrainingError, StoreError."""
         await self._ask(p.ResumeTurns(), p.Ack)

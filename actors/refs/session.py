@@ -370,10 +370,6 @@ class SessionRef(Ref):
         """Search the memory of a user, the best match first. Raises NoMemoryError, StoreError."""
         return list((await self._ask(message, p.MemoriesReply)).entries)
 
-    async def get_state_before(self, message: p.GetStateBefore) -> p.StateBefore:
-        """The session's own state before an event. Raises SessionNotFoundError, StoreError."""
-        return await self._ask(message, p.StateBefore)
-
     async def statistics(self) -> p.Statistics:
         """Its figures."""
         return await self._ask(p.GetStatistics(), p.Statistics)

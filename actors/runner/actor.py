@@ -22,7 +22,6 @@ from actors.messages.session import ONLY_SHARD, Shard
 from actors.refs.agent import AgentRef
 from actors.runner.dispatch.events import RunnerEvents
 from actors.runner.dispatch.isolation import Isolation
-from actors.runner.dispatch.rebuilding import RebuiltRequests
 from actors.runner.dispatch.versions import TurnVersions
 from actors.runner.environment import RunnerEnvironment
 from actors.runner.turns.admission import TurnAdmission
@@ -65,7 +64,6 @@ class RunnerActor(Actor):
         self._versions = versions = TurnVersions(environment, events, self._counts, Isolation(lambda: self._drain.recovered()))
         self._requests = AgentRequests(table, versions)
         self._running = RunningTurns(table)
-        self._rebuilt = RebuiltRequests(versions)
         self._tasks = tasks = TurnTasks(place, session, table, versions, events, self._counts, environment.telemetry)
         self._drain = drain = TurnDrain(session, table, tasks, is_restarted=environment.is_restarted)
         self._admission = TurnAdmission(
@@ -101,7 +99,6 @@ class RunnerActor(Actor):
             p.LoadVersion: self._versions.load_version,
             p.UseVersions: self._versions.use_versions,
             p.GetRunningTurn: self._running.get_running_turn,
-            p.RebuildRequests: self._rebuilt.rebuild_requests,
             p.GetStatistics: self.statistics,
             p.Stop: self.stop,
         }

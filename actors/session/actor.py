@@ -190,7 +190,6 @@ class SessionActor(Actor):
             p.TellPartial: self._writer.tell_partial,
             p.ReserveSpending: self._budgets.reserve,
             p.Fetch: self._queries.fetch,
-            p.GetStateBefore: self._queries.get_state_before,
             p.ReadTurn: self._queries.read_turn,
             p.ListTurns: self._listing.list_turns,
             p.CountTurns: self._listing.count_turns,

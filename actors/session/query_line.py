@@ -29,7 +29,6 @@ QUERIES = frozenset(
         p.FindOldSessions,
         p.GetModelCalls,
         p.GetSessionRequest,
-        p.GetStateBefore,
         p.GetTurn,
         p.GetTurnBudgets,
         p.GetUsage,

@@ -19,7 +19,6 @@ TIMES = frozenset({"begun_s", "ended_s", "updated_s", "created_s", "asked_s", "a
 ORDERED = {
     "actors/rules/placing/listing.py": "lists over several stores, each of which is by times",
     "actors/rules/recovery/suspects.py": "which of the runs that a Runner may have been lost by is tried first",
-    "runtime/driver/turns/rebuilt.py": "by the log first",
     "runtime/frontends/console/bulk/watching.py": "lines that change at the same look",
     "runtime/frontends/console/sessions/reading.py": "lists over sessions of several stores",
     "runtime/frontends/web/adk/page/spans.py": "a picture",

@@ -10,18 +10,13 @@ import msgspec
 from actors.agent.session_reader import SessionReader
 from actors.agent.views.session_view import AgentView
 from actors.messages import protocol as p
-from actors.messages.codec import encode
 from actors.messages.content import Content
 from actors.messages.event import USER, Event
-from actors.messages.graph import NodeTask, Seen
+from actors.messages.graph import NodeTask
 from actors.messages.json_types import JsonValue, StateDelta
 from actors.refs.session import SessionRef
-from actors.rules.checks.state import without_temp
 from actors.rules.graph import sight
 from actors.rules.prompt.history import History
-
-MAX_UNSTORED = 4_096
-"""Bytes of what functions have written and not stored that the log keeps of a run, for its requests to be built again."""
 
 
 class NodeReader(SessionReader):
@@ -59,9 +54,6 @@ class NodeReader(SessionReader):
         self._graph = task.graph
         self._recalled: list[Event] = []
         self._since = 0.0
-        self._begun = max(task.since, task.after_seq)
-        self._is_asked = False
-        self._has_told = False
         self._invocation_id = message.turn.invocation_id
         self._history = history(agent, message.branch)
         # What it has not been asked for yet: no model is shown the last answer of a run.
@@ -98,8 +90,7 @@ class NodeReader(SessionReader):
                 if sight.is_said_before(event, self._agent, self._path, self._invocation_id, is_chat=self._is_chat):
                     self._uncompiled.append(msgspec.structs.replace(event, branch=None))
         # A chat has its message in the conversation that it sees.
-        self._is_asked = not (self._is_chat or (self._sees_conversation and self._is_given_nothing))
-        if self._is_asked:
+        if not (self._is_chat or (self._sees_conversation and self._is_given_nothing)):
             self._uncompiled.append(self._asked)
         if self._task.part and not self._recalled:
             # What it has said itself in an earlier iteration is no answer of this run.
@@ -116,8 +107,7 @@ class NodeReader(SessionReader):
         """
         own = []
         self._since = since
-        self._begun = max(self._task.since if self._task.part else since, self._after_seq)
-        async for event in self.events(self._begun):
+        async for event in self.events(max(self._task.since if self._task.part else since, self._after_seq)):
             if event.invocation_id != self._invocation_id:
                 continue
             if sight.is_of_run(event, self._path, is_part=bool(self._task.part)):
@@ -129,26 +119,6 @@ class NodeReader(SessionReader):
             elif event.author == USER and any(event.function_responses()):
                 self._recalled.append(event)
         return own
-
-    def seen(self) -> Seen:
-        """Return what the agent was shown, for the event of an answer: see SessionReader."""
-        if self._has_told:
-            return Seen(state_seq=self.state_seq)
-        self._has_told = True
-        question, digest = sight.noted(self._asked.content or Content()) if self._is_asked else ("", "")
-        # No event has what is for one turn.
-        unstored = without_temp(self._task.unstored)
-        return Seen(
-            state_seq=self.state_seq,
-            unstored=unstored if not unstored or len(encode(unstored)) <= MAX_UNSTORED else None,
-            begins=True,
-            question=question,
-            digest=digest,
-            since=self._begun,
-            recalled_seq=self._recalled[-1].seq if self._recalled else 0,
-            is_part=bool(self._task.part),
-            sees_conversation=self._sees_conversation,
-        )
 
     def add_own(self, event: Event, size: int, changed: StateDelta, before_seq: int) -> None:
         """Take in an event that the run has stored: see SessionReader."""

@@ -93,7 +93,6 @@ class AgentView:
         generation: of the log, which a rewind changes.
         history: the compiled log.
         state: the session's state as it was last read.
-        state_seq: of a state that came with events, the place up to which it has all changes: it may be newer than these.
     """
 
     def __init__(
@@ -118,7 +117,6 @@ class AgentView:
         self.generation = ""
         self.history = make(agent, branch, logger.warning)
         self.state = ViewedState()
-        self.state_seq = 0
 
     @property
     def _is_new(self) -> bool:
@@ -174,7 +172,6 @@ class AgentView:
             # A long log comes in pages: no more than one of them is ever held.
             self._drop_unseen()
         self.state.value = _state(fetched.state)
-        self.state_seq = fetched.state_seq
 
     def follow(self, message: Invoke, user_event: Event | None = None) -> bool:
         """Take in all that a message which is fresh brings of the log, and the state. False when something is missing before it.
@@ -195,7 +192,6 @@ class AgentView:
             else:
                 self._add(stored)
         self.state.value = _state(message.state)
-        self.state_seq = message.state_seq
         return True
 
     def add_own(self, event: Event, size: int) -> bool:

@@ -28,9 +28,6 @@ class TaskPrompt:
         work: the round.
         plan: the flow's definition.
         board: how far the flow is.
-
-    Attributes:
-        seen_seqs: see WorkContext; as of when the contents were built.
     """
 
     has_output_schema = False
@@ -46,12 +43,10 @@ class TaskPrompt:
         self._plan = plan
         self._board = board
         self._templates = Templates(spec, context)
-        self.seen_seqs = 0, 0
 
     async def contents(self) -> list[Content]:
         """Return what was made by the agent, or for its tasks, or upstream of them."""
         contents = (await self._context.task_view()).contents_for(self._work.run, self._work.tasks)
-        self.seen_seqs = self._context.seen_seqs
         if not contents or contents[-1].role != USER:
             contents.append(Content.of_text(GO_ON))
         given = self._context.run_config.model_input_context or ()

@@ -119,9 +119,7 @@ class _Round:
             return Finished()
         # The log has to say that there was a round, also when the model returned nothing.
         response = await self._model_call.run() or Event()
-        seen_seq, state_seq = self._prompt.seen_seqs
-        mark = msgspec.structs.replace(self._mark(), seen_seq=seen_seq, state_seq=state_seq if state_seq > seen_seq else 0)
-        response = msgspec.structs.replace(response, flow=mark)
+        response = msgspec.structs.replace(response, flow=self._mark())
         calls = list(response.function_calls())
         if calls and all(is_controllers(call.name) for call in calls):
             # These calls only note decisions, so they and their responses are stored in one go.

@@ -26,12 +26,10 @@ class AllowedCall(msgspec.Struct, eq=False):
     Attributes:
         model: the one to call.
         request: the request, with what a budget has changed of it.
-        by_budget: one has.
     """
 
     model: Model
     request: LlmRequest
-    by_budget: bool = False
 
     def responses(self, *, stream: bool) -> Responses:
         """Make the call. Raises ModelResponseError, and what the model raises."""
@@ -92,4 +90,4 @@ class BudgetedModel:
         if reply.model:
             request.model, model = reply.model, self._context.llm_budget.model_named(reply.model)
         request.system_instruction = instructions.join([request.system_instruction, reply.end])
-        return AllowedCall(model, request, by_budget=True)
+        return AllowedCall(model, request)

@@ -27,7 +27,7 @@ from actors.errors.user_code import is_cancellation
 from actors.interfaces.context import Context
 from actors.interfaces.model import Model
 from actors.messages.content import Content, FunctionCall, Part
-from actors.messages.event import BY_BUDGET, BY_RUN_CONFIG, NO_ACTIONS, Event, EventActions, Usage, new_event_id
+from actors.messages.event import NO_ACTIONS, Event, EventActions, Usage, new_event_id
 from actors.messages.llm.drafts import draft_of_content, draft_of_response
 from actors.messages.llm.model import LlmRequest, LlmResponse
 from actors.messages.protocol.log import AskForMore, FailedCall
@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 
 
 class _AnsweredCall(msgspec.Struct, gc=False):
-    """A call that the model has answered: by which model, its tokens, its time, and the key that marks its request as changed.
+    """A call that the model has answered: by which model, its tokens, and its time.
 
     Its partial events have the id of the complete one.
     """
@@ -50,7 +50,6 @@ class _AnsweredCall(msgspec.Struct, gc=False):
     model: str
     usage: Usage | None
     duration_s: float
-    changed_by: str
 
 
 class _MoreIsNeededError(Exception):
@@ -254,8 +253,7 @@ class ModelCall:
         began_s = loop.time()
         response = await self._generate(allowed, event_id, pieces)
         name = response.model_version or allowed.request.model or self._model.name
-        changed_by = BY_BUDGET if allowed.by_budget else BY_RUN_CONFIG if self._context.run_config.model_input_context else ""
-        return response, _AnsweredCall(event_id, name, response.usage, loop.time() - began_s, changed_by)
+        return response, _AnsweredCall(event_id, name, response.usage, loop.time() - began_s)
 
     def _note_failed(self, request: LlmRequest, error: BaseException, took_s: float) -> None:
         model = request.model or self._model.name
@@ -371,5 +369,3 @@ def _add_cost(event: Event, answered: _AnsweredCall | None) -> None:
         fill(event, "usage", answered.usage)
     fill(event, "model_version", answered.model)
     fill(event, "duration_s", answered.duration_s or None)
-    if answered.changed_by:
-        fill(event, "custom_metadata", {**(event.custom_metadata or {}), answered.changed_by: True})

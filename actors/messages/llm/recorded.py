@@ -82,7 +82,7 @@ class PackedCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
 
 class RecordedCall(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A model call that was recorded, or built again from the log.
+    """A model call that was recorded.
 
     Attributes:
         invocation_id: the turn.
@@ -97,9 +97,6 @@ class RecordedCall(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="cam
         error: the class of the error with which the call failed, and its text; "" if it did not.
         request: what the model was given; None if it could not be recorded, or is not whole any more.
         omitted: why there is no request; "" if there is one.
-        rebuilt: the call was not recorded. Its request was built again from the log, as it went out to the byte, or `omitted`
-            says why it could not be. `attempts` and `streamed` are not known then.
-        asked: of a call that was not recorded, the name of the model that answered.
     """
 
     invocation_id: str
@@ -114,13 +111,11 @@ class RecordedCall(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="cam
     error: str = ""
     request: LlmRequest | None = None
     omitted: str = ""
-    rebuilt: bool = False
-    asked: str = ""
 
     @property
     def model(self) -> str:
-        """The name of the model that was asked last."""
-        return self.attempts[-1].model if self.attempts else self.asked
+        """The name of the model that was asked last; "" if none was."""
+        return self.attempts[-1].model if self.attempts else ""
 
     @property
     def duration_s(self) -> float:

@@ -14,19 +14,6 @@ from actors.messages.protocol.outcomes import AnyOutcome
 from actors.messages.session import SessionKey
 
 
-class GetStateBefore(Message, frozen=True, kw_only=True):
-    """Ask for the session's own state as it was before the event at a position. The reply is StateBefore."""
-
-    key: SessionKey
-    seq: int
-
-
-class StateBefore(Message, frozen=True, kw_only=True):
-    """The session's own state at one time, encoded; without that of its user and its app."""
-
-    state: bytes
-
-
 class FailedCall(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A model call that has failed: of which agent, of which model, with which class of error, and how long it took."""
 

@@ -215,25 +215,6 @@ class RunningTurnReply(Message, frozen=True, kw_only=True):
     llm_calls: int = 0
 
 
-class RebuildRequests(Message, frozen=True, kw_only=True):
-    """Build requests of an agent's model calls in a turn again, from the log. A driver asks a Runner, which asks the agent.
-
-    The reply is ModelCallsReply. One that cannot be rebuilt exactly has no request, but the reason.
-
-    Attributes:
-        agent: the agent.
-        begun_s: when the turn began: deployments of earlier releases look at it.
-        seqs: positions of the events that have the answers, in order; at least one.
-        version: of the tree, by which the turn ran; "" where that is not known.
-    """
-
-    key: SessionKey
-    agent: str
-    begun_s: float
-    seqs: tuple[int, ...]
-    version: str = ""
-
-
 class StoredCall(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The record of a model call, and the position of the event with which it was stored."""
 

@@ -1,21 +1,11 @@
-"""What an agent sees of the log that is a node of a graph, or that is part of the run of one (semantics.md section 8).
-
-The agent's run and what builds its requests again later decide by the same functions.
-"""
+"""What an agent sees of the log that is a node of a graph, or that is part of the run of one (semantics.md section 8)."""
 
 from __future__ import annotations
 
-import hashlib
-
 import msgspec
 
-from actors.messages.codec import encode
-from actors.messages.content import Content
 from actors.messages.event import USER, Event
 from actors.messages.graph import is_below, is_of_tool
-
-MAX_QUESTION = 4_000
-"""Characters of a question that stands with the answer in the log. A longer one is found in the log by its digest."""
 
 
 def is_said_before(event: Event, agent: str, path: str, invocation_id: str, *, is_chat: bool) -> bool:
@@ -55,16 +45,3 @@ def shown(event: Event, path: str) -> Event | None:
 def path_of(event: Event) -> str:
     """The path of the run that an event is from; "" for none."""
     return event.node_info.path if event.node_info is not None else ""
-
-
-def noted(question: Content) -> tuple[str, str]:
-    """Return the question to an agent as it stands with its answer: the text if it is short, or the digest of anything else."""
-    text = question.parts[0].text if len(question.parts) == 1 else question.text
-    if text is not None and len(text) <= MAX_QUESTION and question == Content.of_text(text):
-        return text, ""
-    return "", digest(question)
-
-
-def digest(question: Content) -> str:
-    """The digest by which a question is found in the log."""
-    return hashlib.blake2b(encode(question), digest_size=16).hexdigest()

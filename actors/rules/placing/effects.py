@@ -19,7 +19,6 @@ READS = frozenset(
         p.FindOldSessions,
         p.GetModelCalls,
         p.GetSessionRequest,
-        p.GetStateBefore,
         p.GetTurn,
         p.GetTurnBudgets,
         p.GetUsage,

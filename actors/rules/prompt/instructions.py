@@ -59,12 +59,6 @@ def artifact_names(template: str) -> list[str]:
     return [name.removeprefix(_ARTIFACT) for name in names if name is not None and name.startswith(_ARTIFACT)]
 
 
-def template_names(template: str) -> list[str]:
-    """The names of state and artifacts that a template asks for, in order."""
-    names = (_name(match)[0] for match in _PLACEHOLDER.finditer(template))
-    return [name for name in names if name is not None]
-
-
 def _name(match: re.Match[str]) -> tuple[str | None, bool]:
     """The name in a placeholder, None when it is plain text; and whether its value may be missing."""
     inside = match["double"] if match["double"] is not None else match["single"]

@@ -7,7 +7,6 @@ from actors.messages.codec import encode
 from actors.messages.event import USER
 from actors.messages.protocol.subscriptions import WHOLE_SESSION
 from actors.messages.session import SessionKey
-from actors.rules.checks.state import take_back
 from actors.rules.delivery.event_buffer import MAX_BYTES
 from actors.session.log.event_scan import scan
 from actors.session.log.logs import SessionLogs
@@ -19,7 +18,7 @@ TURN_PAGE = 100
 
 
 class LogQueries:
-    """Answers Fetch, GetStateBefore, ReadLog and ReadTurn."""
+    """Answers Fetch, ReadLog and ReadTurn."""
 
     def __init__(self, logs: SessionLogs, reader: LogReader) -> None:
         self._logs = logs
@@ -38,17 +37,6 @@ class LogQueries:
         events, more = await self._page(log, after_seq, PAGE)
         state = encode(log.merged_state(temp=True))
         return p.Fetched(events=events, generation=generation, more=more, state=state, state_seq=log.state_seq)
-
-    async def get_state_before(self, message: p.GetStateBefore) -> p.StateBefore:
-        """The session's own state before an event, by what later events have overwritten. Raises as `read_log` does."""
-        log = await self._logs.load(message.key)
-        await self._logs.commits.opened(log)
-        state = dict(log.state)
-        for name, before in take_back(await self._reader.undos(message.key, message.seq)).items():
-            state.pop(name, None)
-            if before:
-                state[name] = before[0]
-        return p.StateBefore(state=encode(state))
 
     async def read_log(self, message: p.ReadLog) -> p.LogPart:
         """A part of a log. Raises SessionNotFoundError, StoreError."""

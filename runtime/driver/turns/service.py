@@ -19,7 +19,6 @@ from runtime.driver.turns.bulk import BulkTurns
 from runtime.driver.turns.description import describe_turn
 from runtime.driver.turns.finding import PAGE, Age, TurnQuery, checked_scope, found_turns, pending_page
 from runtime.driver.turns.reasons import reasons_of
-from runtime.driver.turns.rebuilt import with_rebuilt
 from runtime.driver.turns.recorded import recorded_calls
 from runtime.driver.turns.turn import Turn
 from runtime.driver.waits import M, waits
@@ -137,19 +136,15 @@ class TurnsService(TurnReports[M], BulkTurns[M]):
         return await describe_turn(self._client.engine, key, checked_id("invocation id", invocation_id))
 
     @waits
-    async def requests(
-        self, user_id: str, session_id: str, invocation_id: str, limit: int | None = None, *, rebuild: bool = True
-    ) -> Records:
-        """List what models were asked in a turn: as `Settings.record_requests` has recorded it, or built again from the log.
+    async def requests(self, user_id: str, session_id: str, invocation_id: str, limit: int | None = None) -> Records:
+        """List what models were asked in a turn, if `Settings.record_requests` had it recorded.
 
         Args:
             limit: at most so many; None: all.
-            rebuild: with calls that were not recorded. Those have `rebuilt`, and their request where the log, and the agents as
-                they are, say exactly what it was; else `omitted` says why they do not.
 
         Returns:
-            The model calls of all agents of the turn, in the order of their answers in the log; with `rebuild=False` the one that
-            began first first. Calls that have failed are among them only where they were recorded.
+            The model calls of all agents of the turn, also those that failed, in the order in which they began; none if the turn
+            was not recorded.
 
         Raises:
             InvocationNotFoundError, SessionNotFoundError: there is no such turn, or session.
@@ -157,8 +152,7 @@ class TurnsService(TurnReports[M], BulkTurns[M]):
             StoreError: the store cannot be read.
         """
         key, turn = await self._turn(user_id, session_id, invocation_id)
-        recorded = await self._recorded(key, turn.invocation_id, limit)
-        return await with_rebuilt(self._client.engine, key, turn, recorded, limit) if rebuild else recorded
+        return await self._recorded(key, turn.invocation_id, limit)
 
     @waits
     async def why(self, user_id: str, session_id: str, invocation_id: str) -> Reasons:

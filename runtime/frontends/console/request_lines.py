@@ -16,7 +16,7 @@ from runtime.frontends.console.output import local_time
 _INSTRUCTION = "system_instruction"
 
 
-NO_CALL = "no model has answered in this turn. Calls that fail are told where RAYGROVE_RECORD_REQUESTS has recorded them"
+NO_CALL = "no model call of this turn was recorded. RAYGROVE_RECORD_REQUESTS=on records those of turns that begin from then on"
 
 
 def requests_lines(calls: Sequence[RecordedCall]) -> Iterator[str]:
@@ -37,8 +37,6 @@ def call_line(number: int, call: RecordedCall) -> str:
         words.append(f"{call.usage.prompt_token_count or 0} tokens in, {call.usage.candidates_token_count or 0} out")
     if call.error:
         words.append(f"failed: {call.error}")
-    if call.rebuilt and call.request is not None:
-        words.append("rebuilt from the log")
     return ", ".join(words)
 
 
@@ -50,7 +48,7 @@ def request_lines(number: int, call: RecordedCall) -> Iterator[str]:
         ended = f": {attempt.error}" if attempt.error else ""
         yield f"  attempt {attempt_number}: {attempt.model}{where}{ended}"
     if call.request is None:
-        yield f"  its request was not recorded{', and cannot be rebuilt' if call.rebuilt else ''}: {call.omitted}"
+        yield f"  its request was not recorded: {call.omitted}"
         return
     yield from _request(call.request)
 

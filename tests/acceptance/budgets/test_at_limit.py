@@ -219,15 +219,6 @@ def test_at_the_limit_the_model_is_told_to_end(deploy: Deploy) -> None:
         assert rt.usage().total.llm_calls == 3
 
 
-def test_a_request_that_a_budget_has_changed_is_not_rebuilt(local: Deploy) -> None:
-    with local(seeker(LOOK, LOOK, "done")) as rt:
-        run_turn(rt, "go", run_config=RunConfig(budget=Budget(llm_calls=2, at_limit="wrap_up")))
-        [turn] = rt.turns.list()
-        calls = rt.turns.requests("ada", "s1", turn.invocation_id, rebuild=True)
-        assert [bool(call.omitted) for call in calls] == [False, False, True]
-        assert "a budget that was used up" in calls[-1].omitted
-
-
 def test_what_an_agent_does_after_it_was_told_to_end_is_refused(deploy: Deploy) -> None:
     children = [seeker(*[LOOK] * 9, name=f"a{number}") for number in range(3)]
     with deploy(ParallelAgent(name="all", sub_agents=children)) as rt:

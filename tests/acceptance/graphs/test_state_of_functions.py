@@ -244,15 +244,10 @@ def test_an_agent_that_a_function_runs_sees_what_that_has_not_stored(deploy: Dep
     with deploy(Graph(name="wf", edges=[(START, chief)], sub_agents=[reader])) as rt:
         rt.sessions.create("ada", "s1", state={"old": 1, "gone": 1})
         events = run_turn(rt, "go")
-        [turn] = rt.turns.list()
-        asked = [call.request for call in rt.turns.requests("ada", "s1", turn.invocation_id)]
         assert state_of(rt) == {"topic": "cats", "old": 2, "gone": None}
     assert looked(events) == {"reader": {"topic": "cats", "temp:more": ["and", "dogs"], "old": 2, "gone": None}}
-    # The events of the agent have none of it, and its requests can be built again.
+    # The events of the agent have none of it.
     assert written(events) == {"wf@1/chief@1": [{"topic": "cats", "old": 2, "gone": None}]}
-    assert [each and each.system_instruction.partition("\n")[0] for each in asked] == ["Talk of cats, 2."] * 2
-    kept = [event.node_info.seen.unstored for event in events if event.node_info and event.node_info.seen]
-    assert [sorted(each or ()) for each in kept] == [["gone", "old", "topic"], []]
 
 
 def test_what_is_stored_meanwhile_is_newer_for_agents_as_well(deploy: Deploy) -> None:

@@ -7,7 +7,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
-import msgspec
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -69,9 +68,7 @@ def about(event: Event) -> str | None:
 
 def _told(event: Event) -> str:
     if event.node_info is not None:
-        # What a model was shown is said by places in the log, which has more notes after a loss: see test_rebuilt_requests.
-        info = msgspec.structs.replace(event.node_info, seen=None)
-        return f"{info} {event.text} {event.output} {event.actions} {event.error_code}"
+        return f"{event.node_info} {event.text} {event.output} {event.actions} {event.error_code}"
     if event.text:
         return short([event])[0]
     if decisions_in([event]):

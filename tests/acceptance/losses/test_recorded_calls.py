@@ -42,7 +42,7 @@ def test_each_answer_has_one_record_of_what_the_model_got(name: str, who: Victim
             # What is in the store is there for another deployment, too.
             with Deploy("local", Path(folder))(TREES[name]()) as rt:
                 turns = dict.fromkeys(event.invocation_id for event in log)
-                calls = [call for turn in turns for call in rt.turns.requests("ada", "s1", turn, rebuild=False)]
+                calls = [call for turn in turns for call in rt.turns.requests("ada", "s1", turn)]
                 assert rt.turns.list(state="running") == []
         assert len({call.event_id for call in calls}) == len(calls)
         recorded = Counter(encode(call.request) for call in calls)

@@ -85,7 +85,7 @@ def test_what_is_recorded_is_what_models_got_whatever_is_killed(local_ray: str, 
         ended.set()
         killer.join()
         log = stored(rt)
-        calls = [call for turn in turns for call in rt.turns.requests("ada", "s1", turn.invocation_id, rebuild=False)]
+        calls = [call for turn in turns for call in rt.turns.requests("ada", "s1", turn.invocation_id)]
     assert outcomes == ["Finished"] * TURNS
     given = set(file.read_text().split())
     assert {digest(call.request) for call in calls} <= given

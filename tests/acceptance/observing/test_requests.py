@@ -53,7 +53,7 @@ def look_up(order: str) -> dict[str, str]:
 def recorded(rt: Runtime, session: str = "s1", user: str = "ada") -> list[RecordedCall]:
     """The model calls of all turns of a session, in the order in which they began."""
     turns = [turn.invocation_id for turn in rt.turns.list(user, session)]
-    found = [call for turn in turns for call in rt.turns.requests(user, session, turn, rebuild=False)]
+    found = [call for turn in turns for call in rt.turns.requests(user, session, turn)]
     return sorted(found, key=lambda call: call.begun_s)
 
 
@@ -220,16 +220,13 @@ def test_nothing_is_recorded_by_default(deploy: Deploy) -> None:
             rt.turns.requests("ada", "none", turn)
 
 
-def test_records_are_shown_for_so_many_days_and_then_rebuilt(deploy: Deploy) -> None:
+def test_records_are_shown_for_so_many_days(deploy: Deploy) -> None:
     with deploy(saying("root"), settings=ON) as rt:
         run_turn(rt, "hi")
-        [kept] = recorded(rt)
+        assert len(recorded(rt)) == 1
     # Nothing is so young.
     with deploy(saying("root"), settings=Settings(record_requests="on", record_requests_days=1e-9)) as rt:
         assert recorded(rt) == []
-        [call] = rt.turns.requests("ada", "s1", kept.invocation_id)
-        assert call.rebuilt
-        assert asked([call]) == asked([kept])
 
 
 def test_a_share_of_turns_is_recorded_whole(deploy: Deploy) -> None:
@@ -237,7 +234,7 @@ def test_a_share_of_turns_is_recorded_whole(deploy: Deploy) -> None:
     with deploy(root, settings=Settings(record_requests=0.5)) as rt:
         for number in range(40):
             run_turn(rt, "go", invocation_id=f"e-{number}")
-        counts = [len(rt.turns.requests("ada", "s1", f"e-{number}", rebuild=False)) for number in range(40)]
+        counts = [len(rt.turns.requests("ada", "s1", f"e-{number}")) for number in range(40)]
         assert set(counts) == {0, 2}
         assert 20 < sum(counts) < 60
 

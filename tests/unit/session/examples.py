@@ -404,7 +404,6 @@ OTHERS: Mapping[type[p.Message], Example] = {
     p.GetDrain: Example(lambda _: p.GetDrain()),
     p.GetModelCalls: Example(lambda _: p.GetModelCalls(key=KEY, invocation_id="e-1")),
     p.GetSessionRequest: Example(lambda _: p.GetSessionRequest(key=KEY)),
-    p.GetStateBefore: Example(lambda _: p.GetStateBefore(key=KEY, seq=2)),
     p.GetStatistics: Example(lambda _: p.GetStatistics()),
     p.GetStoreSeat: Example(lambda _: p.GetStoreSeat(app=APP)),
     p.GetTopology: Example(lambda _: p.GetTopology()),

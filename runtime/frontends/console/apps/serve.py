@@ -91,7 +91,10 @@ def serve(
         raise DefinitionError(f"raygrove serve needs {error.name}: pip install 'raygrove[web]'") from error
 
     auth = Credentials(token, tokens, jwks_url, issuer, audience).auth()
-    runtimes = [_joined(path, address) if join else _opened(path, app_name, store, ray, address) for path in paths]
+    runtimes = [
+        _joined(path, address) if join else _opened(path, app_name, store, ray, address, records=adk_web or adk_ui is not None)
+        for path in paths
+    ]
     application = app_for(
         *runtimes,
         auth=auth,
@@ -165,11 +168,13 @@ class Credentials:
         return None
 
 
-def _opened(path: str, app_name: str | None, store: Sequence[str] | None, ray: bool, address: str | None) -> Runtime:
+def _opened(
+    path: str, app_name: str | None, store: Sequence[str] | None, ray: bool, address: str | None, *, records: bool
+) -> Runtime:
     from runtime.frontends.console.apps.opening import Where, deployment_of, open_app
     from runtime.frontends.loading.places import is_code
 
-    where = Where(path, app_name, store, ray, address)
+    where = Where(path, app_name, store, ray, address, records)
     return (deployment_of(where) if is_code(path) else None) or open_app(where)
 
 

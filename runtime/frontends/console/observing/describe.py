@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from runtime.driver.runtime import Runtime
 
 Chosen = Annotated[str | None, typer.Argument(metavar="INVOCATION", help="The turn; by default the session's newest.")]
-Requests = Annotated[bool, typer.Option("--requests", help="Print what models were asked, as recorded or rebuilt from the log.")]
+Requests = Annotated[bool, typer.Option("--requests", help="Print what models were asked, as far as it was recorded.")]
 
 
 def describe(

@@ -31,11 +31,9 @@ from actors import (
     create_tasks,
     node,
 )
-from actors.rules.graph.sight import MAX_QUESTION
 from actors.testing import PatternModel
 
-LONG = "word " * MAX_QUESTION
-"""More than stands in the log beside an answer."""
+LONG = "word " * 4_000
 
 PLAN = [{"name": "extra", "objective": "More.", "agents": ["b"]}, {"name": "rest", "objective": "Rest.", "depends_on": ["extra"]}]
 

@@ -27,7 +27,7 @@ class LogLineList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def list_requests(call: Call) -> RequestList:
-    """List the model calls of a turn with what was asked: as recorded, or rebuilt from the log. For administrators."""
+    """List the model calls of a turn with what was asked: as far as it was recorded. For administrators."""
     call.principal.check_admin()
     limit = call.query(LimitQuery).limit
     found = await call.runtime.aio.turns.requests(call.user_id, call.session_id, call.invocation_id, limit)

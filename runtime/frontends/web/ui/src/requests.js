@@ -34,12 +34,7 @@ export function RequestsPanel({ session, turn }) {
 
 /** Why there is nothing, and what would have to be set. */
 function NotRecorded() {
-  return html`<div class="none"><p>No model call of this turn was recorded, and none is in its log.</p><${HowToRecord} /></div>`;
-}
-
-/** Which setting has requests recorded. */
-function HowToRecord() {
-  return html`<p>Set <code>RAYGROVE_RECORD_REQUESTS=on</code> where the app is started, or a share of turns such as <code>0.1</code>. Turns that begin from then on are recorded, for <code>RAYGROVE_RECORD_REQUESTS_DAYS</code>, by default 30.</p>`;
+  return html`<div class="none"><p>No model call of this turn was recorded.</p><p>Set <code>RAYGROVE_RECORD_REQUESTS=on</code> where the app is started, or a share of turns such as <code>0.1</code>. Turns that begin from then on are recorded, for <code>RAYGROVE_RECORD_REQUESTS_DAYS</code>, by default 30.</p></div>`;
 }
 
 /** What an agent did when it called: it was a node of a graph, or did a round of a flow. @param {Event} [event] */
@@ -58,14 +53,13 @@ function ModelCall({ call, event, isHere }) {
     if (call.seq && isOpen === isHere) go({ seq: isOpen ? undefined : String(call.seq) }, true);
   };
   const attempts = call.attempts ?? [];
-  const model = attempts.at(-1)?.model || call.asked || "a model";
+  const model = attempts.at(-1)?.model || "a model";
   const facts = [
     placeOf(event),
     duration(call.endedS - call.begunS),
     tokens(call.usage),
     attempts.length > 1 ? `${attempts.length} attempts` : "",
     call.streamed ? "streamed" : "",
-    call.rebuilt ? "not recorded" : "",
   ];
   return html`<section class=${`model-call ${isHere ? "here" : ""}`} aria-label=${`Model call of ${call.agent}`}>
     <button class="plain head" aria-expanded=${isOpen} onClick=${toggle}>
@@ -81,10 +75,10 @@ function ModelCall({ call, event, isHere }) {
             html`<li key=${attempt.begunS}>${attempt.model}${attempt.endpoint ? ` at ${attempt.endpoint}` : ""} <time>${time(attempt.begunS)}</time>${attempt.error ? html`<span class="error"> ${attempt.error}</span>` : ""}</li>`,
         )}</ol>`
       }
-      ${call.rebuilt && call.request && html`<p class="note">Rebuilt from the log, as it went out to the byte.</p>`}${
+      ${
         call.request
           ? html`<${Request} request=${call.request} />`
-          : html`<p class="none">${call.rebuilt ? "It was not recorded, and cannot be rebuilt from the log" : "Its request was not recorded"}: ${call.omitted}.</p>${call.rebuilt && html`<${HowToRecord} />`}`
+          : html`<p class="none">Its request was not recorded: ${call.omitted}.</p>`
       }`
     }
   </section>`;

@@ -49,7 +49,7 @@
  * @typedef {{ model?: string, config?: Record<string, unknown>, outputSchema?: unknown,
  *   tools?: { name: string, description?: string, parameters?: unknown }[], contents?: { role?: string, parts?: Part[] }[] }} ModelRequest
  * @typedef {{ agent: string, eventId: string, seq: number, begunS: number, endedS: number, streamed?: boolean, attempts?: Attempt[],
- *   usage?: Usage, error?: string, request?: ModelRequest, omitted?: string, rebuilt?: boolean, asked?: string }} RecordedCall
+ *   usage?: Usage, error?: string, request?: ModelRequest, omitted?: string }} RecordedCall
  * @typedef {{ atS: number, agent: string, level: string, logger: string, text: string, details?: string, pid?: number }} LogLine
  * @typedef {{ id: string, kind: "map" | "evaluation", name: string, state?: "running" | "finished" | "stopped", begunS: number, updatedS: number,
  *   endedS?: number, total?: number, done?: number, failed?: number, repeated?: number, thresholds?: Record<string, number>,
