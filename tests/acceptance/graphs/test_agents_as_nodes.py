@@ -9,6 +9,7 @@ import pytest
 from actors import START, Graph, LlmAgent, RequestInput, ToolContext
 from actors.errors import AgentFailedError
 from actors.testing import ScriptedModel
+from runtime import Settings
 from tests.support.graphs import ends, named_node
 from tests.support.runtimes import Deploy, run_turn, stored
 
@@ -105,7 +106,7 @@ def test_an_agent_that_a_nodes_agent_has_transferred_to_may_transfer_to_its_peer
     clerk = ScriptedModel([transfer("expert")])
     agents = [LlmAgent(name="clerk", model=clerk), LlmAgent(name="expert", model=ScriptedModel(["It is blue."]))]
     desk = LlmAgent(name="desk", model=ScriptedModel([transfer("clerk")]), sub_agents=agents)
-    with deploy(Graph(name="wf", edges=[(START, desk, named_node("last"))])) as rt:
+    with deploy(Graph(name="wf", edges=[(START, desk, named_node("last"))]), settings=Settings(record_requests="on")) as rt:
         events = run_turn(rt, "what colour?")
         assert ends(events)["wf@1/last@1"] == "last(It is blue.)"
         calls = rt.turns.requests("ada", "s1", events[0].invocation_id)

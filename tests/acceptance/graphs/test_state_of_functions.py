@@ -308,19 +308,3 @@ def test_an_agent_along_an_edge_sees_what_a_function_beside_it_has_not_stored(de
 
     with deploy(Graph(name="wf", edges=[(START, (slow, soon)), (soon, reader)])) as rt:
         assert looked(run_turn(rt, "go")) == {"reader": {"x": 1}}
-
-
-def test_more_than_the_log_keeps_is_seen_and_the_request_left_out_with_the_reason(deploy: Deploy) -> None:
-    reader = Looking("text").agent("reader", instruction="{text}")
-
-    @node(rerun_on_resume=True)
-    async def chief(ctx: NodeContext) -> Any:
-        ctx.state["text"] = "long " * 1_000
-        return await ctx.run_node(reader, "go")
-
-    with deploy(Graph(name="wf", edges=[(START, chief)], sub_agents=[reader])) as rt:
-        assert looked(run_turn(rt, "go")) == {"reader": {"text": "long " * 1_000}}
-        [turn] = rt.turns.list()
-        calls = rt.turns.requests("ada", "s1", turn.invocation_id)
-    assert [call.request for call in calls] == [None, None]
-    assert {call.omitted for call in calls} == {"functions had written more of the state that was not stored than the log keeps"}

@@ -84,12 +84,3 @@ def test_a_turn_that_waits_keeps_it_for_the_next_program(given: RunConfig | None
         (pending,) = rt.turns.pending("ada", "s1")
         answered = rt.answer(pending, {"result": "now"}, user_id="ada", session_id="s1", run_config=given)
         assert list(answered)[-1].text == f"<{'other' if given else 'ctx'} one ? =>"
-
-
-def test_its_requests_are_not_what_the_log_would_give(deploy: Deploy) -> None:
-    with deploy(LlmAgent(name="root", model=Telling())) as rt:
-        run_turn(rt, "one", run_config=CONTEXT)
-        run_turn(rt, "two")
-        turns = sorted(rt.turns.list("ada", "s1"), key=lambda turn: turn.first_seq)
-        omitted = [call.omitted for turn in turns for call in rt.turns.requests("ada", "s1", turn.invocation_id)]
-        assert omitted == ["the turn's model_input_context was in it", ""]
