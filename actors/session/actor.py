@@ -13,7 +13,7 @@ import math
 import os
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -32,18 +32,23 @@ from actors.session.due_times import LONGEST_NAP_S, DueTimes
 from actors.session.environment import SessionEnvironment
 from actors.session.forks.forking import SessionForks
 from actors.session.log.logs import SessionLogs
+from actors.session.log.open_turn import TurnExtension
 from actors.session.log.queries import LogQueries
 from actors.session.log.reader import LogReader
 from actors.session.log.session_log import SessionLog
 from actors.session.log.shared_state import SharedStates
 from actors.session.log.user_holds import UserHolds
 from actors.session.log.writer import COUNTED, LogWriter
+from actors.session.losses.counting import LossCounts
+from actors.session.losses.turn_losses import Losses
 from actors.session.memory import Memory
 from actors.session.placing.gate import UserGate
 from actors.session.placing.moves import UserMoves
 from actors.session.placing.placements import UserPlacements
 from actors.session.query_line import QUERIES, QueryLine
 from actors.session.retention import Retention
+from actors.session.retries.retrying import TurnRetries
+from actors.session.retries.turn_retries import Retries
 from actors.session.schedules import Schedules
 from actors.session.services import SessionServices
 from actors.session.sharing.news import StateNews
@@ -53,11 +58,13 @@ from actors.session.spending.day_sums import DaySums
 from actors.session.spending.reserving import COUNTED_OF_BUDGETS, TurnBudgets
 from actors.session.spending.stored_usage import StoredUsage
 from actors.session.spending.today import SumsOfToday
+from actors.session.spending.turn_spending import Spending
 from actors.session.spending.usage import UsageReports
 from actors.session.spending.used import UsedBudgets
 from actors.session.store.access import StoreAccess
 from actors.session.subscribers.outbox import POLL_S
 from actors.session.subscribers.subscriptions import Subscriptions
+from actors.session.timeouts import Timeout
 from actors.session.turns.ending import TurnEnder
 from actors.session.turns.joining import TurnJoiner
 from actors.session.turns.listing import TurnListing
@@ -70,7 +77,10 @@ from actors.session.turns.recovery import TurnRecovery
 from actors.session.turns.runners import Runners
 from actors.session.turns.writing import TurnWriter
 from actors.session.users import UserDeletion
-from actors.session.versions import SessionVersions
+from actors.session.versions import SessionVersions, VersionChange
+
+EXTENSIONS: Sequence[type[TurnExtension]] = (Spending, Losses, Retries, Timeout, VersionChange)
+"""What features keep of each turn. A record has them by their names."""
 
 
 class SessionActor(Actor):
@@ -98,7 +108,7 @@ class SessionActor(Actor):
             environment.on_late_write,
         )
         self._versions = versions = SessionVersions(environment, access)
-        reader, shared = LogReader(access), SharedStates(access, has_other_writers=shard.of > 1)
+        reader, shared = LogReader(access, EXTENSIONS), SharedStates(access, has_other_writers=shard.of > 1)
         peers = Peers(shard, environment.peers)
         self._state_news = StateNews(access, shared, peers, steady_clock, is_successor=environment.is_successor)
         user_holds = UserHolds(clock)
@@ -124,8 +134,10 @@ class SessionActor(Actor):
         logs.comparison.on_lost = TurnLosses(subscriptions).end_all
         self._lookup = lookup = TurnLookup(parts)
         self._joiner = TurnJoiner(parts, lookup)
-        self._recovery = TurnRecovery(parts, lookup)
-        self._opener = TurnOpener(parts, lookup, self._joiner, self._recovery)
+        self._recovery = recovery = TurnRecovery(parts)
+        self._retries = TurnRetries(parts, lookup, recovery)
+        self._losses = LossCounts(parts, lookup)
+        self._opener = TurnOpener(parts, lookup, self._joiner, recovery)
         self._ender = TurnEnder(parts, lookup)
         self._recorded = RecordedCalls(parts, lookup, environment.keep_calls_s, clock)
         self._listing = TurnListing(parts, lookup)
@@ -181,9 +193,9 @@ class SessionActor(Actor):
             p.AnnounceRunner: self._recovery.announce_runner,
             p.ListOpenTurns: self._recovery.list_open_turns,
             p.ResumeTurn: self._recovery.resume_turn,
-            p.RetryTurn: self._change(self._recovery.retry_turn),
-            p.AbandonRuns: self._recovery.abandon_runs,
-            p.BeginAlone: self._recovery.begin_alone,
+            p.RetryTurn: self._change(self._retries.retry_turn),
+            p.AbandonRuns: self._losses.abandon_runs,
+            p.BeginAlone: self._losses.begin_alone,
             p.CloseTurn: self._ender.close_turn,
             p.CancelTurn: self._ender.cancel_turn,
             p.Append: self._writer.append,

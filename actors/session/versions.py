@@ -2,15 +2,48 @@
 
 from __future__ import annotations
 
+import msgspec
+from msgspec.structs import replace
+
 from actors.interfaces.records import TurnRow
 from actors.interfaces.store_abilities.versions import KnowsVersions
 from actors.messages import protocol as p
+from actors.messages.codec import decode
 from actors.messages.operating.versions import TreeVersion
 from actors.messages.topology import Topology
+from actors.messages.turn_info import TurnInfo
 from actors.rules.versions.marks import version_for
 from actors.session.environment import SessionEnvironment
+from actors.session.log.open_turn import SessionTurn, TurnExtension
 from actors.session.log.session_log import SessionLog
 from actors.session.store.access import StoreAccess
+
+
+class _Stored(msgspec.Struct):
+    seq: int
+
+
+class VersionChange(TurnExtension):
+    """Notes that a turn goes on by another version of the tree than it has begun with.
+
+    Attributes:
+        seq: up to this position it ran by another version, which its deployment does not have any more; 0: it ran by one.
+    """
+
+    name = "version"
+    seq = 0
+
+    def dump(self, *, is_over: bool) -> msgspec.Struct | None:
+        """See TurnExtension."""
+        return _Stored(self.seq) if self.seq else None
+
+    def load(self, raw: bytes) -> None:
+        """See TurnExtension."""
+        self.seq = decode(raw, _Stored).seq if raw else 0
+
+    def describe(self, info: TurnInfo) -> TurnInfo:
+        """See TurnExtension."""
+        return replace(info, version_seq=self.seq) if self.seq else info
 
 
 class SessionVersions:
@@ -45,6 +78,13 @@ class SessionVersions:
     def of_open(self, log: SessionLog, row: TurnRow) -> str:
         """The name of the version by which a turn goes on: the one that it began with, where the deployment has that."""
         return row.version if row.version in self._known else self.of_new(log)
+
+    def go_on(self, log: SessionLog, turn: SessionTurn, seq: int) -> None:
+        """Have a turn go on by its version, from a position of its log on, or by another one if the deployment lacks that."""
+        version = self.of_open(log, turn.row)
+        if version != turn.row.version:
+            turn.row = replace(turn.row, version=version)
+            VersionChange.of(turn).seq = seq
 
     async def get_topology(self, message: p.GetTopology) -> p.TopologyReply:
         """The parent map of the current version, unless it is known."""

@@ -82,7 +82,7 @@ def set_clock(monkeypatch: pytest.MonkeyPatch, of: str, now_s: float) -> None:
 
 def opened(row: TurnRow) -> tuple[Mapping[str, Any], RunConfig]:
     """The values of `temp:` keys and the options of a turn, as a Session actor reads them from its record."""
-    turn = SessionTurn.of(row)
+    turn = SessionTurn.of(row, ())
     return turn.temp, turn.config
 
 

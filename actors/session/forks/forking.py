@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 
+import msgspec
+
 from actors.errors import InvocationNotFoundError, RequestError, SessionBusyError, SessionExistsError, TurnStateError
 from actors.interfaces.records import AddEvent, CreateSession, EventHead, EventRow, PutState, PutTurn, TurnFilter, TurnRow, Write
 from actors.messages import protocol as p
@@ -21,10 +23,10 @@ from actors.messages.event import now_s
 from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.protocol.base import StoredEvent
 from actors.messages.session import SessionKey
+from actors.rules.accounting.turn_usage import negated, packed, together
 from actors.rules.checks import state as scopes
 from actors.rules.routing.branches import speaker
 from actors.session.log.event_scan import scan
-from actors.session.log.open_turn import TurnNotes
 from actors.session.turns.parts import SessionParts
 
 MAX_BYTES = 64_000_000
@@ -105,9 +107,18 @@ class SessionForks:
         return [
             CreateSession(fork, now),
             *events,
-            *(PutTurn(fork, TurnNotes.uncounted(turn), now) for turn in turns),
+            *(PutTurn(fork, self._unpaid(turn), now) for turn in turns),
             PutState(fork, _state_at(state, [undo for seq, undo in undos if seq > last_seq])),
         ]
+
+    def _unpaid(self, row: TurnRow) -> TurnRow:
+        """The record of a turn in the fork, where what it has used does not count, also when it goes on."""
+        turn = self._reader.turn_of(row)
+        ledger = turn.ledger
+        # The events of the copy are added to this when the turn goes on.
+        less = together(ledger.extra, negated(ledger.spent))
+        ledger.extra = {spender: amounts for spender, amounts in less.items() if any(amounts)}
+        return msgspec.structs.replace(row, temp=turn.checkpoint(), usage=packed({}))
 
     async def _turns(self, key: SessionKey) -> AsyncIterator[TurnRow]:
         before: tuple[float, str] | None = None

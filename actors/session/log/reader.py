@@ -15,7 +15,7 @@ from actors.messages.json_types import JsonValue
 from actors.messages.protocol.base import StoredEvent
 from actors.messages.session import SessionKey, SessionPlace
 from actors.session.log.event_scan import EventScan, scan
-from actors.session.log.open_turn import SessionTurn
+from actors.session.log.open_turn import SessionTurn, TurnExtension
 from actors.session.log.shared_state import StatesReading, StoredStates
 from actors.session.store.access import StoreAccess
 
@@ -54,9 +54,13 @@ class LogReader:
     """Reads the store. What looks a record up waits until all earlier writes are on disk.
 
     All methods raise StoreError when the store cannot be read.
+
+    Attributes:
+        extensions: of each turn: see TurnExtension.
     """
 
-    def __init__(self, access: StoreAccess) -> None:
+    def __init__(self, access: StoreAccess, extensions: Sequence[type[TurnExtension]]) -> None:
+        self.extensions = extensions
         self._access = access
         self._store = access.store
 
@@ -112,22 +116,22 @@ class LogReader:
         return page
 
     async def recall(self, key: SessionKey, turn: SessionTurn, up_to: int | None = None) -> float:
-        """Note in `turn` its events as the store has them, in place of those noted before; with `up_to` only up to there.
+        """Fold into `turn` its events as the store has them, in place of those folded before; with `up_to` only up to there.
 
         Returns:
             The time of the newest event that was read, in seconds since the epoch; 0 where there is none.
         """
-        noted: list[tuple[EventScan, int]] = []
+        folded: list[tuple[EventScan, int]] = []
         after_seq, newest_s = turn.row.first_seq - 1, 0.0
         while page := await self.page(key, after_seq):
             # A turn that was paused long ago has thousands of events of other turns after it: only its own are kept.
             scanned = [(scan(stored.raw), stored.seq) for stored in page]
-            noted += [(event, seq) for event, seq in scanned if event.invocation_id == turn.row.invocation_id]
+            folded += [(event, seq) for event, seq in scanned if event.invocation_id == turn.row.invocation_id]
             after_seq, newest_s = page[-1].seq, scanned[-1][0].timestamp
         turn.forget_events()
-        for event, seq in noted:
+        for event, seq in folded:
             if up_to is None or seq <= up_to:
-                turn.note(event, seq)
+                turn.fold(event, seq)
         return newest_s
 
     async def event(self, key: SessionKey, seq: int) -> StoredEvent | None:
@@ -193,18 +197,20 @@ class LogReader:
     def open_turn(self, key: SessionKey, row: TurnRow | None) -> SessionTurn | None:
         """The turn that is open in the store: one that ran when the Session actor or the whole deployment was lost.
 
-        Its events are not noted in it yet: see `recall`.
+        Its events are not folded yet: see `recall`.
 
         Args:
             row: its record; None when there is none.
         """
         if row is None or self._access.pending_ends.has(key, row.invocation_id, row.epoch):
             return None
-        turn = SessionTurn.of(row)
+        turn = self.turn_of(row)
         turn.is_recalled = True
-        if row.first_seq == row.opened_seq and not turn.retried_seq:
-            turn.opened_s = row.begun_s or turn.opened_s
         return turn
+
+    def turn_of(self, row: TurnRow) -> SessionTurn:
+        """The turn of a record. Its events are not folded yet: see `recall`."""
+        return SessionTurn.of(row, self.extensions)
 
     async def open_turns(self, app: str) -> list[tuple[SessionKey, TurnRow]]:
         """The records of all open turns of an app."""

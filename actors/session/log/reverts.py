@@ -23,7 +23,6 @@ from actors.messages.protocol.outcomes import Failed
 from actors.messages.session import SessionKey
 from actors.rules.recovery.failures import failure
 from actors.rules.recovery.lost_events import LogMark, what_is_lost
-from actors.session.log.open_turn import TurnNotes
 from actors.session.log.reader import LogReader, StoredSession
 from actors.session.log.session_log import SessionLog
 from actors.session.log.shared_state import SharedStates
@@ -116,12 +115,30 @@ class LogComparison:
         log.mark_stale()
         if stored.row is not None:
             try:
-                await commits.submit(key, _new_generation(log, stored.row, stored.running, failure(error)))
+                await commits.submit(key, self._new_generation(log, stored.row, stored.running, failure(error)))
             except BaseException:
                 log.is_unchecked = True
                 raise
         is_told, log.is_loss_told = is_told or log.is_loss_told, False
         return is_told
+
+    def _new_generation(self, log: SessionLog, row: SessionRow, running: TurnRow | None, failed: Failed) -> list[Write]:
+        """Writes after which the log has a generation that it never had, and no open turn."""
+        # Hides nothing: a rewind that is only counted.
+        writes: list[Write] = [HideEvents(row.key, 1, 0)] * (max(log.rewinds - row.rewinds, 0) + 1)
+        if running is not None:
+            ended_s = now_s()
+            ended = msgspec.structs.replace(
+                running,
+                status="failed",
+                outcome=encode(failed),
+                temp=self._reader.turn_of(running).checkpoint(is_over=True),
+                last_seq=row.head_seq,
+                ended_s=ended_s,
+                usage=b"",
+            )
+            writes.append(PutTurn(row.key, ended, ended_s))
+        return writes
 
     def _mark(self, stored: StoredSession, raw: bytes | None) -> LogMark | None:
         row, running = stored.row, stored.running
@@ -136,22 +153,3 @@ def _known(log: SessionLog) -> LogMark:
     newest = log.events_after(log.committed_seq - 1)
     raw = newest[-1].raw if newest else None
     return LogMark(log.created_s, log.rewinds, log.committed_seq, raw, "" if log.is_opening else log.open_id())
-
-
-def _new_generation(log: SessionLog, row: SessionRow, running: TurnRow | None, failed: Failed) -> list[Write]:
-    """Writes after which the log has a generation that it never had, and no open turn."""
-    # Hides nothing: a rewind that is only counted.
-    writes: list[Write] = [HideEvents(row.key, 1, 0)] * (max(log.rewinds - row.rewinds, 0) + 1)
-    if running is not None:
-        ended_s = now_s()
-        ended = msgspec.structs.replace(
-            running,
-            status="failed",
-            outcome=encode(failed),
-            temp=TurnNotes.of(running).left_behind(),
-            last_seq=row.head_seq,
-            ended_s=ended_s,
-            usage=b"",
-        )
-        writes.append(PutTurn(row.key, ended, ended_s))
-    return writes

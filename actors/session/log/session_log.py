@@ -169,7 +169,7 @@ class SessionLog:
             if self._state_size > self._max_unmeasured:
                 self._measure_state()
         if self.turn is not None:
-            self.turn.note(event, seq)
+            self.turn.fold(event, seq)
         return StoredEvent(seq, raw), writes
 
     def fold(self, delta: scopes.Scopes) -> list[Write]:

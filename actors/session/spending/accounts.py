@@ -19,9 +19,11 @@ from actors.rules.accounting.turn_usage import Spent, together
 from actors.rules.routing.branches import tool_root
 from actors.rules.tree.below import agents_below
 from actors.session.log.open_turn import SessionTurn
+from actors.session.retries.turn_retries import Retries
 from actors.session.spending.day_sums import DaySums
 from actors.session.spending.stored_usage import StoredUsage
 from actors.session.spending.today import SumsOfToday
+from actors.session.spending.turn_spending import Spending
 
 RESERVED_S = 600.0
 """A call that has not ended after so long was stopped, and its run with it, of which this actor is not told."""
@@ -57,15 +59,16 @@ class BudgetAccounts:
 
     async def read(self, key: SessionKey, turn: SessionTurn) -> OthersSpent:
         """Read what the store has to say about a turn's budgets. Raises StoreError."""
-        config = turn.config
+        config, spending = turn.config, Spending.of(turn)
         this = [(key, turn.row.invocation_id)]
-        if config.session_budget is not None and turn.before is None:
+        if config.session_budget is not None and spending.used_before is None:
             # No other turn of the session runs while this one does.
-            turn.before = await self._stored.spent(UsageFilter(app=key.app, user=key.user, session=key.session), this)
+            wanted = UsageFilter(app=key.app, user=key.user, session=key.session)
+            spending.used_before = await self._stored.spent(wanted, this)
         if config.app_daily_budget is not None:
             await self._today.of_app(key)
         of_user = await self._today.of_user(key, turn) if config.user_daily_budget is not None else None
-        return OthersSpent(turn.before or NOTHING_SPENT, of_user)
+        return OthersSpent(spending.used_before or NOTHING_SPENT, of_user)
 
     def accounts(self, message: p.ReserveSpending, turn: SessionTurn, others: OthersSpent, at_s: float) -> list[Account]:
         """The accounts that a run has to fit into.
@@ -90,9 +93,10 @@ class BudgetAccounts:
         return list(found.values())
 
     def _accounts(self, message: p.ReserveSpending, turn: SessionTurn, others: OthersSpent, at_s: float) -> Iterator[Account]:
-        config, key, spent = turn.config, message.turn.key, turn.usage.spent
+        config, key, spent = turn.config, message.turn.key, turn.ledger.spent
         # The run may ask again, since the reply was lost: it has one call under way at most.
-        reserved = [(run, call) for run, (call, since_s) in turn.reserved.items() if at_s - since_s < RESERVED_S]
+        under_way = Spending.of(turn).reserved.items()
+        reserved = [(run, call) for run, (call, since_s) in under_way if at_s - since_s < RESERVED_S]
         here = [call for run, call in reserved if run != message.turn.run]
         if config.budget is not None:
             yield Account("turn", f"turn {turn.row.invocation_id!r}", config.budget, spent, here)
@@ -121,7 +125,7 @@ def _of_day(sums: DaySums, message: p.ReserveSpending, at_s: float) -> tuple[Spe
 
 def _as_met(account: Account, turn: SessionTurn, message: p.ReserveSpending) -> Account:
     """An account as an agent meets it, after what the user has answered, and the agent had to do."""
-    budget, answers = account.budget, turn.raises.get(account.scope)
+    budget, answers = account.budget, Spending.of(turn).answers.get(account.scope)
     if budget.at_limit == "ask" and tool_root(message.branch) is not None:
         # An agent that is asked as a tool cannot pause the turn: the one that has asked it will.
         budget = msgspec.structs.replace(budget, at_limit="stop")
@@ -129,7 +133,7 @@ def _as_met(account: Account, turn: SessionTurn, message: p.ReserveSpending) -> 
         budget = raised(budget, answers.more)
     return account._replace(
         budget=budget,
-        is_declined=answers is not None and answers.declined_seq > turn.retried_seq,
+        is_declined=answers is not None and answers.declined_seq > Retries.of(turn).seq,
         has_ended=_has_ended(account, turn, message.agent),
     )
 
@@ -138,12 +142,13 @@ def _has_ended(account: Account, turn: SessionTurn, agent: str) -> bool:
     """True if an agent has made its last call: it was told so, or a call that was not counted in time exceeds it."""
     if account.budget.at_limit != "wrap_up":
         return False
-    told_at = turn.last_calls.get(last_call_of(account, agent))
-    if told_at is not None and turn.responses.get(agent, 0) > told_at:
+    spending = Spending.of(turn)
+    told_at = spending.last_calls.get(last_call_of(account, agent))
+    if told_at is not None and turn.ledger.steps.get(agent, 0) > told_at:
         return True
-    return agent in turn.unreserved and is_overdrawn(account)
+    return agent in spending.unreserved and is_overdrawn(account)
 
 
 def last_call_of(account: Account, agent: str) -> str:
-    """The key of an agent's last call for a budget, in the turn's `last_calls`."""
+    """The key of an agent's last call for a budget, in `Spending.last_calls`."""
     return f"{account.scope} {agent}"

@@ -22,6 +22,7 @@ from actors.rules.accounting.turn_usage import Spent, minus, negated, together
 from actors.session.log.logs import SessionLogs
 from actors.session.log.open_turn import SessionTurn
 from actors.session.spending.stored_usage import StoredUsage
+from actors.session.spending.turn_spending import Spending
 
 READ_AGAIN_S = 10.0
 """After so long the store is asked again about an app, where other Session actors serve sessions of it: what those use only it
@@ -91,7 +92,7 @@ class DaySums:
                 pass
             sums = together(minus(stored.total, stored.of(self._tracked)), self._used_by_older(day))
             for name, counted in self._tracked.items():
-                spent = dict(counted.turn.usage.spent)
+                spent = dict(counted.turn.ledger.spent)
                 self._tracked[name] = counted._replace(spent=spent)
                 if counted.turn.row.begun_s >= day * DAY_S:
                     sums = together(sums, spent)
@@ -111,7 +112,7 @@ class DaySums:
         if counted is None or counted.turn is not turn:
             if counted is not None:
                 self._add_new(name, counted)
-            self._tracked[name] = _Counted(turn, dict(turn.usage.spent))
+            self._tracked[name] = _Counted(turn, dict(turn.ledger.spent))
 
     def note(self, key: SessionKey, turn: SessionTurn) -> None:
         """Count what a turn has used since; nothing, if it is not tracked."""
@@ -121,7 +122,7 @@ class DaySums:
             self._add_new(name, counted)
 
     def _add_new(self, name: TurnName, counted: _Counted) -> None:
-        spent = dict(counted.turn.usage.spent)
+        spent = dict(counted.turn.ledger.spent)
         # Less than nothing, where events were refused that were counted.
         new, day = together(spent, negated(counted.spent)), int(now_s() // DAY_S)
         self._sums = together(self._sums, new)
@@ -152,7 +153,7 @@ class DaySums:
         if not self._reading.locked():
             self._forget_ended()
         for (key, invocation_id), counted in self._tracked.items():
-            for run, (call, begun_s) in counted.turn.reserved.items():
+            for run, (call, begun_s) in Spending.of(counted.turn).reserved.items():
                 if begun_s >= since_s:
                     yield key, invocation_id, run, call
 

@@ -24,6 +24,7 @@ from actors.rules.accounting.at_limit import (
 from actors.rules.accounting.budgets import likely_call
 from actors.session.log.logs import SessionLogs
 from actors.session.spending.accounts import BudgetAccounts, last_call_of
+from actors.session.spending.turn_spending import Spending
 from actors.session.spending.warnings import BudgetWarnings
 from actors.session.turns.lookup import TurnLookup
 
@@ -83,7 +84,7 @@ class TurnBudgets:
         at_s = asyncio.get_running_loop().time()
         accounts = self._accounts.accounts(message, turn, others, at_s)
         if message.model:
-            wanted = partial(likely_call, turn.usage.spent, message.agent, input_tokens=message.input_tokens)
+            wanted = partial(likely_call, turn.ledger.spent, message.agent, input_tokens=message.input_tokens)
             needed = decide_call(accounts, wanted, message.model, self._prices)
             decision: Decision | LeftOut = if_room(needed) if message.is_optional else needed
         else:
@@ -103,12 +104,11 @@ class TurnBudgets:
             case Allowed(call, wraps_up):
                 self._counts["budget_wrap_ups"] += len(wraps_up)
                 if call is not None and accounts:
-                    turn.reserved[message.turn.run] = (call, at_s)
+                    Spending.of(turn).reserved[message.turn.run] = (call, at_s)
                 if wraps_up:
                     # On disk before the agent hears of it: an heir of this actor does not tell it once more.
-                    turn.last_calls |= {
-                        last_call_of(each, message.agent): turn.responses.get(message.agent, 0) for each, _ in wraps_up
-                    }
+                    steps = turn.ledger.steps.get(message.agent, 0)
+                    Spending.of(turn).last_calls |= {last_call_of(each, message.agent): steps for each, _ in wraps_up}
                     await self._logs.commits.write(log, [log.put_turn(turn.record())])
                 instead = call.model if call is not None and call.model != message.model else ""
                 self._counts["budget_other_models"] += bool(instead)

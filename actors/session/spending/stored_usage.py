@@ -9,9 +9,9 @@ from actors.errors import StoreError
 from actors.interfaces.store_abilities.usage import ReportsUsage, TurnId, TurnName, UnsummedTurn, UsageFilter, UsagePage
 from actors.messages.session import SessionKey
 from actors.rules.accounting.report import day_of
-from actors.rules.accounting.turn_usage import Spent, TurnUsage, packed, sum_of_packed, together
+from actors.rules.accounting.turn_usage import Spent, packed, sum_of_packed, together
 from actors.session.log.event_scan import scan
-from actors.session.log.open_turn import TurnNotes
+from actors.session.log.ledger import TurnLedger
 from actors.session.log.reader import PAGE
 from actors.session.turns.parts import SessionParts
 
@@ -130,12 +130,12 @@ class StoredUsage:
     async def _of_events(self, turn: UnsummedTurn) -> bytes:
         """The sums of a turn, packed, as its events say."""
         row = await self._reader.turn(turn.key, turn.invocation_id)
-        taken_back = TurnNotes.of(row).taken_back if row is not None else b""
-        usage = TurnUsage(sum_of_packed([taken_back]) if taken_back else None)
+        ledger = self._reader.turn_of(row).ledger if row is not None else TurnLedger()
+        ledger.forget_events()
         after_seq, before_seq = turn.first_seq - 1, turn.last_seq + 1 if turn.last_seq else None
         while events := await self._reader.part(turn.key, after_seq, before_seq, PAGE, newest=False):
             after_seq = events[-1].seq
             for event in (scan(stored.raw) for stored in events):
                 if event.invocation_id == turn.invocation_id:
-                    usage.note(event.author, event.model_version, event.amounts())
-        return packed(usage.spent)
+                    ledger.fold(event)
+        return packed(ledger.spent)

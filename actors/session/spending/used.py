@@ -10,7 +10,6 @@ from actors.messages.operating.usage import Price, UsedBudget
 from actors.rules.accounting.at_limit import Account
 from actors.rules.accounting.budgets import used_of
 from actors.rules.accounting.turn_usage import minus, sum_of_packed
-from actors.session.log.open_turn import SessionTurn
 from actors.session.spending.accounts import BudgetAccounts
 from actors.session.turns.lookup import TurnLookup
 from actors.session.turns.parts import SessionParts
@@ -46,7 +45,7 @@ class UsedBudgets:
         if turn is None or turn.row.invocation_id != message.invocation_id:
             if row.status not in MAY_GO_ON:
                 return p.TurnBudgetsReply()
-            turn = SessionTurn.of(row)
+            turn = self._reader.turn_of(row)
             await self._reader.recall(key, turn)
         if not turn.config.budgets:
             return p.TurnBudgetsReply()

@@ -11,6 +11,7 @@ from actors.messages.session import SessionKey
 from actors.rules.accounting.at_limit import Account, warning_of
 from actors.rules.accounting.report import DAY_S
 from actors.session.log.open_turn import SessionTurn
+from actors.session.spending.turn_spending import Spending
 
 MAX_KEPT = 10_000
 """So many budgets of sessions and users are remembered as told of."""
@@ -47,12 +48,12 @@ class BudgetWarnings:
 
     def _is_told(self, key: SessionKey, turn: SessionTurn, account: Account) -> bool:
         name = _name(key, account)
-        return account.scope in turn.warned if name is None else name in self._told
+        return account.scope in Spending.of(turn).warned if name is None else name in self._told
 
     def _note(self, key: SessionKey, turn: SessionTurn, account: Account) -> None:
         name = _name(key, account)
         if name is None:
-            turn.warned[account.scope] = None
+            Spending.of(turn).warned[account.scope] = None
             return
         while len(self._told) >= MAX_KEPT:
             del self._told[next(iter(self._told))]

@@ -216,14 +216,14 @@ class TurnEnder:
             return
         log.queue.is_taken = True
         try:
-            turn = SessionTurn.of(row)
+            turn = self._reader.turn_of(row)
             await self._reader.recall(log.key, turn)
             events = _responses_to_open_calls(turn)
 
             def ended() -> TurnRow:
                 # The turn is not open, so the log does not note them in it. Its record ends with them: so does a fork.
                 for seq, (_, event) in enumerate(events, log.head_seq - len(events) + 1):
-                    turn.note(event, seq)
+                    turn.fold(event, seq)
                 return turn.ended(row.agent, p.Cancelled())
 
             await self._writer.begin_write(log, events, end=ended)
@@ -234,7 +234,7 @@ class TurnEnder:
 def _responses_to_open_calls(turn: SessionTurn) -> Events:
     """Responses to the calls that a cancelled turn leaves open, so that no model ever sees a call without one."""
     by_author: dict[tuple[str, str | None], list[Part]] = {}
-    for call_id, call in turn.open_calls.items():
+    for call_id, call in turn.calls.open.items():
         if call.has_response:
             continue
         response = FunctionResponse(id=call_id, name=call.name, response={"error": "cancelled"})

@@ -11,11 +11,9 @@ from actors.messages.codec import decode_event
 from actors.messages.event import Event
 from actors.messages.session import SessionKey
 from actors.messages.turn_info import ANY_TURN, TURN_STATES, PendingCall, TurnInfo
-from actors.rules.accounting.turn_usage import Spent, sum_of_packed
 from actors.rules.checks.turn_match import fits
 from actors.rules.routing.pending import open_calls
 from actors.session.log.event_scan import scan
-from actors.session.log.open_turn import TurnNotes
 from actors.session.log.said import TextSearch
 from actors.session.log.session_log import SessionLog
 from actors.session.turns.lookup import TurnLookup
@@ -118,12 +116,12 @@ class TurnListing:
         log = self._logs.in_memory(key)
         open_row = log.open_row(row.invocation_id) if log is not None else None
         outcome = p.decode_outcome(row.outcome) if row.outcome else None
-        agent, last_seq, notes = row.agent, row.last_seq, TurnNotes.of(row)
-        spent: Spent = sum_of_packed([row.usage]) if row.usage else {}
+        agent, last_seq = row.agent, row.last_seq
         if log is not None and log.turn is not None and open_row is not None:
-            notes, spent = TurnNotes.of_open(log.turn), log.turn.usage.spent
-            row, last_seq = open_row, log.committed_seq
+            turn, row, last_seq = log.turn, open_row, log.committed_seq
             agent = _speaker(log) if last_seq > row.opened_seq else ""
+        else:
+            turn = self._reader.turn_of(row)
         error = ""
         if isinstance(outcome, p.Failed):
             agent = outcome.agent or agent
@@ -132,7 +130,7 @@ class TurnListing:
             agent = outcome.agent or agent
         elif isinstance(outcome, p.Cancelled) and outcome.timeout_s:
             error = f"it took longer than its timeout of {outcome.timeout_s} s"
-        return TurnInfo(
+        info = TurnInfo(
             user_id=key.user,
             session_id=key.session,
             invocation_id=row.invocation_id,
@@ -145,11 +143,8 @@ class TurnListing:
             ended_s=row.ended_s,
             error=error,
             version=row.version,
-            version_seq=notes.version_seq,
-            tokens=sum(used.input_tokens + used.output_tokens + used.reasoning_tokens for used in spent.values()),
-            failed_tools=notes.failed_tools,
-            lost=notes.lost_processes,
         )
+        return turn.describe(info)
 
     async def list_pending(self, message: p.ListPending) -> p.PendingReply:
         """List the calls at which turns wait. Raises SessionNotFoundError for a session that is not there, StoreError."""

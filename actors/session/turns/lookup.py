@@ -223,6 +223,6 @@ def missing_notes(turn: SessionTurn, notes: Sequence[p.Note]) -> list[tuple[byte
     Raises:
         FencedError: the run of one was abandoned, and with it all that it has asked for.
     """
-    if any(note.run in turn.lost for note in notes):
+    if any(note.run in turn.abandoned for note in notes):
         raise FencedError(turn.row.invocation_id, turn.row.epoch)
     return [(note.raw, event) for note in notes if (event := scan(note.raw)).id not in turn.stored]

@@ -251,20 +251,18 @@ class TurnOpener:
         # What was found when the message was checked may have been rewound while it waited.
         calls = await self._reader.calls(message.key, message.answers)
         before = request.before = await self._reader.turn(message.key, message.invocation_id)
-        turn = SessionTurn.of(before or unknown_turn(message.invocation_id, min(call.seq for call in calls)))
+        turn = self._reader.turn_of(before or unknown_turn(message.invocation_id, min(call.seq for call in calls)))
         await self._reader.recall(log.key, turn)
         check_answers(request, turn)
         turn.config = message.config.after(turn.config)
         turn.runner = message.runner
-        if before is not None and before.status == "failed" and any(turn.facts_of(each).is_waiting for each in message.answers):
-            # What has failed begins anew with the answer, as in a turn that is retried. One to no open question changes nothing.
-            turn.retried_seq = log.head_seq
-        # As when a turn begins: it may have been open for weeks, and its processes were lost with whatever was restarted.
-        turn.losses.clear()
-        turn.begin_time()
-        turn.go_on_by(self._versions.of_open(log, turn.row), log.head_seq)
+        # What has failed begins anew with the answer, as in a turn that is retried. One to no open question changes nothing.
+        has_failed = before is not None and before.status == "failed"
+        is_retried = has_failed and any(turn.calls.facts_of(each).is_waiting for each in message.answers)
         again = turn.row.again()
-        turn.row = msgspec.structs.replace(again, opened_seq=log.head_seq + 1, begun_s=again.begun_s or now_s())
+        row = msgspec.structs.replace(again, opened_seq=log.head_seq + 1, begun_s=again.begun_s or now_s())
+        turn.begin_again(row, log.head_seq if is_retried else None)
+        self._versions.go_on(log, turn, log.head_seq)
         begun = await self._store(request, turn)
         progress = turn.progress()
         if before is not None and before.status in OVER:

@@ -78,11 +78,11 @@ def check_answers(request: OpeningRequest, turn: SessionTurn) -> None:
     message = request.message
     is_paused = turn.row.status == "paused"
     for call_id in message.answers:
-        facts = turn.facts_of(call_id)
+        facts = turn.calls.facts_of(call_id)
         call = replace(facts, is_waiting=facts.is_waiting and is_paused)
         if not is_taken(call, only_waiting=message.only_waiting, known_seq=request.known_seq or 0):
             why = "it has been answered" if call.answered_seq else "its turn does not wait for it"
-            waiting = ", ".join(repr(each) for each in turn.waiting_calls if is_paused) or "none"
+            waiting = ", ".join(repr(each) for each in turn.calls.waiting if is_paused) or "none"
             raise TurnStateError(
                 f"call {call_id!r} waits for no answer in session {message.key.session!r}: {why}. Calls that wait: {waiting}"
             )
@@ -108,8 +108,9 @@ class NewTurns:
             begun_s=now_s(),
             version=self._parts.versions.of_new(log),
         )
-        turn = SessionTurn(row, message.config, message.runner, traceparent=message.traceparent, opened_s=row.begun_s)
-        turn.begin_time()
+        turn = SessionTurn.new(row, message.config, self._parts.reader.extensions)
+        turn.runner, turn.traceparent = message.runner, message.traceparent
+        turn.begin()
         return turn
 
     def admitted(self, request: OpeningRequest, turn: SessionTurn) -> tuple[Sequence[Write], Callable[[], None]]:

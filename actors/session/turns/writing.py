@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from actors.actor import OwedReply
 from actors.errors import FencedError
 from actors.interfaces.records import Write
 from actors.messages import protocol as p
-from actors.messages.event import USER
 from actors.rules.delivery.answers import AnswerId
-from actors.session.log.event_scan import EventScan, scan
+from actors.session.log.event_scan import scan
 from actors.session.log.open_turn import SessionTurn
 from actors.session.log.session_log import SessionLog
 from actors.session.log.writer import Events
@@ -20,34 +19,8 @@ from actors.session.turns.parts import SessionParts
 from actors.session.turns.recorded_calls import RecordedCalls
 
 
-def settle(turn: SessionTurn, run: int, events: Iterable[tuple[bytes, EventScan]]) -> bool:
-    """Forget what is reserved for a run, whose model call is over.
-
-    Args:
-        events: those of the run, which are about to be stored.
-
-    Returns:
-        True if the call was reserved by a Session actor that was lost meanwhile: this one did not count it as under way. The
-        record of the turn, which says so, has to be stored.
-    """
-    if not (turn.reserved or turn.config.budgets):
-        return False
-    callers = [event.author for _, event in events if event.model_version is not None and event.author != USER]
-    is_known = turn.reserved.pop(run, None) is not None or not turn.is_recalled
-    if not (callers and turn.config.budgets):
-        return False
-    if is_known:
-        turn.unreserved.pop(callers[-1], None)
-    else:
-        turn.unreserved[callers[-1]] = None
-    return not is_known
-
-
 class TurnWriter:
-    """Answers Append and TellPartial.
-
-    Args:
-    """
+    """Answers Append and TellPartial."""
 
     def __init__(
         self,
@@ -136,8 +109,7 @@ class TurnWriter:
         """
         notes = missing_notes(turn, message.notes) if message.notes else []
         writes: list[Write] = []
-        # The run does one thing at a time: its model call is over, and what that has used is in the event, if in any.
-        is_unknown = settle(turn, message.turn.run, events)
+        is_changed = turn.begin_append(message.turn.run, [event for _, event in events])
         state_seq = log.state_seq
         if notes:
             events = [*notes, *events]
@@ -152,7 +124,7 @@ class TurnWriter:
             self._admission.temp(turn.temp, message.temp)
             turn.temp.update(message.temp)
             log.state_seq = log.head_seq + len(events)
-        if message.temp or is_unknown:
+        if message.temp or is_changed:
             writes.append(log.put_turn(turn.record()))
         return events, writes, p.Appended(first_seq=log.head_seq + 1 + len(notes), state_seq=state_seq)
 

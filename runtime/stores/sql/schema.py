@@ -43,14 +43,14 @@ from sqlalchemy import (
     update,
 )
 
-from actors.errors import SchemaVersionError
+from actors.errors import SchemaVersionError, StoreError
 from actors.messages.operating.release import UNKNOWN_RELEASE, this_version
 from runtime.stores.sql.tables.batches import batch_tables
 from runtime.stores.sql.tables.creation import create_tables
 from runtime.stores.sql.tables.model_calls import model_call_tables
 from runtime.stores.sql.tables.placing import placing_tables
 
-VERSION = 1
+VERSION = 2
 """The version of the tables below. Raise it with every change to them, and have `prepare_tables` bring older ones up to date."""
 
 UNRELEASED = {"raygrove_schema": 22, "raygrove_memory_schema": 2}
@@ -296,8 +296,28 @@ def key_columns(table: Table) -> list[Column[Any]]:
 
 
 def prepare(connection: Connection) -> None:
-    """Create the tables, or look whether they are of this program's version. Raises SchemaVersionError."""
+    """Create the tables, or look whether they are of this program's version.
+
+    Raises:
+        SchemaVersionError: a newer version of raygrove has created them.
+        StoreError: they have turns that only an older one can end.
+    """
     prepare_tables(connection, schema_version, VERSION, partial(create_tables, metadata=metadata))
+    if stored_version(connection, schema_version) == 1:
+        _drop_first_checkpoints(connection)
+
+
+def _drop_first_checkpoints(connection: Connection) -> None:
+    """Drop what the records of turns that are over carry in the form of version 1. Raises StoreError for any other turn."""
+    has_one = turns.c.temp != b""
+    wanted = select(turns.c.invocation_id).where(has_one, turns.c.status.in_(("running", "paused"))).limit(1)
+    if (open_turn := connection.execute(wanted).scalar()) is not None:
+        raise StoreError(
+            f"the store has turns that are not over, such as {open_turn!r}, in a form that this program does not read: end them "
+            "with the program that has stored them, or use another store"
+        )
+    connection.execute(update(turns).where(has_one).values(temp=b""))
+    connection.execute(update(schema_version).values(version=VERSION))
 
 
 def prepare_tables(connection: Connection, schema_version: Table, known: int, create: Callable[[Connection], None]) -> None:

@@ -289,17 +289,34 @@ async def assert_whole(rt: Runtime, name: str, answered: list[str]) -> None:
         assert [event.author for event in events] in (["user"], ["user", "root"])
 
 
-def test_a_store_of_the_last_commit_before_the_first_release_is_served(local: Deploy, tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [1, 22])
+def test_a_store_of_a_commit_before_the_first_release_is_served(version: int, local: Deploy, tmp_path: Path) -> None:
     with local(root()) as rt:
         run_turn(rt, "one")
-    with closing(sqlite3.connect(tmp_path / "sessions.db")) as connection:
-        connection.execute("UPDATE raygrove_schema SET version = 22")
-        connection.commit()
+    # What records of turns carried was an array.
+    _begin_before(tmp_path, version, temp=b"\x90", status="failed")
     with local(root()) as rt:
+        assert [turn.state for turn in rt.turns.list()] == ["failed"]
         run_turn(rt, "two")
         assert [text for _, author, text in log(rt) if author == "user"] == ["one", "two"]
     with closing(sqlite3.connect(tmp_path / "sessions.db")) as connection:
-        assert connection.execute("SELECT version FROM raygrove_schema").fetchall() == [(1,)]
+        assert connection.execute("SELECT version FROM raygrove_schema").fetchall() == [(schema.VERSION,)]
+
+
+def test_a_store_of_such_a_commit_is_refused_while_it_has_a_turn_that_is_not_over(local: Deploy, tmp_path: Path) -> None:
+    with local(root()) as rt:
+        run_turn(rt, "one")
+    _begin_before(tmp_path, 1, temp=b"\x90", status="paused")
+    with pytest.raises(StoreError, match="end them with the program that has stored them"):
+        local(root()).start()
+
+
+def _begin_before(folder: Path, version: int, *, temp: bytes, status: str) -> None:
+    """Have a store be of an older version, and its turns carry what turns of that did."""
+    with closing(sqlite3.connect(folder / "sessions.db")) as connection:
+        connection.execute("UPDATE raygrove_schema SET version = ?", (version,))
+        connection.execute("UPDATE raygrove_turns SET temp = ?, status = ?", (temp, status))
+        connection.commit()
 
 
 def test_a_store_of_a_later_version_is_refused_with_what_to_do(local: Deploy, tmp_path: Path) -> None:

@@ -16,13 +16,16 @@ from actors.messages.event import now_s
 from actors.messages.session import SessionKey
 from actors.rules.accounting.report import DAY_S
 from actors.rules.accounting.turn_usage import Amounts, packed
+from actors.session.log.event_scan import EventScan
 from actors.session.log.logs import SessionLogs
 from actors.session.log.open_turn import SessionTurn
 from actors.session.spending.day_sums import DaySums
 from actors.session.spending.stored_usage import StoredTurns, StoredUsage
 from actors.session.spending.today import SumsOfToday
+from actors.session.spending.turn_spending import Spending
 
 CALL = Amounts(llm_calls=1)
+RESPONSE = EventScan(author="root", model_version="m")
 TODAY_S = now_s() // DAY_S * DAY_S
 
 
@@ -84,8 +87,8 @@ class World:
         if log.turn is None:
             # The same id as a turn of another session has.
             row = TurnRow(invocation_id=f"e-{session % 2}", status="running", epoch=1, first_seq=1, opened_seq=1, begun_s=TODAY_S)
-            log.turn = SessionTurn(row, RunConfig())
-            log.turn.usage.spent.update(self._stored_of(key, log.turn))
+            log.turn = SessionTurn.new(row, RunConfig(), [Spending])
+            log.turn.ledger.spent.update(self._stored_of(key, log.turn))
 
     def _stored_of(self, key: SessionKey, turn: SessionTurn) -> dict[tuple[str, str], Amounts]:
         calls = self.used.get((key, turn.row.invocation_id), 0)
@@ -98,7 +101,7 @@ class World:
         assert turn is not None
         name = (key, turn.row.invocation_id)
         self.day.track(key, turn)
-        turn.usage.note("root", "m", CALL)
+        turn.ledger.fold(RESPONSE)
         self.used[name] = self.used.get(name, 0) + 1
         self.day.note(key, turn)
         if is_on_disk:
@@ -177,10 +180,10 @@ async def test_what_a_turn_of_yesterday_uses_today_is_kept_when_the_store_is_rea
     await world.day.refresh(KEY)
     row = TurnRow(invocation_id="old", status="running", epoch=1, first_seq=1, opened_seq=1, begun_s=TODAY_S - 10)
     log = world.logs[KEY] = Log(KEY)
-    log.turn = turn = SessionTurn(row, RunConfig())
-    turn.usage.note("root", "m", CALL)
+    log.turn = turn = SessionTurn.new(row, RunConfig(), [Spending])
+    turn.ledger.fold(RESPONSE)
     world.day.track(KEY, turn)
-    turn.usage.note("root", "m", CALL)
+    turn.ledger.fold(RESPONSE)
     world.day.note(KEY, turn)
     # The store has all of it under the day on which the turn began.
     for _ in range(2):
@@ -208,10 +211,10 @@ async def test_sums_of_a_user_are_without_those_of_others_and_idle_ones_are_forg
         key = SessionKey("app", user, "s")
         log = world.logs[key] = Log(key)
         row = TurnRow(invocation_id="e", status="running", epoch=1, first_seq=1, opened_seq=1, begun_s=TODAY_S)
-        log.turn = turns[key] = SessionTurn(row, RunConfig())
+        log.turn = turns[key] = SessionTurn.new(row, RunConfig(), [Spending])
         sums = await today.of_user(key, log.turn)
         today.track(key, log.turn)
-        log.turn.usage.note("root", "m", CALL)
+        log.turn.ledger.fold(RESPONSE)
         today.note(key, log.turn)
         assert sums.spent() == {("root", "m"): CALL}
     assert today.app.spent() == {("root", "m"): Amounts(llm_calls=3)}
@@ -221,6 +224,6 @@ async def test_sums_of_a_user_are_without_those_of_others_and_idle_ones_are_forg
         if key.user != "bob":
             await today.of_user(key, turns[key])
     other = SessionKey("app", "ida", "s")
-    await today.of_user(other, SessionTurn(turns[SessionKey("app", "ada", "s")].row, RunConfig()))
+    await today.of_user(other, SessionTurn.new(turns[SessionKey("app", "ada", "s")].row, RunConfig(), [Spending]))
     assert [user for _, user in today._users] == ["ada", "eve", "ida"]
     assert made == [None, "ada", "bob", "eve", "ida"]

@@ -180,7 +180,7 @@ async def test_a_new_session_costs_the_same_however_many_others_are_being_create
         disk, counts = SteppedDisk(), Counter[str]()
         access = StoreAccess(SqlSessionStore("sqlite://"), 30.0)
         access.commits = commits = NoticedCommits(disk)
-        logs = SessionLogs(access, LogReader(access), SharedStates(access))
+        logs = SessionLogs(access, LogReader(access, ()), SharedStates(access))
 
         def check(_: object) -> None:
             """Nothing is refused."""

@@ -13,15 +13,30 @@ from __future__ import annotations
 import msgspec
 
 from actors.errors import RequestError, TurnStateError
-from actors.interfaces.records import HideEvents, PutState, Write
+from actors.interfaces.records import HideEvents, PutState, TurnRow, Write
 from actors.messages import protocol as p
 from actors.messages.event import RESET, USER, Event, EventActions, new_event_id, new_invocation_id, now_s
-from actors.rules.accounting.turn_usage import minus, packed
+from actors.rules.accounting.turn_usage import minus
 from actors.rules.checks import state as scopes
 from actors.session.log.event_scan import new_event, scan
 from actors.session.log.open_turn import SessionTurn
 from actors.session.log.session_log import SessionLog
+from actors.session.losses.turn_losses import Losses
+from actors.session.retries.turn_retries import Retries
 from actors.session.turns.parts import SessionParts
+
+
+def begin_again(turn: SessionTurn, message: p.RetryTurn, row: TurnRow, retried_seq: int) -> None:
+    """Have a turn go on for a request that retries it.
+
+    Args:
+        row: its record from now on.
+        retried_seq: failures up to this position do not count any more.
+    """
+    turn.config = message.config.after(turn.config) if message.config is not None else turn.config
+    turn.runner = Losses.of(turn).resumed_by = message.runner
+    Retries.of(turn).request = message.request
+    turn.begin_again(row, retried_seq)
 
 
 class TurnResets:
@@ -45,20 +60,16 @@ class TurnResets:
         """
         kept_seq, is_failure = await self._place(log, message)
         await self._reader.recall(log.key, turn)
-        used = dict(turn.usage.spent)
-        turn.taken_back = b""
+        used = turn.ledger.spent
+        turn.ledger.extra = {}
         await self._reader.recall(log.key, turn, kept_seq)
-        turn.taken_back = packed(taken) if (taken := minus(used, turn.usage.spent)) else b""
-        turn.retry, turn.resumed_by = message.request, message.runner
-        turn.config = message.config.after(turn.config) if message.config is not None else turn.config
-        turn.losses.clear()
-        turn.begin_time()
-        turn.last_calls.clear()
-        turn.unreserved.clear()
+        turn.ledger.extra = minus(used, turn.ledger.spent)
+        turn.take_back()
         # Failures before the step are what was done about them. One that is the step is tried again, as by a retry.
-        turn.retried_seq = kept_seq if is_failure else min(turn.retried_seq, kept_seq)
-        turn.go_on_by(self._parts.versions.of_open(log, turn.row), kept_seq)
-        turn.row = msgspec.structs.replace(turn.row.again(), opened_seq=turn.user_seq)
+        retried_seq = kept_seq if is_failure else min(Retries.of(turn).seq, kept_seq)
+        opened_seq = turn.calls.message_seq or turn.row.first_seq
+        begin_again(turn, message, msgspec.structs.replace(turn.row.again(), opened_seq=opened_seq), retried_seq)
+        self._parts.versions.go_on(log, turn, kept_seq)
         overwritten = scopes.take_back(await self._reader.undos(log.key, kept_seq + 1))
         removed = tuple(key for key, value in overwritten.items() if not value)
         restored = {key: value[0] for key, value in overwritten.items() if value}

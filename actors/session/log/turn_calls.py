@@ -1,0 +1,151 @@
+"""The function calls of an open turn: which have no response, which wait for the user, and which the user has answered.
+
+Rules of this file:
+
+- A response ends a call, except the interim one of a long-running tool, and the user's consent, after which the tool is run.
+- A call waits for the user if its tool is long-running, or has asked something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from actors.messages.event import USER
+from actors.messages.protocol.progress import WaitingCall
+from actors.rules.routing.answering import CallFacts
+from actors.rules.routing.branches import state_key, tool_root
+from actors.rules.routing.pending import is_interim
+from actors.session.log.event_scan import EventScan
+
+
+class OpenCall(NamedTuple):
+    """A function call without a response, or with a first one of its long-running tool.
+
+    Attributes:
+        author: the agent that made it.
+        branch: the agent's.
+        name: the function's.
+        needs_consent: the user's response is not its result: it decides whether it is run, or answers a question of its tool.
+        is_long_running: the user's response is its result, and what its tool returns is an interim one.
+        has_response: it has such an interim response.
+        in_flow: it was made in a flow, whose controller knows for how long it matters.
+        path: of the run of the node that has made it.
+        continues: its answer continues the turn. If not, the run that has made it is one of its agent alone, after a late answer.
+    """
+
+    author: str
+    branch: str | None
+    name: str
+    needs_consent: bool
+    is_long_running: bool = False
+    has_response: bool = False
+    in_flow: bool = False
+    path: str = ""
+    continues: bool = True
+
+
+class TurnCalls:
+    """Folds the events of a turn.
+
+    Attributes:
+        open: the calls without a response, by id.
+        waiting: the ids of those that wait for the user: see `rules.routing.pending`.
+        message_seq: the position of the user's last message; 0 without one.
+        callers: the agents whose open calls that message answers.
+    """
+
+    __slots__ = ("_answered", "_continues", "callers", "message_seq", "open", "waiting")
+
+    def __init__(self) -> None:
+        self.open: dict[str, OpenCall] = {}
+        self.waiting: dict[str, None] = {}
+        self.message_seq = 0
+        self.callers: tuple[str, ...] = ()
+        self._answered: dict[str, CallFacts] = {}
+        self._continues = True
+
+    def fold(self, event: EventScan, seq: int) -> None:
+        """Take in an event: the calls that it makes, answers and asks the user about."""
+        actions, by_user, responses = event.actions, event.author == USER, event.responses
+        if by_user and event.branch is None:
+            self._fold_message(event, seq)
+        for call_id, name in event.calls.items():
+            needs_consent = call_id in actions.requested_tool_confirmations
+            in_flow = event.flow is not None
+            self.open[call_id] = OpenCall(
+                event.author,
+                event.branch,
+                name,
+                needs_consent,
+                call_id in event.long_running_tool_ids and not needs_consent and not in_flow,
+                in_flow=in_flow,
+                path=event.node_path(),
+                continues=self._continues,
+            )
+        for call_id in actions.requested_inputs:
+            if call_id in self.open:
+                self.open[call_id] = self.open[call_id]._replace(needs_consent=True)
+        for call_id, response in responses:
+            if by_user:
+                self._answered[call_id] = CallFacts(answered_seq=seq, needed_consent=self._waits_for_consent(call_id))
+            self._fold_response(call_id, response, by_user=by_user)
+        asks = event.long_running_tool_ids or actions.requested_inputs
+        if (responses or asks) and tool_root(event.branch) is None:
+            self._fold_waiting(event, responses)
+
+    def _fold_message(self, event: EventScan, seq: int) -> None:
+        self.message_seq = seq
+        answered = [self.open.get(call_id) for call_id, _ in event.responses]
+        # A run that is asked as a tool cannot pause the turn, so no answer reaches it.
+        reached = [call for call in answered if call is not None and tool_root(call.branch) is None and call.continues]
+        self.callers = tuple([call.author for call in reached])
+        if event.node_info is not None and event.for_task():
+            self.callers = (*self.callers, event.for_task())
+        self._continues = bool(self.callers) or not event.responses
+
+    def _fold_response(self, call_id: str, response: Collection[str], *, by_user: bool) -> None:
+        call = self.open.get(call_id)
+        if call is None:
+            return
+        if not by_user and call.is_long_running and is_interim(response):
+            self.open[call_id] = call._replace(has_response=True)
+        elif not (by_user and call.needs_consent):
+            del self.open[call_id]
+
+    def _fold_waiting(self, event: EventScan, responses: Sequence[tuple[str, Collection[str]]]) -> None:
+        for call_id, _ in responses:
+            # A call with an interim response is still open.
+            if event.author == USER or call_id not in self.open:
+                self.waiting.pop(call_id, None)
+        for call_id in event.long_running_tool_ids:
+            if call_id in event.calls:
+                self.waiting[call_id] = None
+        for call_id in event.actions.requested_inputs:
+            if call_id in self.open:
+                self.waiting[call_id] = None
+
+    def _waits_for_consent(self, call_id: str) -> bool:
+        call = self.open.get(call_id)
+        return call is not None and call.needs_consent
+
+    def facts_of(self, call_id: str) -> CallFacts:
+        """The facts that decide about an answer to a call, as far as the log has them."""
+        answered = self._answered.get(call_id, CallFacts())
+        return replace(answered, is_waiting=call_id in self.waiting)
+
+    def for_user(self) -> Iterator[WaitingCall]:
+        """The calls at which the turn waits for the user, except those of flows, and of agents that are asked as tools."""
+        for call_id, call in self.open.items():
+            if (call.is_long_running or (call.needs_consent and not call.in_flow)) and tool_root(call.branch) is None:
+                yield WaitingCall(call_id, call.author, call.branch)
+
+    def under_way(self) -> dict[str, tuple[str, ...]]:
+        """The functions that are called and have no response, except those that the user has to answer. By `state_key`."""
+        found: dict[str, tuple[str, ...]] = {}
+        for call_id, call in self.open.items():
+            if call_id not in self.waiting and not call.has_response:
+                run = state_key(call.author, call.branch, call.path)
+                found[run] = (*found.get(run, ()), call.name)
+        return found

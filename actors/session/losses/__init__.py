@@ -1,0 +1,1 @@
+"""How often processes were lost in a turn."""

@@ -1,0 +1,108 @@
+"""The losses of a turn's processes, which the next Runner goes on counting."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec.structs import replace
+
+from actors.messages.codec import decode
+from actors.messages.event import USER, now_s
+from actors.messages.protocol.progress import RunLosses, TurnProgress
+from actors.messages.turn_info import LostProcess, TurnInfo
+from actors.rules.routing.branches import state_key
+from actors.session.log.event_scan import EventScan
+from actors.session.log.open_turn import SessionTurn, TurnExtension
+
+MAX_LOST = 50
+"""Lost processes that the record of a turn names: it is written again with each change."""
+
+MAX_REASON = 200
+"""Characters of why one was lost."""
+
+NEVER_LOST = RunLosses()
+
+
+class _Stored(msgspec.Struct, omit_defaults=True):
+    runs: dict[str, RunLosses] = {}
+    processes: tuple[LostProcess, ...] = ()
+    resumed_by: str = ""
+
+
+class Losses(TurnExtension):
+    """Counts the losses of a turn.
+
+    Attributes:
+        runs: losses of its runs, as TurnProgress has them.
+        processes: the processes that were lost in it since it began.
+        resumed_by: the Runner that has resumed or retried it last; "": none has.
+    """
+
+    name = "losses"
+
+    def __init__(self) -> None:
+        self.runs: dict[str, RunLosses] = {}
+        self.processes: tuple[LostProcess, ...] = ()
+        self.resumed_by = ""
+
+    def dump(self, *, is_over: bool) -> msgspec.Struct | None:
+        """Everything; of a turn that is over the lost processes, for people who look at it."""
+        stored = _Stored(processes=self.processes) if is_over else _Stored(self.runs, self.processes, self.resumed_by)
+        return stored if stored != _Stored() else None
+
+    def load(self, raw: bytes) -> None:
+        """See TurnExtension."""
+        stored = decode(raw, _Stored) if raw else _Stored()
+        self.runs, self.processes, self.resumed_by = stored.runs, stored.processes, stored.resumed_by
+
+    def begin(self, turn: SessionTurn, retried_seq: int | None) -> None:
+        """It may have been open for weeks, and its processes were lost with whatever was restarted."""
+        self.runs.clear()
+
+    def begin_elsewhere(self, turn: SessionTurn, runner: str) -> None:
+        """Count the loss of the Runner for each run that had a call under way, and for the turn, as that of the run ""."""
+        if runner not in (turn.runner, self.resumed_by):
+            # Else it asks again, since the reply was lost.
+            for run in (*turn.calls.under_way(), ""):
+                known = self.runs.get(run, NEVER_LOST)
+                self.runs[run] = replace(known, times=known.times + 1, seq=turn.head_seq, with_runner=True)
+            self._add_process()
+        self.resumed_by = runner
+
+    def fold(self, event: EventScan, seq: int) -> None:
+        """An agent has stored an event: what was lost before has not kept it from going on."""
+        if self.runs and event.author != USER:
+            for run in (state_key(event.author, event.branch, event.node_path()), ""):
+                if run in self.runs and self.runs[run].seq < seq:
+                    del self.runs[run]
+
+    def count(self, turn: SessionTurn, run: str, times: int, *, ran_code: bool, agent: str, reason: str) -> bool:
+        """Count that the process of a run was lost for the nth time. Returns whether that is news: a message may come twice."""
+        known = self.runs.get(run, NEVER_LOST)
+        if times <= known.times:
+            return False
+        own = known.own + (1 if known.alone else 0)
+        self.runs[run] = RunLosses(times, known.alone, own, turn.head_seq, known.begun_s, ran_code=ran_code)
+        if agent:
+            self._add_process(agent, reason)
+        return True
+
+    def begin_alone(self, turn: SessionTurn, run: str, attempt: int) -> bool:
+        """A run begins in a process of its own for the nth time. Returns whether that is news."""
+        known = self.runs.get(run, NEVER_LOST)
+        if attempt <= known.alone:
+            return False
+        self.runs[run] = replace(known, alone=attempt, seq=turn.head_seq, begun_s=now_s())
+        return True
+
+    def _add_process(self, agent: str = "", reason: str = "") -> None:
+        """Note that a process was lost; without an agent the Runner's."""
+        one = LostProcess(agent=agent, lost_s=now_s(), reason=reason[:MAX_REASON])
+        self.processes = (*self.processes, one)[-MAX_LOST:]
+
+    def add_progress(self, progress: TurnProgress) -> TurnProgress:
+        """See TurnExtension."""
+        return replace(progress, losses=dict(self.runs)) if self.runs else progress
+
+    def describe(self, info: TurnInfo) -> TurnInfo:
+        """See TurnExtension."""
+        return replace(info, lost=self.processes) if self.processes else info

@@ -1,0 +1,1 @@
+"""Running a turn again: after a failure, or from a step of it."""

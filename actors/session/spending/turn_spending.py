@@ -1,0 +1,100 @@
+"""The budgets of one turn: what is reserved, and what its agents and its user were told and asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from actors.messages.codec import decode
+from actors.messages.event import USER
+from actors.rules.accounting.budgets import LikelyCall
+from actors.rules.accounting.turn_usage import Spent
+from actors.rules.checks.budget_question import BudgetAnswers, scope_of
+from actors.session.log.event_scan import EventScan
+from actors.session.log.open_turn import SessionTurn, TurnExtension
+
+
+class _Stored(msgspec.Struct, omit_defaults=True):
+    last_calls: dict[str, int] = {}
+    warned: list[str] = []
+    unreserved: list[str] = []
+
+
+class Spending(TurnExtension):
+    """Notes what a turn's budgets are about to be used for. What the turn has used its ledger says.
+
+    Attributes:
+        reserved: by the numbers of runs, their model calls that are under way, and since when; only where there is a budget.
+        unreserved: agents whose newest model call was reserved by a Session actor that was lost before the call ended.
+        last_calls: by scope of budget and agent, how many model responses of the agent the log had when it was told to end.
+        warned: scopes of the turn's budgets of which most is used, and which plugins have heard of.
+        answers: by scope of budget, what the user has answered who was asked for more.
+        used_before: what other turns of the session had used when it was opened; None while that is not known.
+    """
+
+    name = "spending"
+
+    def __init__(self) -> None:
+        self.reserved: dict[int, tuple[LikelyCall, float]] = {}
+        self.unreserved: dict[str, None] = {}
+        self.last_calls: dict[str, int] = {}
+        self.warned: dict[str, None] = {}
+        self.answers: dict[str, BudgetAnswers] = {}
+        self.used_before: Spent | None = None
+
+    def dump(self, *, is_over: bool) -> msgspec.Struct | None:
+        """See TurnExtension."""
+        if is_over or not (self.last_calls or self.warned or self.unreserved):
+            return None
+        return _Stored(self.last_calls, list(self.warned), list(self.unreserved))
+
+    def load(self, raw: bytes) -> None:
+        """See TurnExtension."""
+        stored = decode(raw, _Stored) if raw else _Stored()
+        self.last_calls = stored.last_calls
+        self.warned, self.unreserved = dict.fromkeys(stored.warned), dict.fromkeys(stored.unreserved)
+
+    def fold(self, event: EventScan, seq: int) -> None:
+        """Take in what the user has answered who was asked for more of a budget."""
+        if event.author == USER:
+            for call_id in event.answered():
+                if scope := scope_of(call_id):
+                    self.answers.setdefault(scope, BudgetAnswers()).note(seq, event.answer(call_id))
+
+    def forget_events(self) -> None:
+        """See TurnExtension."""
+        self.answers = {}
+
+    def begin_elsewhere(self, turn: SessionTurn, runner: str) -> None:
+        """See TurnExtension."""
+        self.reserved.clear()
+
+    def fence(self, runs: Iterable[int]) -> None:
+        """See TurnExtension."""
+        for run in runs:
+            self.reserved.pop(run, None)
+
+    def begin_append(self, turn: SessionTurn, run: int, events: Sequence[EventScan]) -> bool:
+        """Forget what is reserved for the run: it does one thing at a time, so its model call is over.
+
+        Returns:
+            True if the call was reserved by a Session actor that was lost meanwhile: this one did not count it as under way. The
+            record of the turn, which says so, has to be stored.
+        """
+        if not (self.reserved or turn.config.budgets):
+            return False
+        callers = [event.author for event in events if event.model_version is not None and event.author != USER]
+        is_known = self.reserved.pop(run, None) is not None or not turn.is_recalled
+        if not (callers and turn.config.budgets):
+            return False
+        if is_known:
+            self.unreserved.pop(callers[-1], None)
+        else:
+            self.unreserved[callers[-1]] = None
+        return not is_known
+
+    def take_back(self) -> None:
+        """Agents that were told to end after the step may go on."""
+        self.last_calls.clear()
+        self.unreserved.clear()
