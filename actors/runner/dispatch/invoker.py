@@ -99,7 +99,7 @@ class Invoker:
 
     async def _outcome(self, turn: RunningTurn, run: Run, *, resume: bool, work: Work | None) -> p.AnyOutcome:
         order = self._order(turn, run, resume=resume, work=work)
-        turn.llm_calls += order.counted
+        turn.calls.count(order.counted)
         lost: ActorLostError | None = None
         while True:
             try:
@@ -120,9 +120,7 @@ class Invoker:
                 return await self._events.fail(turn, run.agent, error, run.branch, run.node)
             else:
                 turn.runs.end_run(run)
-                made = outcome.llm_calls - order.counted
-                # A round that was lost behind its call does not make it again: the log has it.
-                turn.llm_calls += made if lost is None else max(0, made)
+                turn.calls.end_run(outcome.llm_calls, counted=order.counted, was_lost=lost is not None)
                 if outcome.state_seq > turn.state_seq:
                     turn.state_seq = outcome.state_seq
                 return outcome
@@ -172,9 +170,9 @@ class Invoker:
         asks = _asks(run, node)
         if work is not None:
             # A round of a flow has one model call.
-            counted = min(1, turn.llm_calls_left())
+            counted = min(1, turn.calls.left)
         else:
-            counted = 1 if asks and not resume and node.is_llm and turn.llm_calls_left() > MANY_CALLS else 0
+            counted = 1 if asks and not resume and node.is_llm and turn.calls.left > MANY_CALLS else 0
         return _Order(node, asks, resume, resume_at, work, counted)
 
     def _message(self, turn: RunningTurn, run: Run, order: _Order) -> p.Invoke:
@@ -192,7 +190,7 @@ class Invoker:
             state_seq=run.state_seq if run.state and not is_fresh else turn.state_seq,
             config=turn.config,
             # Model calls that the run may make without asking.
-            llm_calls=order.counted if order.work is not None or order.asks else turn.llm_calls_left(),
+            llm_calls=order.counted if order.work is not None or order.asks else turn.calls.left,
             asks_for_more=order.work is None and order.asks,
             traceparent=turn.trace.traceparent(run) if turn.trace is not None else turn.traceparent,
             tells_begun=turn.leave_gate is not None,

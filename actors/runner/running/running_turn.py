@@ -15,6 +15,7 @@ from actors.messages.event import Event, now_s
 from actors.messages.json_types import Progress
 from actors.messages.session import TurnKey
 from actors.refs.tasks import begin_task
+from actors.rules.accounting.call_allowance import CallAllowance
 from actors.rules.routing import resumption
 from actors.rules.routing.branches import state_key, tool_root
 from actors.rules.routing.turn_life import LAUNCHED, Happening, TurnLife
@@ -85,9 +86,6 @@ class TurnTask(msgspec.Struct, eq=False):
 BEFORE_RUN = "before_run"
 """Key of a note that stands on the event of plugins' before_run hooks: whether they have answered the message."""
 
-UNLIMITED = 2**31
-"""Model calls of a turn whose RunConfig sets no limit."""
-
 
 class OpeningMessage(msgspec.Struct, frozen=True):
     """The user's message that opened a turn, as an event and in its wire form, and how the turn is to be run."""
@@ -128,7 +126,7 @@ class RunningTurn:
         callers: the agents whose calls the message answers, as far as they have not been resumed yet.
         waiting: the calls that wait for the user, of agents that have not run since the log was read.
         may_end_early: the last event of the agent that runs may carry the end of the turn, since no other one is to run.
-        llm_calls: model calls that its runs have made.
+        calls: its model calls, against its limit.
         transfers: the places of its transfers since the message that opened it.
         runs: its runs.
         traceparent: the span of the caller, as the header of that name has it; "" without one.
@@ -146,7 +144,6 @@ class RunningTurn:
     callers: Sequence[str] = ()
     waiting: Sequence[p.WaitingCall] = ()
     may_end_early = True
-    llm_calls = 0
     transfers: Set[int] = frozenset()
     answerer = ""
     trace: TurnTrace | None = None
@@ -171,6 +168,7 @@ class RunningTurn:
         self.agent = agent
         self.message = message
         self.config = message.config
+        self.calls = CallAllowance(message.config.max_llm_calls)
         self.origin = origin
         self.state = state
         self.before = before
@@ -286,10 +284,10 @@ class RunningTurn:
         return resumption.agent_state(self.progress, run.agent, run.branch, after_seq, run.node_path)
 
     def apply_progress(self, progress: p.TurnProgress, llm_calls: int, waiting: Sequence[p.WaitingCall] = ()) -> None:
-        """Take over what the log has. Lost runs could not report their model calls, so those in the log count at least."""
+        """Take over what the log has. `llm_calls`: the model calls in it."""
         self._take_in(progress)
         self.waiting = waiting
-        self.llm_calls = max(self.llm_calls, llm_calls)
+        self.calls.count_stored(llm_calls)
 
     def _take_in(self, progress: p.TurnProgress) -> None:
         self.progress = progress
@@ -301,8 +299,3 @@ class RunningTurn:
         if is_reached:
             self.callers = [caller for caller in self.callers if caller != agent]
         return is_reached
-
-    def llm_calls_left(self) -> int:
-        """Model calls that may still be made."""
-        limit = self.config.max_llm_calls
-        return UNLIMITED if limit <= 0 else limit - self.llm_calls

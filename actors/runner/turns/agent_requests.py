@@ -66,9 +66,9 @@ class AgentRequests:
         """Count one model call. Raises LlmCallsLimitExceededError when none is left."""
         turn, asking = self._asking(message.turn)
         await _require_going_on(message.turn, asking)
-        if turn.llm_calls_left() <= 0:
+        if turn.calls.left <= 0:
             raise LlmCallsLimitExceededError(message.agent, turn.config.max_llm_calls)
-        turn.llm_calls += 1
+        turn.calls.count(1)
         return p.Ack()
 
     def _asking(self, ref: p.TurnRef) -> tuple[RunningTurn, Run]:

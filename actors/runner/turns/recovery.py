@@ -271,6 +271,6 @@ class TurnResumer:
         )
         turn.callers = routing.waiting_callers(resumed.progress)
         turn.waiting = routing.waiting_calls(resumed.progress)
-        turn.llm_calls = routing.llm_calls(resumed.progress)
+        turn.calls.count_stored(routing.llm_calls(resumed.progress))
         self._tasks.launch(turn)
         return turn

@@ -20,7 +20,7 @@ class RunningTurns:
         if turn is None:
             return p.RunningTurnReply()
         runs = [_live(run) for run in turn.runs.all() if run.stopped is None]
-        return p.RunningTurnReply(runs=runs, transfers=len(turn.transfers), llm_calls=turn.llm_calls)
+        return p.RunningTurnReply(runs=runs, transfers=len(turn.transfers), llm_calls=turn.calls.used)
 
 
 def _live(run: Run) -> LiveRun:

@@ -13,7 +13,7 @@ from actors.messages.config import RunConfig
 from actors.messages.event import Event
 from actors.messages.flow import FlowMark
 from actors.runner.running.origin import Answered, New, Origin, Recovered
-from actors.runner.running.running_turn import UNLIMITED, OpeningMessage, RunningTurn
+from actors.runner.running.running_turn import OpeningMessage, RunningTurn
 from actors.runner.running.runs import Run, numbers
 from tests.support.fixtures.session_fixture import KEY, settled
 
@@ -113,16 +113,6 @@ def test_what_is_not_all_of_the_log_is_not_followed(origin: Origin, told: p.Tran
     begun.is_fresh = False
     begun.follow(told)
     assert (begun.is_fresh, list(begun.after)) == (False, [])
-
-
-def test_model_calls_in_the_log_count_at_least_and_what_was_counted_stays() -> None:
-    counted = turn(config=RunConfig(max_llm_calls=5))
-    counted.llm_calls = 2
-    counted.apply_progress(progress(), 4)
-    assert counted.llm_calls_left() == 1
-    counted.apply_progress(progress(), 3)
-    assert counted.llm_calls_left() == 1
-    assert turn(config=RunConfig(max_llm_calls=0)).llm_calls_left() == UNLIMITED
 
 
 def test_a_caller_is_reached_once() -> None:
