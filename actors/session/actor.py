@@ -47,8 +47,8 @@ from actors.session.placing.moves import UserMoves
 from actors.session.placing.placements import UserPlacements
 from actors.session.query_line import QUERIES, QueryLine
 from actors.session.retention import Retention
+from actors.session.retries.last_retry import LastRetry
 from actors.session.retries.retrying import TurnRetries
-from actors.session.retries.turn_retries import Retries
 from actors.session.schedules import Schedules
 from actors.session.services import SessionServices
 from actors.session.sharing.news import StateNews
@@ -79,7 +79,7 @@ from actors.session.turns.writing import TurnWriter
 from actors.session.users import UserDeletion
 from actors.session.versions import SessionVersions, VersionChange
 
-EXTENSIONS: Sequence[type[TurnExtension]] = (Spending, Losses, Retries, Timeout, VersionChange)
+EXTENSIONS: Sequence[type[TurnExtension]] = (Spending, Losses, LastRetry, Timeout, VersionChange)
 """What features keep of each turn. A record has them by their names."""
 
 

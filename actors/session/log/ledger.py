@@ -80,7 +80,7 @@ class TurnLedger:
 
     @property
     def spent(self) -> dict[Spender, Amounts]:
-        """What the turn has used."""
+        """The amounts that the turn has used."""
         return self._usage.spent
 
     @property

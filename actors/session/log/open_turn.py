@@ -106,7 +106,7 @@ class TurnExtension:
 
 
 class _Checkpoint(msgspec.Struct, omit_defaults=True):
-    """What a turn's record carries, so that the turn can go on, or be described, after it has left memory.
+    """The part of a turn's record that is kept so that the turn can go on, or be described, after it has left memory.
 
     Attributes:
         opened_s: when it went on; 0: it began with its record, and was not opened again.
@@ -290,7 +290,7 @@ class SessionTurn(msgspec.Struct, eq=False):
         )
 
     def checkpoint(self, *, is_over: bool = False) -> bytes:
-        """What its record carries, encoded; b"" when that is nothing, as of most turns.
+        """The part of its record with which it can go on, encoded; b"" when that is nothing, as of most turns.
 
         Args:
             is_over: it has ended for good: its `temp:` state and its options are not needed any more.

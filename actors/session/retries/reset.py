@@ -22,7 +22,7 @@ from actors.session.log.event_scan import new_event, scan
 from actors.session.log.open_turn import SessionTurn
 from actors.session.log.session_log import SessionLog
 from actors.session.losses.turn_losses import Losses
-from actors.session.retries.turn_retries import Retries
+from actors.session.retries.last_retry import LastRetry
 from actors.session.turns.parts import SessionParts
 
 
@@ -35,7 +35,7 @@ def begin_again(turn: SessionTurn, message: p.RetryTurn, row: TurnRow, retried_s
     """
     turn.config = message.config.after(turn.config) if message.config is not None else turn.config
     turn.runner = Losses.of(turn).resumed_by = message.runner
-    Retries.of(turn).request = message.request
+    LastRetry.of(turn).request = message.request
     turn.begin_again(row, retried_seq)
 
 
@@ -66,7 +66,7 @@ class TurnResets:
         turn.ledger.extra = minus(used, turn.ledger.spent)
         turn.take_back()
         # Failures before the step are what was done about them. One that is the step is tried again, as by a retry.
-        retried_seq = kept_seq if is_failure else min(Retries.of(turn).seq, kept_seq)
+        retried_seq = kept_seq if is_failure else min(LastRetry.of(turn).seq, kept_seq)
         opened_seq = turn.calls.message_seq or turn.row.first_seq
         begin_again(turn, message, msgspec.structs.replace(turn.row.again(), opened_seq=opened_seq), retried_seq)
         self._parts.versions.go_on(log, turn, kept_seq)

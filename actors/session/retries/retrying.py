@@ -7,8 +7,8 @@ from actors.messages import protocol as p
 from actors.rules.recovery.failures import failure
 from actors.session.log.open_turn import SessionTurn
 from actors.session.log.session_log import SessionLog
+from actors.session.retries.last_retry import LastRetry
 from actors.session.retries.reset import TurnResets, begin_again
-from actors.session.retries.turn_retries import Retries
 from actors.session.turns.lookup import TurnLookup
 from actors.session.turns.parts import SessionParts
 from actors.session.turns.recovery import TurnRecovery
@@ -45,7 +45,7 @@ class TurnRetries:
         await self._parts.store_owed_ends(key)
         log, row = await self._lookup.log_and_row(key, invocation_id)
         if log.open_row(invocation_id) is not None:
-            if message.from_event and (log.turn is None or Retries.of(log.turn).request != message.request):
+            if message.from_event and (log.turn is None or LastRetry.of(log.turn).request != message.request):
                 raise TurnStateError(f"turn {invocation_id!r} runs: cancel it before it is run again from an event")
             return await self._recovery.resume_turn(
                 p.ResumeTurn(key=key, invocation_id=invocation_id, runner=message.runner, running=message.running)
@@ -53,7 +53,7 @@ class TurnRetries:
         if row is None:
             raise InvocationNotFoundError(invocation_id, key.session)
         turn = self._parts.reader.turn_of(row)
-        if message.request and Retries.of(turn).request == message.request:
+        if message.request and LastRetry.of(turn).request == message.request:
             # The request was sent again, and the turn has ended once more meanwhile.
             return p.NothingToResume()
         if not message.from_event and row.status != "failed":

@@ -19,7 +19,7 @@ from actors.rules.accounting.turn_usage import Spent, together
 from actors.rules.routing.branches import tool_root
 from actors.rules.tree.below import agents_below
 from actors.session.log.open_turn import SessionTurn
-from actors.session.retries.turn_retries import Retries
+from actors.session.retries.last_retry import LastRetry
 from actors.session.spending.day_sums import DaySums
 from actors.session.spending.stored_usage import StoredUsage
 from actors.session.spending.today import SumsOfToday
@@ -133,7 +133,7 @@ def _as_met(account: Account, turn: SessionTurn, message: p.ReserveSpending) -> 
         budget = raised(budget, answers.more)
     return account._replace(
         budget=budget,
-        is_declined=answers is not None and answers.declined_seq > Retries.of(turn).seq,
+        is_declined=answers is not None and answers.declined_seq > LastRetry.of(turn).seq,
         has_ended=_has_ended(account, turn, message.agent),
     )
 

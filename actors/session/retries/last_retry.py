@@ -15,7 +15,7 @@ class _Stored(msgspec.Struct, omit_defaults=True):
     request: str = ""
 
 
-class Retries(TurnExtension):
+class LastRetry(TurnExtension):
     """Notes how a turn was retried last.
 
     Attributes:
