@@ -15,8 +15,8 @@ from actors.agent.session_reader import SessionReader
 from actors.agent.views.session_view import AgentView
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.access import ArtifactAccess, MemoryAccess
+from actors.interfaces.schedules import ScheduleAccess
 from actors.interfaces.session import LogAccess
-from actors.interfaces.store_abilities.schedules import ScheduleAccess
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.content import Content

@@ -8,8 +8,8 @@ from typing import Protocol
 from actors.interfaces.access import CallBudget, McpAccess, Offload
 from actors.interfaces.clock import Clock
 from actors.interfaces.run_context import RunContext
+from actors.interfaces.schedules import ScheduleAccess
 from actors.interfaces.session import LogAccess, RunSession
-from actors.interfaces.store_abilities.schedules import ScheduleAccess
 from actors.interfaces.telemetry import RunTelemetry
 from actors.messages.content import Content
 from actors.messages.event import Event

@@ -1,27 +1,31 @@
-"""The stores of sessions, memory and artifacts: three protocols, implemented under `runtime.stores`."""
+"""The stores of sessions, memory and artifacts: base classes, implemented under `runtime.stores`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Literal, Protocol, runtime_checkable
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from typing import Literal
 
 from actors.interfaces.records import CallRow, SessionRow, TurnFilter, TurnRow, VersionedState, Write
+from actors.interfaces.store_parts import ClusterStore, OperationsStore, lacking
 from actors.messages.content import Part
 from actors.messages.json_types import JsonObject
 from actors.messages.memory import MemoryEntry
 from actors.messages.session import SessionKey, SessionPlace
+from actors.rules.checks.state import USER
 
 
-class SessionStore(Protocol):
+class SessionStore(ClusterStore, OperationsStore, ABC):
     """Stores the logs and states of sessions. Its methods block; the Session actor calls them from one thread, one at a time.
 
     Every method raises StoreUnavailableError when the store is away, locked or full, and may work later. The Session actor then
     calls it again, and its callers wait, until the store has been away for too long.
 
-    A store with an attribute `takes_many_writers` that is True may serve several Session actors. Each has its own copy, made
-    before `open`, and writes other sessions. The state of users and of the app, which they share, is merged key by key.
+    A store of one's own inherits from this class and implements the abstract methods. It may override the others: those that it
+    does not override work without it, or raise a StoreError that names the method.
     """
 
+    @abstractmethod
     def open(self) -> None:
         """Connect, and create or check the tables. May be called again after `close`.
 
@@ -29,26 +33,29 @@ class SessionStore(Protocol):
             SchemaVersionError: a newer version has made the tables.
             StoreError: the store cannot be reached.
         """
-        ...
 
+    @abstractmethod
     def commit(self, writes: Sequence[Write]) -> None:
         """Do all writes in order, in one transaction. They are on disk when it returns.
+
+        A store that keeps no recorded model calls, schedules or batches ignores `AddModelCall` and what deletes any of these, and
+        raises StoreError for `AddSchedule` and `PutBatch`.
 
         Raises:
             SessionExistsError: a session to create exists already.
             StoreConflictError: an event's position in its log is taken, so another deployment writes the session.
-            WriterReplacedError, StoreRevertedError: see FencesWriters. None of the writes is stored.
+            WriterReplacedError, StoreRevertedError: see `claim`. None of the writes is stored.
             TooLargeError: a state that several Session actors write would exceed its limit. None of the writes is stored.
             StoreUnavailableError: the store is away, locked or full. None of the writes is stored; or all of them are, if the
                 connection was lost at the end.
-            StoreError: the store failed. None of the writes is stored.
+            StoreError: the store failed, or does not keep this. None of the writes is stored.
         """
-        ...
 
+    @abstractmethod
     def session(self, key: SessionKey) -> SessionRow | None:
         """The session, or None when there is none. The cost does not grow with the length of the log."""
-        ...
 
+    @abstractmethod
     def sessions(
         self, app: str, user: str | None, *, limit: int | None = None, before: SessionPlace | None = None
     ) -> list[SessionRow]:
@@ -61,8 +68,8 @@ class SessionStore(Protocol):
             limit: at most so many; None is no limit.
             before: only those that come after this place.
         """
-        ...
 
+    @abstractmethod
     def events(
         self,
         key: SessionKey,
@@ -83,176 +90,92 @@ class SessionStore(Protocol):
             newest: the last `limit` events instead of the first.
             before_seq: only events before this position; None is no limit.
         """
-        ...
 
+    @abstractmethod
     def undos(self, key: SessionKey, first_seq: int) -> list[tuple[int, bytes]]:
         """The `undo` of every event from `first_seq` on that has one, visible or not, as (seq, undo), newest first."""
-        ...
 
+    @abstractmethod
     def state(self, app: str, user: str) -> tuple[JsonObject, JsonObject]:
         """The app's state and the user's state, by keys without their prefix."""
-        ...
 
+    def states(self, app: str, users: Sequence[str]) -> tuple[JsonObject, dict[str, JsonObject]]:
+        """The app's state, and those of users that have any, by keys without their prefix."""
+        found = {user: self.state(app, user) for user in users}
+        of_app, _ = next(iter(found.values())) if found else self.state(app, "")
+        return of_app, {user: of_user for user, (_, of_user) in found.items()}
+
+    def changed_states(self, app: str, known: Mapping[str, int]) -> Mapping[str, VersionedState]:
+        """The states of an app and its users that are not in the version known, by user; that of the app by "".
+
+        A store without versions returns all of them.
+
+        Args:
+            known: versions by user; -1 where none is known.
+        """
+        of_app, by_user = self.states(app, [user for user in known if user])
+        return {user: VersionedState(0, by_user.get(user, {}) if user else of_app) for user in known}
+
+    def may_exist(self, keys: Sequence[SessionKey]) -> Collection[SessionKey]:
+        """Those of some sessions that may be there; none of the others is."""
+        return keys
+
+    @abstractmethod
     def turn(self, key: SessionKey, invocation_id: str) -> TurnRow | None:
         """The record of a turn; None when there is none, or when its user event was rewound."""
-        ...
 
+    @abstractmethod
     def turns(self, wanted: TurnFilter) -> list[tuple[SessionKey, TurnRow]]:
         """The turns that are asked for, without those whose user event was rewound.
 
         They are in descending order of `begun_s`, then of their ids. The cost must not grow with the number of older turns.
         `last_seq` of a running turn is the position of the newest event in its session.
         """
-        ...
 
+    @abstractmethod
     def count_turns(self, app: str, status: Literal["running", "paused"]) -> int:
         """Count the turns of the app that have a status, without those whose user event was rewound.
 
         The cost may grow with the turns of all apps that have this status, and with no others.
         """
-        ...
 
+    @abstractmethod
     def running(self, app: str) -> list[tuple[SessionKey, TurnRow]]:
         """All turns of the app that have not ended."""
-        ...
 
+    @abstractmethod
     def running_turn(self, key: SessionKey) -> TurnRow | None:
         """The turn of the session that has not ended, or None."""
-        ...
 
+    @abstractmethod
     def authors(self, key: SessionKey, before_seq: int) -> list[str]:
         """The distinct authors of the visible events before a position, the most recent first."""
-        ...
 
+    @abstractmethod
     def place(self, key: SessionKey, event_id: str) -> tuple[int, str] | None:
         """The position and the turn of the visible event with that id, or None."""
-        ...
 
+    @abstractmethod
     def call(self, key: SessionKey, call_id: str) -> CallRow | None:
         """The newest visible call with that id, or None."""
-        ...
 
+    @abstractmethod
     def close(self) -> None:
         """Close all connections and files."""
-        ...
 
 
-@runtime_checkable
-class FencesWriters(Protocol):
-    """What a SessionStore may have besides, so that a process which was replaced, and lives on, writes nothing more."""
-
-    def claim(self, writer: str) -> None:
-        """Take a writer's place. Called after the first `open`, and before anything is read.
-
-        From now on `commit` of every other store that has claimed the same place raises WriterReplacedError. What that was
-        committing is done when this returns, or never.
-
-        A store that may go back to an older copy of itself, as after a fail-over to a replica that lags, notices that: when
-        something is gone that this writer had committed, `commit` raises StoreRevertedError until `claim` is called again, which
-        takes the store as it is.
-
-        Raises:
-            StoreInUseError: the store is owned by another deployment of the app, which lives.
-            StoreUnavailableError: the store is away or locked.
-            StoreError: the store failed.
-        """
-        ...
-
-    def give_up_claim(self) -> None:
-        """Leave the place: what was claimed is forgotten.
-
-        Raises:
-            StoreError: the store failed.
-        """
-        ...
-
-
-@runtime_checkable
-class RenewsClaims(FencesWriters, Protocol):
-    """A store whose claims run out, so that what is left of a machine that is gone holds nothing up."""
-
-    @property
-    def renew_s(self) -> float | None:
-        """The seconds after which a claim has to be renewed, each time; None: never."""
-        ...
-
-    def renew_claim(self) -> None:
-        """Have the claim last for its time again.
-
-        Raises:
-            WriterReplacedError: another store has claimed the place.
-            StoreRevertedError: the store has gone back to an older copy of itself: see `claim`.
-            StoreError: the store failed.
-        """
-        ...
-
-
-@runtime_checkable
-class ReadsManyStates(Protocol):
-    """What a SessionStore may have besides: the states of many users in one go, for lists of sessions."""
-
-    def states(self, app: str, users: Sequence[str]) -> tuple[JsonObject, dict[str, JsonObject]]:
-        """The app's state, and those of users that have any, by keys without their prefix.
-
-        Raises:
-            StoreUnavailableError: the store is away or locked.
-            StoreError: the store failed.
-        """
-        ...
-
-
-@runtime_checkable
-class ReadsChangedStates(Protocol):
-    """What a SessionStore that takes many writers may have besides: versions of the states that they share.
-
-    Without it, Session actors that share a store read these states again for each group of turns that begin.
-    """
-
-    def changed_states(self, app: str, known: Mapping[str, int]) -> Mapping[str, VersionedState]:
-        """Those states of an app and its users that are not in the version known, by user; that of the app by "".
-
-        Args:
-            known: versions by user; -1 where none is known.
-
-        Raises:
-            StoreUnavailableError: the store is away or locked.
-            StoreError: the store failed.
-        """
-        ...
-
-
-@runtime_checkable
-class ErasesTraces(Protocol):
-    """What a SessionStore may have besides: a way to take what was deleted out of its files, and not only out of its tables."""
-
-    def erase_traces(self) -> None:
-        """Erase what was deleted from the files. What others keep open may have to wait for them.
-
-        Raises:
-            StoreError: the store failed.
-        """
-        ...
-
-
-@runtime_checkable
-class ForgetsUsers(Protocol):
-    """What a MemoryStore needs besides, so that all data of a user can be deleted."""
-
-    def delete_user(self, app: str, user: str) -> int:
-        """Remove all entries of a user of an app, those of deleted sessions too, and return how many there were.
-
-        Raises:
-            StoreError: the store failed.
-        """
-        ...
-
-
-class MemoryStore(Protocol):
+class MemoryStore(ABC):
     """Stores what is remembered of users. Its methods block; the Session actor calls them from one thread, one at a time.
 
     StoreUnavailableError and `takes_many_writers` mean the same as for a SessionStore.
     """
 
+    @property
+    def takes_many_writers(self) -> bool:
+        """True for a store that several Session actors may write."""
+        return False
+
+    @abstractmethod
     def open(self) -> None:
         """Connect, and create or check the tables. May be called again after `close`.
 
@@ -260,16 +183,16 @@ class MemoryStore(Protocol):
             SchemaVersionError: a newer version has made the tables.
             StoreError: the store cannot be reached.
         """
-        ...
 
+    @abstractmethod
     def add_session(self, key: SessionKey, entries: Sequence[MemoryEntry]) -> None:
         """Store the entries of a session in place of its earlier ones, all or none.
 
         Raises:
             StoreError: the store failed.
         """
-        ...
 
+    @abstractmethod
     def search(self, app: str, user: str, query: str, limit: int) -> list[MemoryEntry]:
         """The entries of a user of an app that share a word with the query, the best first, at most `limit`.
 
@@ -278,64 +201,90 @@ class MemoryStore(Protocol):
         Raises:
             StoreError: the store failed.
         """
-        ...
 
+    @abstractmethod
     def delete_session(self, key: SessionKey) -> None:
         """Remove all entries of a session; that it has none is no error.
 
         Raises:
             StoreError: the store failed.
         """
-        ...
 
+    @abstractmethod
+    def delete_user(self, app: str, user: str) -> int:
+        """Remove all entries of a user of an app, those of deleted sessions too, and return how many there were.
+
+        Raises:
+            StoreError: the store failed.
+        """
+
+    def users(self, app: str, after: str, limit: int) -> list[str]:
+        """The users of an app that have entries, by name, at most `limit`, those after one; "" is before all.
+
+        Raises:
+            StoreError: the store failed, or has no such method of its own, and so cannot be one of several.
+        """
+        raise lacking(self, "cannot be one of several memory stores", "users")
+
+    def remembered(self, app: str, user: str, after: str, limit: int) -> Sequence[tuple[str, Sequence[MemoryEntry]]]:
+        """The entries of a user by session, in the order of these, of at most `limit` sessions after one; "" is before all.
+
+        Raises:
+            StoreError: the store failed, or has no such method of its own, and so users cannot be moved.
+        """
+        raise lacking(self, "cannot move users", "remembered")
+
+    @abstractmethod
     def close(self) -> None:
         """Close all connections and files."""
-        ...
 
 
-class ArtifactStore(Protocol):
+class ArtifactStore(ABC):
     """Stores artifacts. Its methods block. Artifacts whose names begin with `user:` are shared by all sessions of a user.
 
     A method may raise anything; its caller turns every error into an ArtifactError.
     """
 
+    @abstractmethod
     def save(self, key: SessionKey, filename: str, part: Part) -> int:
         """Store a part and return its version, from 0.
 
         Raises:
             ArtifactError: the name would leave its folder, or the part has neither inline data nor text.
         """
-        ...
 
+    @abstractmethod
     def load(self, key: SessionKey, filename: str, version: int | None = None) -> Part | None:
         """The artifact in that version, by default the latest; None when there is none."""
-        ...
 
+    @abstractmethod
     def keys(self, key: SessionKey) -> list[str]:
         """The names of all artifacts of the session and of those shared by the user's sessions, sorted."""
-        ...
 
+    @abstractmethod
     def versions(self, key: SessionKey, filename: str) -> list[int]:
         """All versions of an artifact, oldest first."""
-        ...
 
+    @abstractmethod
     def delete(self, key: SessionKey, filename: str) -> None:
         """Remove an artifact with all its versions; that there is none is no error."""
-        ...
-
-
-@runtime_checkable
-class ErasesArtifacts(Protocol):
-    """What an ArtifactStore may have besides, so that no artifact has to be named to be deleted."""
 
     def delete_session(self, key: SessionKey) -> int:
         """Remove all artifacts of a session but those that the user's sessions share, and return how many there were."""
-        ...
+        return self._delete_each(key, [name for name in self.keys(key) if not name.startswith(USER)])
 
     def delete_user(self, app: str, user: str, sessions: Sequence[str]) -> int:
         """Remove all artifacts of a user of an app, and return how many there were.
 
+        A store that does not override this does not find artifacts of sessions that were deleted before.
+
         Args:
-            sessions: the ids of the user's sessions. There may be artifacts of sessions that were deleted before.
+            sessions: the ids of the user's sessions.
         """
-        ...
+        keys = [SessionKey(app, user, session) for session in sessions]
+        return sum(self._delete_each(key, self.keys(key)) for key in keys)
+
+    def _delete_each(self, key: SessionKey, names: Sequence[str]) -> int:
+        for name in names:
+            self.delete(key, name)
+        return len(names)

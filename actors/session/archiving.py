@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from actors.errors import StoreError, UserArrivingError, UserElsewhereError
+from actors.errors import UserArrivingError, UserElsewhereError
 from actors.interfaces.records import ArchiveEvents
-from actors.interfaces.store_abilities.retention import ArchivesEvents
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from actors.rules.capacity.sharding import holds
@@ -66,18 +65,12 @@ class Archiving:
         return True
 
     async def _sessions(self, message: p.ArchiveOldEvents) -> Sequence[SessionKey]:
-        store, of = self._store(), (message.app, message.user)
+        store, of = self._parts.access.store, (message.app, message.user)
         return await self._parts.access.read(lambda: store.long_sessions(*of, KEPT, limit=SESSIONS, after=message.after))
 
     async def _next(self, message: p.ArchiveOldEvents, key: SessionKey, after_seq: int) -> Sequence[int]:
-        store, before_s = self._store(), message.before_s
+        store, before_s = self._parts.access.store, message.before_s
         return await self._parts.access.read(lambda: store.archivable(key, before_s, keep=KEPT, after_seq=after_seq))
-
-    def _store(self) -> ArchivesEvents:
-        store = self._parts.access.store
-        if not isinstance(store, ArchivesEvents):
-            raise StoreError(f"{store} has no archive: it needs the methods long_sessions and archivable of ArchivesEvents")
-        return store
 
 
 def _with(archived: Sequence[tuple[SessionKey, int]], key: SessionKey, count: int) -> list[tuple[SessionKey, int]]:

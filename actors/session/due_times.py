@@ -16,10 +16,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
-from actors.errors import ScheduleNotFoundError, StoreError, UserArrivingError, UserElsewhereError
+from actors.errors import ScheduleNotFoundError, UserArrivingError, UserElsewhereError
 from actors.interfaces.records import AdvanceSchedule, Write
-from actors.interfaces.store_abilities.grouped import ReadsInGroups
-from actors.interfaces.store_abilities.schedules import KeepsSchedules
 from actors.messages import protocol as p
 from actors.messages.operating.schedule import DuePlace, ScheduledTime, ScheduleRow
 from actors.messages.session import SessionKey, Shard
@@ -74,13 +72,6 @@ class DueTimes:
         self._found = GroupedReads(self._find)
         self._is_closed = False
 
-    def store(self) -> KeepsSchedules:
-        """The store. Raises StoreError when it keeps no schedules."""
-        store = self._access.store
-        if not isinstance(store, KeepsSchedules):
-            raise StoreError(f"{store} keeps no schedules: it needs the methods of KeepsSchedules")
-        return store
-
     async def refusal(self, message: p.OpenTurn) -> ScheduleNotFoundError | None:
         """The reason why a turn may not begin that is not there: its schedule was deleted, replaced or paused, or has gone on.
 
@@ -98,12 +89,10 @@ class DueTimes:
         """The schedules of some apps, users and names."""
 
         def read() -> dict[tuple[str, str, str], ScheduleRow | None]:
-            store = self.store()
-            if not isinstance(store, ReadsInGroups):
-                return {place: store.schedule(*place) for place in places}
             found: dict[tuple[str, str, str], ScheduleRow | None] = dict.fromkeys(places)
             for app in dict.fromkeys(app for app, _, _ in places):
-                named = store.schedules_named(app, [(user, name) for of_app, user, name in places if of_app == app])
+                of_users = [(user, name) for of_app, user, name in places if of_app == app]
+                named = self._access.store.schedules_named(app, of_users)
                 found.update(((app, user, name), row) for (user, name), row in named.items())
             return found
 
@@ -148,8 +137,6 @@ class DueTimes:
 
     async def _read_due(self, message: p.AwaitDue, wait: _Wait) -> p.DueReply:
         """Read what is due, and note for the wait what is due next."""
-        if not isinstance(self._access.store, KeepsSchedules):
-            return p.DueReply(after=message.after)
         found: list[p.DueTurn] = []
         after = message.after
         now_s = self.now_s()
@@ -168,7 +155,7 @@ class DueTimes:
         return p.DueReply(turns=found, after=after)
 
     def _page(self, app: str, after: DuePlace | None) -> list[ScheduleRow]:
-        return self.store().next_schedules(app, limit=PAGE, after=after)
+        return self._access.store.next_schedules(app, limit=PAGE, after=after)
 
     async def _due_turns(self, rows: Sequence[ScheduleRow], now_s: float, wait: _Wait) -> list[p.DueTurn]:
         """The turns that schedules make now. Those that pass over what they have missed make none."""

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from actors.errors import NoMemoryError, StoreError
-from actors.interfaces.store_abilities.placing import GivesMemory, ListsUsers
-from actors.interfaces.stores import ForgetsUsers, MemoryStore
+from actors.errors import NoMemoryError
+from actors.interfaces.stores import MemoryStore
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.memory import MemoryEntry
@@ -60,16 +59,12 @@ class Memory:
         """Users that memory has entries of, by name, those after one. Raises StoreError, also where the store cannot say it."""
         if self._store is None or self._thread is None:
             return []
-        if not isinstance(self._store, ListsUsers):
-            raise StoreError(f"{type(self._store).__name__} cannot be one of several memory stores: it has no method 'users'")
         return await self._thread.call(self._store.users, app, after, limit)
 
     async def remembered(self, app: str, user: str, after: str, limit: int) -> Sequence[tuple[str, Sequence[MemoryEntry]]]:
         """The entries of a user by session, those after one. Raises StoreError, also where the store cannot give them."""
         if self._store is None or self._thread is None:
             return []
-        if not isinstance(self._store, GivesMemory):
-            raise StoreError(f"{type(self._store).__name__} cannot move a user: it has no method 'remembered'")
         return await self._thread.call(self._store.remembered, app, user, after, limit)
 
     async def take_over(self, key: SessionKey, entries: Sequence[MemoryEntry]) -> None:
@@ -82,17 +77,11 @@ class Memory:
         store, thread = self._required(message.app)
         return p.MemoriesReply(entries=await thread.call(store.search, message.app, message.user, message.query, MAX_RESULTS))
 
-    def check_forgets_users(self) -> None:
-        """Raise StoreError when the store of memory cannot delete all that it has of a user."""
-        if self._store is not None and not isinstance(self._store, ForgetsUsers):
-            raise StoreError(f"{self._store} cannot delete a user: it needs a method delete_user(app, user)")
-
     async def forget_user(self, app: str, user: str) -> int:
         """Delete all that memory has of a user, and return how many entries it were. Raises StoreError."""
-        store: object = self._store
-        if self._thread is None or not isinstance(store, ForgetsUsers):
+        if self._store is None or self._thread is None:
             return 0
-        return await self._thread.call(store.delete_user, app, user, writing=True)
+        return await self._thread.call(self._store.delete_user, app, user, writing=True)
 
     async def flush(self) -> None:
         """Open the store if it is not open yet, and wait until what was asked of it before is done. Raises StoreError."""

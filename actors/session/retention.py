@@ -15,9 +15,8 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 
-from actors.errors import StoreError, UserArrivingError, UserElsewhereError
+from actors.errors import UserArrivingError, UserElsewhereError
 from actors.interfaces.records import ForgetRemoval, NoteRemoval
-from actors.interfaces.store_abilities.retention import PrunesSessions
 from actors.messages import protocol as p
 from actors.messages.session import OldSession, SessionKey
 from actors.rules.capacity.sharding import holds
@@ -118,7 +117,7 @@ class Retention:
             return await self._told_now(message)
 
     async def _told_now(self, message: p.PruneSessions) -> Sequence[OldSession]:
-        noted = await self._parts.access.read(self._pruning().removals, message.app, message.user)
+        noted = await self._parts.access.read(self._parts.access.store.removals, message.app, message.user)
         mine = [each for each in noted if holds(self._parts.shard, each.key) and each.key not in self._removing]
         for each in mine:
             self._parts.user_holds.hold_session(each.key)
@@ -161,7 +160,7 @@ class Retention:
             held.release_session(key)
 
     async def _old(self, message: p.FindOldSessions) -> list[OldSession]:
-        store = self._pruning()
+        store = self._parts.access.store
         await self._parts.access.commits.flush()
 
         def found() -> list[OldSession]:
@@ -169,12 +168,6 @@ class Retention:
             return store.old_sessions(*wanted, limit=message.limit, after=message.after)
 
         return await self._parts.access.read(found)
-
-    def _pruning(self) -> PrunesSessions:
-        store = self._parts.access.store
-        if not isinstance(store, PrunesSessions):
-            raise StoreError(f"{store} cannot be pruned: it needs the methods old_sessions and removals of PrunesSessions")
-        return store
 
 
 def _batch(found: Sequence[OldSession]) -> Sequence[OldSession]:

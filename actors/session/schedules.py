@@ -40,10 +40,9 @@ class Schedules:
             StoreError: it cannot be stored.
         """
         key, name = message.key, message.name
-        others = await self._access.read(self._due.store().schedules, key.app, key.user)
-        same = next((other for other in others if other.name == name), None)
+        same = await self._find(key, name)
         if same is None:
-            self._check_number(message, others)
+            self._check_number(message, await self._access.read(self._access.store.schedules, key.app, key.user))
             await self._due.write(key, AddSchedule(key, self._new(message)))
             # Another Session actor may have created one of that name for a session of its own.
             same = await self._find(key, name)
@@ -54,7 +53,7 @@ class Schedules:
 
     async def list_schedules(self, message: p.ListSchedules) -> p.SchedulesReply:
         """List schedules. Raises StoreError."""
-        store = self._due.store()
+        store = self._access.store
         if message.name and message.user is not None:
             row = await self._access.read(store.schedule, message.app, message.user, message.name)
             return p.SchedulesReply(schedules=[row] if row is not None else [])
@@ -128,4 +127,4 @@ class Schedules:
         return due_s
 
     async def _find(self, key: SessionKey, name: str) -> ScheduleRow | None:
-        return await self._access.read(self._due.store().schedule, key.app, key.user, name)
+        return await self._access.read(self._access.store.schedule, key.app, key.user, name)

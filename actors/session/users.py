@@ -10,12 +10,8 @@ from __future__ import annotations
 
 from actors.errors import StoreError, TurnCancelledError
 from actors.interfaces.records import ForgetRemoval, PutState, RemoveSchedule, RemoveSession, SessionRow, TurnFilter, Write
-from actors.interfaces.store_abilities.retention import PrunesSessions
-from actors.interfaces.store_abilities.schedules import KeepsSchedules
-from actors.interfaces.stores import ErasesTraces
 from actors.messages import protocol as p
 from actors.messages.json_types import JsonObject
-from actors.messages.operating.schedule import ScheduleRow
 from actors.messages.session import SessionKey
 from actors.rules.capacity.sharding import holds
 from actors.session.batches.keeping import KeptBatches
@@ -38,7 +34,6 @@ class UserDeletion:
         app, user, token, user_holds = message.app, message.user, message.token, self._parts.user_holds
         if message.renews and not user_holds.is_held_by(app, user, token):
             return p.UserHeld(is_held=False)
-        self._memory.check_forgets_users()
         if message.moves and (turns := self._under_way(app, user)) is not None:
             return p.UserHeld(turns=turns)
         if not user_holds.hold_user(app, user, token, alone=message.moves):
@@ -81,7 +76,7 @@ class UserDeletion:
         await access.commits.flush()
         rows, state, removed = await access.read(self._found, app, user)
         access.commits.clear_failure(of_user)
-        schedules = await access.read(self._schedules, app, user)
+        schedules = await access.read(access.store.schedules, app, user)
         writes = [
             *(RemoveSession(row.key) for row in rows),
             *map(ForgetRemoval, removed),
@@ -92,8 +87,7 @@ class UserDeletion:
         await access.commits.submit(of_user, writes)
         self._parts.forget_user(app, user)
         memories = await self._memory.forget_user(app, user)
-        if isinstance(access.store, ErasesTraces):
-            await access.read(access.store.erase_traces)
+        await access.read(access.store.erase_traces)
         events = sum(row.head_seq for row in rows)
         sessions = [row.key.session for row in rows]
         return p.UserRemoved(sessions=sessions, events=events, state_keys=len(state), memories=memories, schedules=len(schedules))
@@ -117,13 +111,8 @@ class UserDeletion:
     def _found(self, app: str, user: str) -> tuple[list[SessionRow], JsonObject, list[SessionKey]]:
         """In the store's thread: the user's sessions and state, and sessions that were pruned and have artifacts yet."""
         store = self._parts.access.store
-        removed = [each.key for each in store.removals(app, user)] if isinstance(store, PrunesSessions) else []
+        removed = [each.key for each in store.removals(app, user)]
         return store.sessions(app, user), store.state(app, user)[1], removed
-
-    def _schedules(self, app: str, user: str) -> list[ScheduleRow]:
-        """In the store's thread: the user's schedules, if the store keeps any."""
-        store = self._parts.access.store
-        return store.schedules(app, user) if isinstance(store, KeepsSchedules) else []
 
 
 def _without(of_user: SessionKey, state: JsonObject) -> list[Write]:

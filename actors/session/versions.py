@@ -6,7 +6,6 @@ import msgspec
 from msgspec.structs import replace
 
 from actors.interfaces.records import TurnRow
-from actors.interfaces.store_abilities.versions import KnowsVersions
 from actors.messages import protocol as p
 from actors.messages.codec import decode
 from actors.messages.operating.versions import TreeVersion
@@ -95,12 +94,10 @@ class SessionVersions:
 
     async def get_versions(self, message: p.GetVersions) -> p.VersionsReply:
         """The versions in use: of a store that does not tell, all that are kept. Raises StoreError."""
-        store = self._access.store
-        if not isinstance(store, KnowsVersions):
-            return p.VersionsReply(versions=self._record.ids)
         # Turns that have just begun are on their way to the disk.
         await self._access.commits.flush()
-        return p.VersionsReply(versions=tuple(await self._access.read(store.open_versions, message.app)))
+        stored = await self._access.read(self._access.store.open_versions, message.app)
+        return p.VersionsReply(versions=tuple(stored) if stored is not None else self._record.ids)
 
     async def use_versions(self, message: p.UseVersions) -> p.Ack:
         """Take over which versions there are now. Raises ClusterError when one cannot be read: then all stays as it was."""

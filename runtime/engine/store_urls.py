@@ -68,8 +68,8 @@ def resolve_stores(
     """Put defaults in place of stores that were not named.
 
     Raises:
-        DefinitionError: there is no session store or no artifact store; a store takes too few writers for `session_shards`; or
-            there are several session stores and something that goes with one only.
+        DefinitionError: there is no session store or no artifact store; one is an object of another class; a store takes too few
+            writers for `session_shards`; or there are several session stores and something that goes with one only.
     """
     if isinstance(session_store, list | tuple):
         return _resolve_several(app_name, settings, session_store, artifact_store, memory_store)
@@ -85,6 +85,9 @@ def resolve_stores(
         raise DefinitionError("artifact service is required")
     if memory_store is DEFAULT:
         memory_store = default_memory_store(session_store, app_name, settings)
+    _check_class("session_store", session_store, SessionStore)
+    _check_class("artifact_store", artifact_store, ArtifactStore)
+    _check_class("memory_store", memory_store, MemoryStore)
     check_writers(settings, session_store, memory_store)
     return Stores(_absolute(session_store), _absolute(artifact_store), None if memory_store is None else _absolute(memory_store))
 
@@ -160,8 +163,16 @@ def check_artifact_folder(store: str | ArtifactStore) -> None:
         )
 
 
+def _check_class(what: str, store: object, base: type) -> None:
+    """Check that a store of one's own inherits from its base class. Raises DefinitionError."""
+    if store is not None and not isinstance(store, str | base):
+        raise DefinitionError(
+            f"{what} is a {type(store).__name__}, which is no {base.__name__}: inherit from {base.__module__}.{base.__name__}"
+        )
+
+
 def _takes_many_writers(store: str | SessionStore | MemoryStore) -> bool:
-    return not store.startswith("sqlite") if isinstance(store, str) else bool(getattr(store, "takes_many_writers", False))
+    return not store.startswith("sqlite") if isinstance(store, str) else store.takes_many_writers
 
 
 def _shown(store: str | SessionStore | MemoryStore) -> str:

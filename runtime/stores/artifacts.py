@@ -32,6 +32,7 @@ from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-
 from fsspec.registry import known_implementations  # type: ignore[import-untyped]
 
 from actors.errors import ArtifactError, NotEncodableError, StoreError
+from actors.interfaces.stores import ArtifactStore
 from actors.messages.codec import decode, encode
 from actors.messages.content import Part
 from actors.messages.session import SessionKey
@@ -56,7 +57,7 @@ class _Saved(msgspec.Struct, frozen=True):
     part: Part
 
 
-class FsspecArtifactStore:
+class FsspecArtifactStore(ArtifactStore):
     """Implements `ArtifactStore` on fsspec. Several processes may share one folder, if its file system has hard links.
 
     Args:

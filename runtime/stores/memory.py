@@ -39,6 +39,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import TSVECTOR
 
+from actors.interfaces.stores import MemoryStore
 from actors.messages.codec import decode, encode
 from actors.messages.memory import MemoryEntry
 from actors.messages.session import SessionKey
@@ -134,7 +135,7 @@ _SEARCH_TSVECTOR = (
 )
 
 
-class SqlMemoryStore(SqlStore):
+class SqlMemoryStore(SqlStore, MemoryStore):
     """Implements `MemoryStore` on SQLite or PostgreSQL.
 
     Args:
@@ -180,11 +181,11 @@ class SqlMemoryStore(SqlStore):
         self._within(lambda connection: self._replace(connection, key, [], []))
 
     def users(self, app: str, after: str, limit: int) -> list[str]:
-        """The users of an app that have entries, by name: see `ListsUsers`. Raises StoreError."""
+        """The users of an app that have entries, by name: see `MemoryStore.users`. Raises StoreError."""
         return [row.user for row in self._database.rows(_USERS, {"app": app, "after": after, "limit": limit})]
 
     def remembered(self, app: str, user: str, after: str, limit: int) -> list[tuple[str, list[MemoryEntry]]]:
-        """The entries of a user by session: see `GivesMemory`. Raises StoreError."""
+        """The entries of a user by session: see `MemoryStore.remembered`. Raises StoreError."""
         sessions = self._database.rows(_SESSIONS, {"app": app, "user": user, "after": after, "limit": limit})
         return [(row.session, self._entries(SessionKey(app, user, row.session))) for row in sessions]
 

@@ -8,15 +8,14 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from actors.errors import ArtifactError, RaygroveError, StoreError
-from actors.interfaces.stores import ArtifactStore, ErasesArtifacts
+from actors.interfaces.stores import ArtifactStore
 from actors.messages.content import Part
 from actors.messages.session import SessionKey
-from actors.rules.checks.state import USER
 
 T = TypeVar("T")
 
 
-class SafeArtifactStore:
+class SafeArtifactStore(ArtifactStore):
     """Implements `ArtifactStore` on top of another store, and turns its exceptions of other classes into an ArtifactError.
 
     File systems, cloud clients and users' stores have exceptions of their own, which may not survive pickling between actors.
@@ -58,31 +57,14 @@ class SafeArtifactStore:
         _guarded(filename, "it could not be deleted", lambda: self._store.delete(key, filename))
 
     def delete_session(self, key: SessionKey) -> int:
-        """Remove all artifacts of a session, and return how many there were. Raises StoreError.
-
-        A store that has no `delete_session` is asked for the names of the artifacts, and to delete each.
-        """
+        """Remove all artifacts of a session, and return how many there were. Raises StoreError."""
         with _told(f"the artifacts of session {key.session!r} cannot be deleted"):
-            if isinstance(self._store, ErasesArtifacts):
-                return self._store.delete_session(key)
-            return self._delete_each(key, [name for name in self._store.keys(key) if not name.startswith(USER)])
+            return self._store.delete_session(key)
 
     def delete_user(self, app: str, user: str, sessions: Sequence[str]) -> int:
-        """Remove all artifacts of a user, and return how many there were. Raises StoreError.
-
-        Args:
-            sessions: the user's sessions. Of a store that has no `delete_user`, only artifacts of these can be found.
-        """
+        """Remove all artifacts of a user, and return how many there were. Raises StoreError."""
         with _told(f"the artifacts of user {user!r} cannot be deleted"):
-            if isinstance(self._store, ErasesArtifacts):
-                return self._store.delete_user(app, user, sessions)
-            keys = [SessionKey(app, user, session) for session in sessions]
-            return sum(self._delete_each(key, self._store.keys(key)) for key in keys)
-
-    def _delete_each(self, key: SessionKey, names: Sequence[str]) -> int:
-        for name in names:
-            self._store.delete(key, name)
-        return len(names)
+            return self._store.delete_user(app, user, sessions)
 
 
 @contextmanager

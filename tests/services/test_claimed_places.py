@@ -15,7 +15,6 @@ from sqlalchemy import text
 
 from actors.errors import StoreRevertedError, StoreUnavailableError, WriterReplacedError
 from actors.interfaces.records import CreateSession, HideEvents, PutState
-from actors.interfaces.stores import FencesWriters
 from runtime.stores.sql import writers
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.support.polling import until
@@ -45,7 +44,6 @@ def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]
 
 def test_who_was_replaced_writes_nothing_more_and_still_reads(open_store: Open) -> None:
     old, new = open_store(), open_store()
-    assert isinstance(old, FencesWriters)
     old.claim("desk")
     fill_sessions(old, S1, length=2)
     new.claim("desk")

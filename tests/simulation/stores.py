@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest import mock
 
 from sqlalchemy import delete
@@ -190,36 +190,19 @@ class DiskStore:
     def give_up_claim(self) -> None:
         """Nothing: another one may come."""
 
-    if TYPE_CHECKING:
+    def __getattr__(self, name: str) -> Any:
+        """All other methods: those of STEPS write, the others read."""
+        if name in STEPS:
+            return lambda *args: self._disk.step(name, args, self._claim, self._process)
 
-        def __getattr__(self, name: str) -> Any:
-            """The reading methods, which are set below."""
+        def read(*args: Any, **more: Any) -> Any:
+            self._disk.check()
+            return getattr(self._disk.store, name)(*args, **more)
+
+        return read
 
     def __str__(self) -> str:
         return "the simulated store"
-
-
-def _reading(name: str) -> Callable[..., Any]:
-    def read(self: DiskStore, *args: Any, **more: Any) -> Any:
-        self._disk.check()
-        return getattr(self._disk.store, name)(*args, **more)
-
-    return read
-
-
-def _stepping(name: str) -> Callable[..., None]:
-    def step(self: DiskStore, *args: Any) -> None:
-        self._disk.step(name, args, self._claim, self._process)
-
-    return step
-
-
-for _name in STEPS:
-    setattr(DiskStore, _name, _stepping(_name))
-
-# What a class does not have itself, Python does not find from 3.12 on where it looks for the methods of an ability.
-for _name in {name for name in dir(SqlSessionStore) if not name.startswith("_")} - vars(DiskStore).keys():
-    setattr(DiskStore, _name, _reading(_name))
 
 
 class StoreCalls:

@@ -15,8 +15,8 @@ from actors.errors import NotEncodableError, RequestError, UnknownAgentError
 from actors.errors.calls import explains_wrong_calls
 from actors.errors.suggestions import did_you_mean
 from actors.interfaces.access import ArtifactAccess, McpAccess, MemoryAccess, Offload
+from actors.interfaces.schedules import ScheduleAccess
 from actors.interfaces.session import LogAccess, RunSession
-from actors.interfaces.store_abilities.schedules import ScheduleAccess
 from actors.messages.config import RunConfig
 from actors.messages.content import Content, Part
 from actors.messages.event import EventActions, RequestedInput

@@ -24,14 +24,12 @@ class FoundStore(msgspec.Struct, frozen=True, array_like=True):
 
     Attributes:
         name: the store, without a password.
-        keeps_places: it can be one of several.
         seat: its place in a list; None: it is in none.
         is_empty: it has nothing of the app; not looked at where it has a seat, or is the only one.
         has_app_state: the app has state in it that all of its users share; as `is_empty`.
     """
 
     name: str
-    keeps_places: bool = True
     seat: StoreSeat | None = None
     is_empty: bool = True
     has_app_state: bool = False

@@ -61,8 +61,6 @@ def seating(app: str, found: Sequence[FoundStore]) -> Seating:
 def _check(app: str, place: int, store: FoundStore, named: int, known: int, first: StoreSeat | None) -> None:
     """Raise StoreError if a store cannot stand at a place of the list."""
     seat = store.seat
-    if not store.keeps_places:
-        raise StoreError(f"{store.name} cannot be one of several stores: it keeps no places of users (PlacesUsers)")
     if seat is not None and seat.number != place:
         raise StoreError(
             f"{store.name} is number {seat.number + 1} of the {seat.of} stores of app {app!r}, and is named as number "

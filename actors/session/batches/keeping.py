@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from actors.errors import StoreError, UserArrivingError, UserElsewhereError
+from actors.errors import UserArrivingError, UserElsewhereError
 from actors.interfaces.records import ForgetBatches, PutBatch, Write
-from actors.interfaces.store_abilities.batches import KeepsBatches
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from actors.session.log.user_holds import UserHolds
@@ -33,7 +32,6 @@ class KeptBatches:
 
     async def save_batch(self, message: p.SaveBatch) -> p.Ack:
         """Store how far a batch is. Raises StoreError."""
-        self._store()
         users = {SessionKey(message.app, item.user_id, "") for item in message.items if item.user_id}
         # From the last look at the holds to the write nothing is awaited.
         while held := [key for key in users if self._user_holds.has(key)]:
@@ -48,34 +46,27 @@ class KeptBatches:
 
     async def list_batches(self, message: p.ListBatches) -> p.BatchesReply:
         """List batches. Raises StoreError."""
-        store = self._store()
+        store = self._access.store
         return p.BatchesReply(
             batches=await self._access.read(lambda: store.batches(message.app, message.batch, limit=message.limit))
         )
 
     async def list_items(self, message: p.ListBatchItems) -> p.BatchItemsReply:
         """List what is kept of a batch's items. Raises StoreError."""
-        store, app, batch = self._store(), message.app, message.batch
+        store, app, batch = self._access.store, message.app, message.batch
         return p.BatchItemsReply(
             items=await self._access.read(lambda: store.batch_items(app, batch, after=message.after, limit=message.limit))
         )
 
     def forgetting_user(self, app: str, user: str) -> list[Write]:
-        """The write that deletes all items of a user; none in a store that keeps no batches."""
-        return [ForgetBatches(_key(app), user=user)] if isinstance(self._access.store, KeepsBatches) else []
+        """The write that deletes all items of a user."""
+        return [ForgetBatches(_key(app), user=user)]
 
     async def forget_old(self, app: str, user: str | None, before_s: float) -> None:
         """Delete what was told of before a time: items of a user, or with None all items and batches. Raises StoreError."""
-        if isinstance(self._access.store, KeepsBatches):
-            key = _key(app)
-            self._access.commits.clear_failure(key)
-            await self._access.commits.submit(key, [ForgetBatches(key, user=user, before_s=before_s)])
-
-    def _store(self) -> KeepsBatches:
-        store = self._access.store
-        if not isinstance(store, KeepsBatches):
-            raise StoreError(f"{store} keeps no batches: it needs the methods of KeepsBatches")
-        return store
+        key = _key(app)
+        self._access.commits.clear_failure(key)
+        await self._access.commits.submit(key, [ForgetBatches(key, user=user, before_s=before_s)])
 
 
 def _key(app: str) -> SessionKey:

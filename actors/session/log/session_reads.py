@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from actors.interfaces.store_abilities.grouped import ReadsInGroups
 from actors.messages.session import SessionKey
 from actors.session.log.reader import LogReader, StoredSession, stored_session
 from actors.session.log.shared_state import SharedState, SharedStates, StatesReading, StoredStates
@@ -75,7 +74,6 @@ class SessionReads:
     ) -> tuple[Mapping[SessionKey, StoredSession], StoredStates]:
         """In the store's thread."""
         store = self._access.store
-        there = store.may_exist(keys) if isinstance(store, ReadsInGroups) else keys
-        found = {key: stored_session(store, key) for key in there}
+        found = {key: stored_session(store, key) for key in store.may_exist(keys)}
         missing = StoredSession(None, None, None)
         return {key: found.get(key, missing) for key in keys}, shared() if shared is not None else {}

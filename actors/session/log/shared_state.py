@@ -9,7 +9,7 @@ from weakref import WeakSet, WeakValueDictionary
 
 from actors.errors import StoreError
 from actors.interfaces.records import VersionedState
-from actors.interfaces.stores import ReadsChangedStates, ReadsManyStates, SessionStore
+from actors.interfaces.stores import SessionStore
 from actors.messages.json_types import JsonObject
 from actors.messages.session import SessionKey
 from actors.session.store.access import StoreAccess
@@ -76,13 +76,13 @@ class StatesReading:
     def __call__(self) -> StoredStates:
         """Read them, in the store's thread. Raises StoreError."""
         store, users = self._store, [user for user in self.known if user]
-        if self._has_other_writers and isinstance(store, ReadsChangedStates):
+        if self._has_other_writers:
             return store.changed_states(self.app, {user: state.version if state else -1 for user, state in self.known.items()})
-        if isinstance(store, ReadsManyStates) and len(users) > 1:
-            of_app, by_user = store.states(self.app, users)
-            return _unversioned(of_app, {user: by_user.get(user, {}) for user in users})
-        each = {user: store.state(self.app, user) for user in users}
-        return _unversioned(next(iter(each.values()))[0], {user: of_user for user, (_, of_user) in each.items()})
+        if len(users) == 1:
+            of_app, of_user = store.state(self.app, users[0])
+            return _unversioned(of_app, {users[0]: of_user})
+        of_app, by_user = store.states(self.app, users)
+        return _unversioned(of_app, {user: by_user.get(user, {}) for user in users})
 
 
 class SharedStates:

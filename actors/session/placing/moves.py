@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Callable
 
 from actors.errors import StoreError
-from actors.interfaces.store_abilities.placing import MovesUsers
-from actors.interfaces.store_abilities.schedules import KeepsSchedules
 from actors.messages import protocol as p
 from actors.messages.codec import decode, encode
 from actors.messages.memory import MemoryEntry
@@ -41,12 +39,6 @@ class UserMoves:
         # A request to leave that is sent again comes after the first one.
         self._leaving = asyncio.Lock()
 
-    def _store(self) -> MovesUsers:
-        store = self._access.store
-        if not isinstance(store, MovesUsers):
-            raise StoreError(f"{type(store).__name__} cannot move users: it has no methods of MovesUsers")
-        return store
-
     async def _write(self, step: Callable[..., None], app: str, *args: object) -> None:
         """Have the store do a step, which may change where a user is. Raises StoreError."""
         try:
@@ -66,7 +58,7 @@ class UserMoves:
             if raw:
                 return p.UserRows(raw=raw, next=_OF_MEMORY + session.encode())
             after = _OF_ROWS
-        raw, rows, place = await self._access.read(self._store().user_rows, app, user, after.removeprefix(_OF_ROWS))
+        raw, rows, place = await self._access.read(self._access.store.user_rows, app, user, after.removeprefix(_OF_ROWS))
         return p.UserRows(raw=raw, rows=rows, next=_OF_ROWS + place) if rows else p.UserRows()
 
     async def _memory_part(self, app: str, user: str, after: str) -> tuple[bytes, str]:
@@ -80,20 +72,20 @@ class UserMoves:
     async def begin_arrival(self, message: p.BeginArrival) -> p.Ack:
         """Keep parts of a user from now on. Raises StoreError."""
         arrival = Arrival(message.user, message.token, message.source)
-        await self._write(self._store().begin_arrival, message.app, arrival, message.replaces)
+        await self._write(self._access.store.begin_arrival, message.app, arrival, message.replaces)
         self._placements.note_arriving(message.app, arrival)
         return p.Ack()
 
     async def stage_user_rows(self, message: p.StageUserRows) -> p.Ack:
         """Keep a part. Raises StoreError."""
         part = (message.app, message.user, message.token, message.number, message.raw)
-        await self._access.write(self._store().stage, *part)
+        await self._access.write(self._access.store.stage, *part)
         return p.Ack()
 
     async def get_arrival_digest(self, message: p.GetArrivalDigest) -> p.ArrivalDigest:
         """Tell what is kept for a move. Raises StoreConflictError where it is for another one, StoreError."""
         return p.ArrivalDigest(
-            digest=await self._access.read(self._store().arrival_digest, message.app, message.user, message.token)
+            digest=await self._access.read(self._access.store.arrival_digest, message.app, message.user, message.token)
         )
 
     async def leave_store(self, message: p.LeaveStore) -> p.Ack:
@@ -104,7 +96,7 @@ class UserMoves:
             if holds.is_held_by(app, user, message.token):
                 with holds.kept(app, user, message.token):
                     await self._leave(app, user, placement, message.digest)
-            elif await self._access.read(self._store().placement, app, user) != placement:
+            elif await self._access.read(self._access.store.placement, app, user) != placement:
                 raise StoreError(f"user {user!r} is not held by this move any more: nothing is moved, move the user again")
             # Else it was done, and the reply was lost.
             await self._memory.forget_user(app, user)
@@ -114,13 +106,13 @@ class UserMoves:
         before, session = b"", ""
         while (part := await self._memory_part(app, user, session))[0]:
             before, session = digest_with(before, part[0]), part[1]
-        await self._write(self._store().leave, app, user, placement, digest, before)
+        await self._write(self._access.store.leave, app, user, placement, digest, before)
         self._placements.note_left(app, user, placement.store)
 
     async def admit_user(self, message: p.AdmitUser) -> p.Ack:
         """Write all that is kept of a user, who has left the other store. Raises StoreError."""
         app, user = message.app, message.user
-        store = self._store()
+        store = self._access.store
         async with self._settling:
             if user in {each.user for each in await self._access.read(store.arrivals, app)}:
                 # What is left of an earlier stay here.
@@ -133,16 +125,16 @@ class UserMoves:
                 self._parts.forget_user(app, user)
             # The user may have gone on to another store since.
             self._placements.note_arrived(app, user, await self._access.read(store.placement, app, user))
-        if isinstance(store, KeepsSchedules):
-            for schedule in await self._access.read(store.schedules, app, user):
-                self._parts.due_times.note_due(schedule.due_s)
+        for schedule in await self._access.read(store.schedules, app, user):
+            self._parts.due_times.note_due(schedule.due_s)
         return p.Ack()
 
     async def drop_arrival(self, message: p.DropArrival) -> p.Ack:
         """Forget what is kept of a user who is in another store. Raises StoreError."""
-        if message.with_batches and (writes := self._batches.forgetting_user(message.app, message.user)):
+        if message.with_batches:
+            writes = self._batches.forgetting_user(message.app, message.user)
             await self._access.commits.submit(SessionKey(message.app, message.user, ""), writes)
-        app, user, store = message.app, message.user, self._store()
+        app, user, store = message.app, message.user, self._access.store
         async with self._settling:
             await self._write(store.drop_arrival, app, user, message.token)
             if user not in {each.user for each in await self._access.read(store.arrivals, app)}:
@@ -151,10 +143,9 @@ class UserMoves:
 
     async def list_arrivals(self, message: p.ListArrivals) -> p.Arrivals:
         """List the users of whom parts are kept. Raises StoreError."""
-        store = self._access.store
-        return p.Arrivals(users=await self._access.read(store.arrivals, message.app) if isinstance(store, MovesUsers) else ())
+        return p.Arrivals(users=await self._access.read(self._access.store.arrivals, message.app))
 
     async def get_placement(self, message: p.GetPlacement) -> p.PlacementReply:
         """Tell where the store says that a user is. Raises StoreError."""
-        found = await self._access.read(self._store().placement, message.app, message.user)
+        found = await self._access.read(self._access.store.placement, message.app, message.user)
         return p.PlacementReply(store=found.store, token=found.token) if found is not None else p.PlacementReply()

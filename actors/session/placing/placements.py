@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from actors.errors import RequestError, StoreError, UserArrivingError, UserElsewhereError
-from actors.interfaces.store_abilities.placing import MovesUsers, PlacesUsers
+from actors.errors import RequestError, UserArrivingError, UserElsewhereError
 from actors.messages import protocol as p
 from actors.messages.operating.store_seat import Arrival, FoundStore, UserPlace
 from actors.messages.session import SessionKey
@@ -75,8 +74,8 @@ class UserPlacements:
 
     def _read_notes(self, app: str) -> tuple[dict[bytes, int], Sequence[Arrival]]:
         """In the store's thread: the notes of users elsewhere, and the users of whom parts are kept."""
-        store = self._store()
-        return dict(store.placements(app)), store.arrivals(app) if isinstance(store, MovesUsers) else ()
+        store = self._access.store
+        return dict(store.placements(app)), store.arrivals(app)
 
     async def check_key(self, key: SessionKey) -> None:
         """The same for the user of a session."""
@@ -105,17 +104,9 @@ class UserPlacements:
         self._elsewhere.pop(app, None)
         self._arriving = {key: arrival for key, arrival in self._arriving.items() if key[0] != app}
 
-    def _store(self) -> PlacesUsers:
-        store = self._access.store
-        if not isinstance(store, PlacesUsers):
-            raise StoreError(f"{type(store).__name__} cannot be one of several stores: it has no methods of PlacesUsers")
-        return store
-
     async def get_store_seat(self, message: p.GetStoreSeat) -> p.StoreSeatReply:
         """Tell what the store has of an app. Raises StoreError."""
         app, store = message.app, self._access.store
-        if not isinstance(store, PlacesUsers):
-            return p.StoreSeatReply(store=FoundStore(str(store), keeps_places=False))
         seat = await self._access.read(store.seat, app)
         if seat is not None or not self.is_one_of_several:
             return p.StoreSeatReply(store=FoundStore(str(store), seat=seat))
@@ -125,7 +116,7 @@ class UserPlacements:
 
     async def take_store_seat(self, message: p.TakeStoreSeat) -> p.Ack:
         """Have the store keep its place. Raises StoreError."""
-        await self._access.write(self._store().take_seat, message.app, message.seat)
+        await self._access.write(self._access.store.take_seat, message.app, message.seat)
         return p.Ack()
 
     async def list_store_users(self, message: p.ListStoreUsers) -> p.StoreUsers:
@@ -133,13 +124,13 @@ class UserPlacements:
         return p.StoreUsers(users=await self._users(message.app, message.after, message.limit))
 
     async def _users(self, app: str, after: str, limit: int) -> list[str]:
-        stored = await self._access.read(self._store().users, app, after, limit)
+        stored = await self._access.read(self._access.store.users, app, after, limit)
         return sorted({*stored, *await self._memory.users(app, after, limit)})[:limit]
 
     async def place_users(self, message: p.PlaceUsers) -> p.Ack:
         """Note that users are in another store, from now on. Raises StoreError."""
         placements: Mapping[bytes, int] = dict.fromkeys(message.digests, message.store)
-        await self._access.write(self._store().place_users, message.app, placements)
+        await self._access.write(self._access.store.place_users, message.app, placements)
         if message.app in self._elsewhere:
             self._elsewhere[message.app].update(placements)
         return p.Ack()

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from actors.interfaces.store_abilities.usage import UsageFilter
+from actors.interfaces.usage import UsageFilter
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology

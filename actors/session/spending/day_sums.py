@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from actors.interfaces.store_abilities.usage import UsageFilter
+from actors.interfaces.usage import UsageFilter
 from actors.messages.event import now_s
 from actors.messages.session import SessionKey
 from actors.rules.accounting.budgets import LikelyCall

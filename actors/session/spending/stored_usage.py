@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
-from actors.errors import StoreError
-from actors.interfaces.store_abilities.usage import ReportsUsage, TurnId, TurnName, UnsummedTurn, UsageFilter, UsagePage
+from actors.interfaces.usage import TurnId, TurnName, UnsummedTurn, UsageFilter, UsagePage
 from actors.messages.session import SessionKey
 from actors.rules.accounting.report import day_of
 from actors.rules.accounting.turn_usage import Spent, packed, sum_of_packed, together
@@ -101,31 +100,27 @@ class StoredUsage:
 
     async def by_turn(self, wanted: UsageFilter) -> StoredTurns:
         """The sums of turns, and of each of them. Raises StoreError."""
-        found = StoredTurns(self._store().turn_names, self._access.read)
+        found = StoredTurns(self._access.store.turn_names, self._access.read)
         async for turns, names in self.single(wanted):
             found.add(turns, names)
         return found
 
     async def named(self, turns: Sequence[tuple[TurnId | TurnName, T]]) -> Sequence[tuple[TurnName, T]]:
         """The names of turns of `single`, without those that were deleted meanwhile. Raises StoreError."""
-        names = await self._access.read(self._store().turn_names, [name for name, _ in turns if not isinstance(name, TurnName)])
+        names = await self._access.read(
+            self._access.store.turn_names, [name for name, _ in turns if not isinstance(name, TurnName)]
+        )
         found = [(name if isinstance(name, TurnName) else names.get(name), value) for name, value in turns]
         return [(name, value) for name, value in found if name is not None]
 
     async def _pages(self, wanted: UsageFilter) -> AsyncIterator[UsagePage]:
-        store = self._store()
+        store = self._access.store
         await self._access.commits.flush()
         page = await self._access.read(store.usage, wanted)
         yield page
         while page.next is not None:
             page = await self._access.read(store.usage, wanted, page.next)
             yield page
-
-    def _store(self) -> ReportsUsage:
-        store = self._access.store
-        if not isinstance(store, ReportsUsage):
-            raise StoreError(f"{type(store).__name__} reports no usage: it has not the methods of ReportsUsage")
-        return store
 
     async def _of_events(self, turn: UnsummedTurn) -> bytes:
         """The sums of a turn, packed, as its events say."""

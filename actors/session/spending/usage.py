@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from actors.interfaces.store_abilities.usage import TurnId, TurnName, UsageFilter
+from actors.interfaces.usage import TurnId, TurnName, UsageFilter
 from actors.messages import protocol as p
 from actors.messages.operating.usage import Price, UsageReport, UsageSums, UsedTurn
 from actors.messages.session import SessionKey

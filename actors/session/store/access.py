@@ -163,7 +163,8 @@ class StoreAccess:
         began_s = self._clock()
         try:
             await self._thread.call(Transaction(self.store, writes), writing=True)
-            if self._renewal.proves_place:
+            if self._verified_s is not None:
+                # A store that has claims looks at its own with each commit.
                 self._verified_s = began_s
         except WriterReplacedError:
             if self._on_replaced is not None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from actors.errors import StoreError, StoreRevertedError, WriterReplacedError
-from actors.interfaces.stores import FencesWriters, RenewsClaims, SessionStore
+from actors.interfaces.stores import SessionStore
 from actors.session.store.store_thread import StoreThread
 
 logger = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ class ClaimRenewal:
         on_reverted: Callable[[], None],
     ) -> None:
         self._on_reverted = on_reverted
-        self._store = store if isinstance(store, RenewsClaims) else None
+        self._store = store
         self._is_claimed = is_claimed
         self._thread = thread
         self._on_replaced = on_replaced
@@ -42,7 +42,7 @@ class ClaimRenewal:
 
     def begin_renewal(self) -> None:
         """Renew the claim from now on, if it has to be. The store is open."""
-        if self._store is not None and self._task is None and self._store.renew_s is not None:
+        if self._task is None and self._store.renew_s is not None:
             self._task = asyncio.create_task(self._renew(self._store.renew_s))
 
     async def end_renewal(self) -> None:
@@ -53,14 +53,9 @@ class ClaimRenewal:
                 await self._task
             self._task = None
 
-    @property
-    def proves_place(self) -> bool:
-        """Whether each commit finds out if the place is this process's."""
-        return self._store is not None and self._is_claimed
-
     async def renew_once(self) -> bool:
         """Renew the claim now. Returns whether it is this process's; False also of a store without claims."""
-        if self._store is None or not self._is_claimed:
+        if not self._is_claimed:
             return False
         try:
             await self._thread.attempt(self._store.renew_claim)
@@ -101,13 +96,12 @@ class ClaimedStore:
         self._store = store
         self.writer = writer
         self.takes_place = True
-        self._fence = store if writer and isinstance(store, FencesWriters) else None
 
     def __str__(self) -> str:
         return str(self._store)
 
     def open(self) -> None:
-        """Open the store. Raises what `SessionStore.open` and `FencesWriters.claim` raise."""
+        """Open the store. Raises what `SessionStore.open` and `SessionStore.claim` raise."""
         self._store.open()
         if not self.takes_place:
             return
@@ -118,14 +112,14 @@ class ClaimedStore:
             raise
 
     def claim(self) -> None:
-        """Take the place, also once more. Raises what `FencesWriters.claim` raises."""
-        if self._fence is not None:
-            self._fence.claim(self.writer)
+        """Take the place, also once more. Raises what `SessionStore.claim` raises."""
+        if self.writer:
+            self._store.claim(self.writer)
 
     def close(self) -> None:
         """Close the store."""
-        if self._fence is not None:
+        if self.writer:
             # What is left of the place does no harm.
             with suppress(StoreError):
-                self._fence.give_up_claim()
+                self._store.give_up_claim()
         self._store.close()

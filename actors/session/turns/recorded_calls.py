@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from actors.errors import InvocationNotFoundError, RaygroveError, UserArrivingError, UserElsewhereError
 from actors.interfaces.records import AddModelCall, DeleteModelCalls, ModelCallRow, Write
-from actors.interfaces.store_abilities.retention import KeepsModelCalls
+from actors.interfaces.stores import SessionStore
 from actors.messages import protocol as p
 from actors.messages.codec import decode, encode
 from actors.messages.event import now_s
@@ -54,19 +54,16 @@ class RecordedCalls:
             return self._clock()
 
         self._clock = clock or loop_time_s
-        store = parts.access.store
-        self._store = store if isinstance(store, KeepsModelCalls) else None
+        self._store = parts.access.store
         self._next_s: float | None = None
         self._deletion: asyncio.Task[None] | None = None
 
     def writes(self, log: SessionLog, message: p.Append, events: Events) -> list[Write]:
-        """The writes for the calls that come with events. A store that keeps no calls gets none.
+        """The writes for the calls that come with events.
 
         Args:
             events: all that are stored with them, in order, behind the log's newest.
         """
-        if self._store is None:
-            return []
         seqs = {event.id: log.head_seq + number for number, (_, event) in enumerate(events, 1)}
         first = log.head_seq + (1 if events else 0)
         invocation_id, parts = message.turn.invocation_id, message.parts
@@ -90,7 +87,7 @@ class RecordedCalls:
         if row is None and not log.queue.has(invocation_id):
             raise InvocationNotFoundError(invocation_id, key.session)
         store = self._store
-        if store is None or row is None:
+        if row is None:
             return p.ModelCallsReply()
         limit = min(message.limit, MAX_CALLS)
         since_s = now_s() - self._keep_s if self._keep_s is not None else 0.0
@@ -110,7 +107,7 @@ class RecordedCalls:
 
     def delete_old_soon(self, app: str) -> None:
         """Delete old calls, if it was not looked for any for long: beside the turns, which do not wait for it."""
-        if self._store is None or self._keep_s is None:
+        if self._keep_s is None:
             return
         now = self._clock()
         if self._next_s is None:
@@ -120,7 +117,7 @@ class RecordedCalls:
             self._deletion = asyncio.create_task(self._delete_old(self._store, app, now_s() - self._keep_s))
             self._deletion.add_done_callback(self._deleted)
 
-    async def _delete_old(self, store: KeepsModelCalls, app: str, before_s: float) -> None:
+    async def _delete_old(self, store: SessionStore, app: str, before_s: float) -> None:
         limit = SESSIONS * self._parts.shard.of
         done: set[SessionKey] = set()
         while True:

@@ -12,7 +12,8 @@ from sqlalchemy.exc import IntegrityError
 
 from actors.errors import RaygroveError
 from actors.interfaces.records import CallRow, ModelCallRow, SessionRow, TurnFilter, TurnRow, VersionedState, Write
-from actors.interfaces.store_abilities.usage import TurnId, TurnName, UsageFilter, UsagePage, UsagePlace
+from actors.interfaces.stores import SessionStore
+from actors.interfaces.usage import TurnId, TurnName, UsageFilter, UsagePage, UsagePlace
 from actors.messages.json_types import JsonObject
 from actors.messages.operating.schedule import DuePlace, ScheduleRow
 from actors.messages.session import OldSession, SessionKey, SessionPlace
@@ -46,8 +47,8 @@ MAX_VALUES = 500
 """Values in one list of a statement."""
 
 
-class SqlSessionStore(MovingSqlStore, BatchReadingStore):
-    """Implements `SessionStore` with all that it may have besides, on SQLite or PostgreSQL.
+class SqlSessionStore(MovingSqlStore, BatchReadingStore, SessionStore):
+    """Implements all of `SessionStore`, on SQLite or PostgreSQL.
 
     One connection stays open. Each `commit` is one transaction on it; reads run outside of transactions. A broken connection is
     replaced at the next call.
@@ -339,7 +340,7 @@ class SqlSessionStore(MovingSqlStore, BatchReadingStore):
         return [schedule_row(row) for row in rows]
 
     def schedules_named(self, app: str, places: Sequence[tuple[str, str]]) -> dict[tuple[str, str], ScheduleRow]:
-        """Those of some schedules that are there, by user and name: see `ReadsInGroups`."""
+        """Those of some schedules that are there, by user and name: see `SessionStore.schedules_named`."""
         if self._database.is_sqlite:
             return {place: row for place in places if (row := self.schedule(app, *place)) is not None}
         from runtime.stores.sql.postgres.grouped_rows import schedules_named

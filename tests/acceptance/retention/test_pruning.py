@@ -16,6 +16,7 @@ import pytest
 
 from actors import LlmAgent, Part, tool
 from actors.errors import RequestError, StoreError
+from actors.interfaces.stores import ArtifactStore
 from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.engine.pruning import PrunedSessions
@@ -101,7 +102,7 @@ async def test_others_talk_while_hundreds_of_sessions_are_pruned(local: Deploy, 
         assert [each.id for each in await rt.aio.sessions.list()] == ["s1"]
 
 
-class Flaky:
+class Flaky(ArtifactStore):
     """Artifacts of which none can be deleted until it is mended."""
 
     def __init__(self) -> None:

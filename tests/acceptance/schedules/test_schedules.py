@@ -325,7 +325,7 @@ def test_a_turn_that_is_rewound_is_not_made_again(place: Place) -> None:
 
 def test_a_store_of_ones_own_that_keeps_no_schedules_says_so(tmp_path: Path) -> None:
     with Deploy("local", tmp_path)(root(), session_store=PlainStore()) as rt:
-        with pytest.raises(StoreError, match="keeps no schedules: it needs the methods of KeepsSchedules"):
+        with pytest.raises(StoreError, match="PlainStore keeps no schedules: it has no method 'schedule'"):
             rt.schedules.create("digest", user_id="ada", message="x", every=60)
         run_turn(rt, "hi")
         rt.users.delete("ada")

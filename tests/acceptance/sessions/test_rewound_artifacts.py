@@ -6,9 +6,11 @@ import pytest
 
 from actors import LlmAgent, Part, ToolContext
 from actors.errors import ArtifactError
+from actors.messages.session import SessionKey
 from actors.testing import PatternModel
 from runtime import Runtime
 from tests.support.runtimes import Deploy, run_turn
+from tests.support.vectors.vector_agents import FailingArtifactStore
 
 
 async def save(name: str, text: str, tool_context: ToolContext) -> dict[str, int]:
@@ -63,20 +65,20 @@ def test_what_the_program_has_saved_before_comes_back(local: Deploy) -> None:
         assert texts(rt) == {"a.txt": "the program's"}
 
 
-class FullStore:
+class FullStore(FailingArtifactStore):
     """An artifact store that takes two saves."""
 
     def __init__(self) -> None:
         self.parts: list[Part] = []
 
-    def save(self, key: object, filename: str, part: Part) -> int:
+    def save(self, key: SessionKey, filename: str, part: Part) -> int:
         """Save it, as long as there is room."""
         if len(self.parts) == 2:
             raise OSError("disk full")
         self.parts.append(part)
         return len(self.parts) - 1
 
-    def load(self, key: object, filename: str, version: int | None = None) -> Part | None:
+    def load(self, key: SessionKey, filename: str, version: int | None = None) -> Part | None:
         """The part of a version."""
         return self.parts[-1 if version is None else version]
 

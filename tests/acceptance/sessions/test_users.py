@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from actors import LlmAgent, Part, ToolContext, tool
-from actors.errors import InvalidIdError, StoreError, TurnCancelledError
+from actors.errors import InvalidIdError, TurnCancelledError
 from actors.interfaces.records import RemoveSession, Write
+from actors.interfaces.stores import ArtifactStore
 from actors.messages.codec import encode
-from actors.messages.memory import MemoryEntry
 from actors.messages.session import SessionKey
 from actors.rules.checks.state import USER
 from actors.testing import PatternModel
@@ -214,31 +214,7 @@ def test_a_user_of_several_session_actors_is_deleted_in_all_of_them(server: str,
         assert run_turn(rt, "hello", sessions[-1], "ada")
 
 
-class OwnMemory:
-    """Implements MemoryStore, and cannot delete a user."""
-
-    def open(self) -> None: ...
-
-    def close(self) -> None: ...
-
-    def add_session(self, key: SessionKey, entries: Sequence[MemoryEntry]) -> None: ...
-
-    def search(self, app: str, user: str, query: str, limit: int) -> list[MemoryEntry]:
-        return []
-
-    def delete_session(self, key: SessionKey) -> None: ...
-
-
-def test_a_memory_that_cannot_delete_a_user_is_told_before_anything_is_deleted(local: Deploy) -> None:
-    with local(noting(), memory_store=OwnMemory()) as rt:
-        run_turn(rt, "hi")
-        with pytest.raises(StoreError, match=r"OwnMemory.* cannot delete a user: it needs a method delete_user\(app, user\)"):
-            rt.users.delete("ada")
-        assert len(rt.sessions.list("ada")) == 1
-        assert run_turn(rt, "hi again")
-
-
-class OwnArtifacts:
+class OwnArtifacts(ArtifactStore):
     """Implements ArtifactStore in a mapping, without more methods than it needs."""
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ from sqlalchemy import func, select
 
 from actors import Content, LlmRequest
 from actors.interfaces.records import AddModelCall, CreateSession, DeleteModelCalls, HideEvents, ModelCallRow, RemoveSession
-from actors.interfaces.store_abilities.retention import KeepsModelCalls
+from actors.interfaces.stores import SessionStore
 from actors.messages.codec import decode, encode
 from actors.messages.llm.recorded import PackedCall
 from actors.messages.session import SessionKey
@@ -38,7 +38,7 @@ def calls(key: SessionKey, requests: Sequence[LlmRequest], *, invocation_id: str
     return made
 
 
-def read(store: KeepsModelCalls, key: SessionKey, invocation_id: str = "e-1") -> list[bytes]:
+def read(store: SessionStore, key: SessionKey, invocation_id: str = "e-1") -> list[bytes]:
     """The requests of a turn, put together again, as bytes."""
     packed = [decode(row.raw, PackedCall).request for row in store.model_calls(key, invocation_id, limit=LATER)]
     requests = [each for each in packed if each is not None]

@@ -37,9 +37,21 @@ from actors.interfaces.records import (
     TurnRow,
     Write,
 )
+from actors.interfaces.stores import SessionStore
 from actors.messages.codec import encode
 from actors.messages.session import OldSession, SessionKey, SessionPlace
 from actors.rules.routing.selection import is_selectable
+
+IGNORED = (
+    ArchiveEvents,
+    AddModelCall,
+    DeleteModelCalls,
+    SetDueTime,
+    AdvanceSchedule,
+    RemoveSchedule,
+    ForgetBatches,
+)
+"""Writes that change nothing where no archive, no model calls, schedules or batches are kept."""
 
 
 @dataclass
@@ -64,8 +76,8 @@ class _Tables:
     removals: dict[SessionKey, OldSession] = field(default_factory=dict)
 
 
-class PlainStore:
-    """A `SessionStore` that forgets everything when it is dropped."""
+class PlainStore(SessionStore):
+    """A `SessionStore` that forgets everything when it is dropped. It keeps nothing besides sessions."""
 
     def __init__(self) -> None:
         self._tables = _Tables()
@@ -215,13 +227,12 @@ def _do(tables: _Tables, write: Write) -> None:
         tables.removals.setdefault(key, write.session)
     elif isinstance(write, ForgetRemoval):
         tables.removals.pop(key, None)
-    elif isinstance(write, ArchiveEvents | AddModelCall | DeleteModelCalls):
-        # No question has another answer: it keeps no model calls.
-        pass
-    elif isinstance(write, AddSchedule | SetDueTime | AdvanceSchedule | RemoveSchedule):
+    elif isinstance(write, AddSchedule):
         raise StoreError("it keeps no schedules")
-    elif isinstance(write, PutBatch | ForgetBatches):
+    elif isinstance(write, PutBatch):
         raise StoreError("it keeps no batches")
+    elif isinstance(write, IGNORED):
+        pass
     elif key.session and key not in tables.logs:
         raise StoreConflictError(key.session, "it is not there")
     elif isinstance(write, PutState):

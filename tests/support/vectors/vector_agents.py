@@ -21,6 +21,7 @@ from actors import (
     ToolContext,
     exit_loop,
 )
+from actors.interfaces.stores import ArtifactStore
 from actors.messages.session import SessionKey
 
 
@@ -127,7 +128,7 @@ class ConstantCallback:
         return Content.of_text(self.text, role="model")
 
 
-class FailingArtifactStore:
+class FailingArtifactStore(ArtifactStore):
     """Implements ArtifactStore; nothing can be saved in it."""
 
     def save(self, key: SessionKey, filename: str, part: Part) -> int:

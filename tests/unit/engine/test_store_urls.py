@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from actors.errors import DefinitionError
+from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
 from runtime.engine.store_urls import DEFAULT, Stores, resolve_stores
 from runtime.settings import Settings
 from tests.support.stores.plain_session_store import PlainStore
@@ -47,6 +49,17 @@ def test_a_deployment_without_sessions_or_artifacts_is_refused(settings: Setting
         resolve_stores("desk", settings, None, DEFAULT, DEFAULT)
     with pytest.raises(DefinitionError, match="artifact service is required"):
         resolve_stores("desk", settings, DEFAULT, None, DEFAULT)
+
+
+@pytest.mark.parametrize(
+    ("name", "base"), [("session_store", SessionStore), ("artifact_store", ArtifactStore), ("memory_store", MemoryStore)]
+)
+def test_a_store_that_does_not_inherit_from_its_base_class_is_refused(settings: Settings, name: str, base: type) -> None:
+    given: dict[str, Any] = {"session_store": DEFAULT, "artifact_store": DEFAULT, "memory_store": DEFAULT, name: object()}
+    with pytest.raises(
+        DefinitionError, match=rf"{name} is a object, .* inherit from actors\.interfaces\.stores\.{base.__name__}"
+    ):
+        resolve_stores("desk", settings, **given)
 
 
 def test_stores_that_take_one_writer_are_refused_for_several_session_actors(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from actors.definitions.tools.function import FunctionTool
 from actors.definitions.tools.toolset import Toolset
 from actors.errors import DefinitionError, InvalidScheduleError, RequestError
 from actors.errors.calls import explains_wrong_calls
-from actors.interfaces.store_abilities.schedules import ScheduleAccess
+from actors.interfaces.schedules import ScheduleAccess
 from actors.messages.content import Content
 from actors.messages.json_types import JsonObject
 from actors.messages.operating.schedule import Schedule, SchedulePlan, Timing

@@ -110,9 +110,7 @@ def _opened(app_name: str, urls: Sequence[str] | None) -> Iterator[Sequence[Sess
 
 def _check_all_named(app_name: str, stores: Sequence[SessionStore]) -> None:
     """Raise StoreError if these are not all stores of the app: what is in the others would be missing."""
-    from actors.interfaces.store_abilities.placing import PlacesUsers
     from actors.messages.operating.store_seat import FoundStore
     from actors.rules.placing.seats import seating
 
-    seats = [store.seat(app_name) if isinstance(store, PlacesUsers) else None for store in stores]
-    seating(app_name, [FoundStore(str(store), seat=seat, is_empty=False) for store, seat in zip(stores, seats, strict=True)])
+    seating(app_name, [FoundStore(str(store), seat=store.seat(app_name), is_empty=False) for store in stores])

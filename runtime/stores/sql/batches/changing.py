@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Delete, Insert, Table, bindparam, delete, sel
 from sqlalchemy.dialects import postgresql, sqlite
 
 from actors.interfaces.records import ForgetBatches, PutBatch
-from actors.interfaces.store_abilities.batches import MAX_BATCHES
+from actors.interfaces.store_parts import MAX_BATCHES
 from actors.messages.codec import encode
 from runtime.stores.sql.schema import batch_items, batches
 

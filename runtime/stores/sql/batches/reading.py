@@ -14,7 +14,7 @@ _decode_item = msgspec.msgpack.Decoder(BatchItem).decode
 
 
 class BatchReadingStore(FencedSqlStore):
-    """A store on an SQL database that reads batches: see `KeepsBatches`."""
+    """A store on an SQL database that reads batches."""
 
     def batches(self, app: str, batch_id: str = "", *, limit: int) -> list[BatchInfo]:
         """Batches of an app, the one that began last first."""

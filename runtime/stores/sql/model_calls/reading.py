@@ -50,7 +50,7 @@ class ModelCallReader:
         self._rows = rows
 
     def calls(self, key: SessionKey, invocation_id: str, *, after: tuple[float, str] | None, limit: int) -> list[ModelCallRow]:
-        """See `KeepsModelCalls.model_calls`."""
+        """See `SessionStore.model_calls`."""
         place: dict[str, Any] = {} if after is None else {"after_s": after[0], "after_id": after[1]}
         query = _OF_TURN if after is None else _OF_TURN_AFTER
         found = self._of_session(key, query, invocation_id=invocation_id, limit=limit, **place)
@@ -60,14 +60,14 @@ class ModelCallReader:
         ]
 
     def parts(self, key: SessionKey, digests: Sequence[bytes]) -> dict[bytes, bytes]:
-        """See `KeepsModelCalls.model_call_parts`."""
+        """See `SessionStore.model_call_parts`."""
         found: dict[bytes, bytes] = {}
         for some in pages(digests):
             found.update((bytes(digest), bytes(raw)) for digest, raw in self._of_session(key, _PARTS, digests=some))
         return found
 
     def sessions_with_old(self, app: str, before_s: float, limit: int) -> list[SessionKey]:
-        """See `KeepsModelCalls.sessions_with_old_calls`."""
+        """See `SessionStore.sessions_with_old_calls`."""
         return [SessionKey(app, *row) for row in self._rows(_OLD, app=app, before_s=before_s, limit=limit)]
 
 

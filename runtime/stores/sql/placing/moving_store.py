@@ -24,7 +24,7 @@ _placements = schema.placements
 
 
 class MovingSqlStore(PlacedSqlStore):
-    """Implements `MovesUsers`."""
+    """The methods of `ClusterStore` that move users."""
 
     _of: SessionRows
 
@@ -34,7 +34,7 @@ class MovingSqlStore(PlacedSqlStore):
         return UserPlace(found[0].store, found[0].token) if found else None
 
     def user_rows(self, app: str, user: str, after: bytes) -> tuple[bytes, int, bytes]:
-        """A part of a user's rows, their number, and where the next part begins: see `MovesUsers`. Raises StoreError."""
+        """A part of a user's rows, their number, and where the next part begins: see `ClusterStore`. Raises StoreError."""
         rows, place = read_part(lambda query: self._database.rows(query, {}), app, user, after)
         return msgspec.msgpack.encode(rows), len(rows), place
 
@@ -44,7 +44,7 @@ class MovingSqlStore(PlacedSqlStore):
         return [_arrival(row.user, row.raw) for row in self._database.rows(query, {})]
 
     def begin_arrival(self, app: str, arrival: Arrival, replaces: str) -> None:
-        """Take parts of a user: see `MovesUsers`. Raises StoreConflictError, StoreError."""
+        """Take parts of a user: see `ClusterStore`. Raises StoreConflictError, StoreError."""
 
         def begin(connection: Connection) -> None:
             found = _found(connection, app, arrival.user)
@@ -83,7 +83,7 @@ class MovingSqlStore(PlacedSqlStore):
         return (bytes(row.raw) for row in self._database.rows(_parts(app, user), {}))
 
     def leave(self, app: str, user: str, placement: UserPlace, digest: bytes, before: bytes) -> None:
-        """Remove all rows of a user, and note where the user is now: see `MovesUsers`. Raises StoreError."""
+        """Remove all rows of a user, and note where the user is now: see `ClusterStore`. Raises StoreError."""
 
         def remove(connection: Connection) -> None:
             row = connection.execute(_note_of(app, user)).one_or_none()
@@ -99,7 +99,7 @@ class MovingSqlStore(PlacedSqlStore):
         self._written(remove)
 
     def admit(self, app: str, user: str, token: str) -> None:
-        """Have a user here from now on, with the rows of all parts: see `MovesUsers`. Raises StoreError."""
+        """Have a user here from now on, with the rows of all parts: see `ClusterStore`. Raises StoreError."""
 
         def write(connection: Connection) -> None:
             if _found(connection, app, user) is None:

@@ -28,7 +28,7 @@ _PLACE = text(
 
 
 class PlacedSqlStore(FencedSqlStore):
-    """Implements `PlacesUsers`."""
+    """The methods of `ClusterStore` for users in several stores."""
 
     def seat(self, app: str) -> StoreSeat | None:
         """The store's place in the list of an app's stores; None: it has none. Raises StoreError."""
@@ -47,7 +47,7 @@ class PlacedSqlStore(FencedSqlStore):
             self._commit(take)
 
     def users(self, app: str, after: str, limit: int) -> list[str]:
-        """The users of an app of whom there is anything, by name: see `ListsUsers`. Raises StoreError."""
+        """The users of an app of whom there is anything, by name. Raises StoreError."""
         return [row.user for row in self._database.rows(_USERS, {"app": app, "after": after, "limit": limit})]
 
     def placements(self, app: str) -> dict[bytes, int]:

@@ -22,7 +22,7 @@ _users, _versions = array_of(Text()), array_of(BigInteger())
 
 
 def changed_states(driver: Any, app: str, known: Mapping[str, int]) -> dict[str, VersionedState]:
-    """See `ReadsChangedStates`. `driver`: a connection of psycopg. Raises psycopg.Error."""
+    """See `SessionStore.changed_states`. `driver`: a connection of psycopg. Raises psycopg.Error."""
     given = [_users(list(known)), _versions(list(known.values())), app, app]
     found: dict[str, VersionedState] = {}
     for user, version, name, value in driver.execute(_CHANGED, given, prepare=True, binary=True):

@@ -24,7 +24,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import NULLTYPE
 
-from actors.interfaces.store_abilities.usage import TurnId, TurnName, UnsummedTurn, UsagePage, UsagePlace
+from actors.interfaces.usage import TurnId, TurnName, UnsummedTurn, UsagePage, UsagePlace
 from actors.messages.session import SessionKey
 from actors.rules.accounting.report import DAY_S, day_of
 from runtime.stores.sql.database import Tuples

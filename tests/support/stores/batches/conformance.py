@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from actors.interfaces import store_parts
 from actors.interfaces.records import ForgetBatches, PutBatch
-from actors.interfaces.store_abilities import batches as ability
 from actors.messages.operating.batch import BatchInfo, BatchItem
 from actors.messages.session import SessionKey
 from runtime.stores.sql.sessions import SqlSessionStore
@@ -40,7 +40,7 @@ class BatchConformance:
         assert store.batch_items("other", "b1", after=-1, limit=9) == []
 
     def test_the_newest_batches_are_kept_and_a_repeated_write_changes_nothing(self, store: SqlSessionStore) -> None:
-        assert ability.MAX_BATCHES == 1_000
+        assert store_parts.MAX_BATCHES == 1_000
         made = [batch(number) for number in range(1_003)]
         for _ in range(2):
             store.commit([PutBatch(APP, each, [item(0)]) for each in made])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from actors import RunConfig
 from actors.interfaces.records import TurnRow
-from actors.interfaces.store_abilities.usage import TurnId, TurnName, UsageFilter
+from actors.interfaces.usage import TurnId, TurnName, UsageFilter
 from actors.messages.event import now_s
 from actors.messages.session import SessionKey
 from actors.rules.accounting.report import DAY_S

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import pytest
@@ -25,6 +25,7 @@ from runtime.stores.sql.sessions import SqlSessionStore
 from tests.support import inside
 from tests.support.fixtures.session_fixture import KEY, OTHER, SessionFixture
 from tests.support.sharded_runtimes import own_tables
+from tests.support.stores.plain_session_store import PlainStore
 from tests.support.stores.store_writes import event, turn
 from tests.support.tries import tries
 
@@ -245,8 +246,8 @@ async def test_the_newest_events_of_a_session_stay(desk: SessionFixture) -> None
 
 
 async def test_a_store_without_an_archive_is_told(desk: SessionFixture) -> None:
-    desk.actor._access.store = cast(Any, object())
-    with pytest.raises(StoreError, match="it needs the methods long_sessions and archivable"):
+    desk.actor._access.store = PlainStore()
+    with pytest.raises(StoreError, match="PlainStore has no archive: it has no method 'long_sessions'"):
         await archive(desk)
 
 

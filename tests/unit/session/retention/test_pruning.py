@@ -19,6 +19,7 @@ from sqlalchemy import func, select
 from actors import Content, Event, Part
 from actors.errors import StoreError
 from actors.interfaces.records import AddEvent, CreateSession, HideEvents, PutState, Write
+from actors.interfaces.stores import SessionStore
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.protocol.subscriptions import WHOLE_SESSION
@@ -32,6 +33,7 @@ from tests.support import inside
 from tests.support.fixtures.session_fixture import KEY, OTHER, FailingStore, SessionFixture, settled
 from tests.support.inside import HOLD_S
 from tests.support.sharded_runtimes import own_tables
+from tests.support.stores.plain_session_store import PlainStore
 from tests.support.stores.store_writes import event, turn
 from tests.support.tries import tries
 
@@ -358,8 +360,14 @@ async def test_a_deleted_user_leaves_no_note_of_pruned_sessions(desk: SessionFix
     assert desk.store.removals(APP, None) == []
 
 
+class Unpruned(PlainStore):
+    """Without a method to find old sessions."""
+
+    old_sessions = SessionStore.old_sessions
+
+
 async def test_a_store_that_cannot_be_pruned_is_told(tmp_path: Path) -> None:
     desk = SessionFixture(tmp_path)
-    desk.actor._access.store = cast(Any, object())
-    with pytest.raises(StoreError, match="it needs the methods old_sessions and removals"):
+    desk.actor._access.store = Unpruned()
+    with pytest.raises(StoreError, match="Unpruned cannot be pruned: it has no method 'old_sessions'"):
         await desk.ref.prune_sessions(asked(LATER))

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from actors.interfaces.records import CreateSession, HideEvents, PutTurn, RemoveSession, TurnRow, Write
-from actors.interfaces.store_abilities.usage import ReportsUsage, TurnName, UnsummedTurn, UsageFilter
+from actors.interfaces.usage import TurnName, UnsummedTurn, UsageFilter
 from actors.messages.session import SessionKey
 from runtime.stores.sql import schema
 from runtime.stores.sql.sessions import SqlSessionStore
@@ -62,7 +62,6 @@ FAILED = UnsummedTurn(OTHER, "e-2", 1, 1, 40.0)
 
 def test_the_turns_of_a_session_of_a_user_and_of_one_turn_come_at_once(store: SqlSessionStore) -> None:
     fill(store)
-    assert isinstance(store, ReportsUsage)
     found = store.usage(UsageFilter(app=APP, user="ada"))
     assert (sorted(found.turns[""]), list(found.unsummed), found.next) == ([b"one", b"three", b"two"], [RUNS], None)
     assert store.usage(UsageFilter(app=APP, user="ada", session="s2")).turns == {"": [b"three"]}

@@ -1,9 +1,9 @@
-"""What a SessionStore needs besides, so that it can be told what turns have used."""
+"""Reports of usage: the turns that are added up, and the pages in which a session store returns their sums."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 import msgspec
 
@@ -83,33 +83,3 @@ class UsagePage(NamedTuple):
     unsummed: Sequence[UnsummedTurn] = ()
     next: UsagePlace | None = None
     ids: Sequence[TurnId] = ()
-
-
-@runtime_checkable
-class ReportsUsage(Protocol):
-    """What a SessionStore needs besides, so that usage can be added up: it keeps `TurnRow.usage`."""
-
-    def usage(self, wanted: UsageFilter, after: UsagePlace | None = None) -> UsagePage:
-        """The sums of turns. The cost must not grow with their events, nor with turns that the filter does not want.
-
-        Args:
-            wanted: which turns. Those of one user come on one page.
-            after: the `next` of the page before.
-
-        Raises:
-            StoreUnavailableError: the store is away or locked.
-            StoreError: the store failed.
-        """
-        ...
-
-    def turn_names(self, ids: Sequence[TurnId]) -> Mapping[TurnId, TurnName]:
-        """The names of some hundred turns; those are left out that were deleted meanwhile.
-
-        Args:
-            ids: from a page of usage.
-
-        Raises:
-            StoreUnavailableError: the store is away or locked.
-            StoreError: the store failed.
-        """
-        ...

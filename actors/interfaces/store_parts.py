@@ -1,0 +1,323 @@
+"""Two parts of every session store: what several programs need of it, and what operators need.
+
+A store of one's own inherits both with `SessionStore`, and overrides the methods of what it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from actors.errors import StoreError
+from actors.interfaces.records import ModelCallRow
+from actors.interfaces.usage import TurnId, TurnName, UsageFilter, UsagePage, UsagePlace
+from actors.messages.operating.batch import BatchInfo, BatchItem
+from actors.messages.operating.schedule import DuePlace, ScheduleRow
+from actors.messages.operating.store_seat import Arrival, StoreSeat, UserPlace
+from actors.messages.session import OldSession, SessionKey, SessionPlace
+
+MAX_BATCHES = 1_000
+"""How many batches of an app a store keeps: the newest ones."""
+
+
+def lacking(store: object, what: str, method: str) -> StoreError:
+    """The error of a store whose class does not override a method.
+
+    Args:
+        what: the consequence, as "keeps no batches".
+    """
+    return StoreError(f"{type(store).__name__} {what}: it has no method {method!r} of its own")
+
+
+class ClusterStore:
+    """What several programs need. A store that overrides nothing has one writer, is not fenced, and is the only store of an app.
+
+    - Fencing, `claim` to `renew_claim`: a Session actor that was replaced, and lives on, writes nothing more.
+    - Several stores, `users` to `drop_arrival`: each has the data of some users, and users are moved between them.
+
+    All methods raise StoreUnavailableError and StoreError as those of SessionStore do. Writes for several stores are on disk when
+    a method returns; it raises WriterReplacedError and StoreRevertedError as `commit` does.
+    """
+
+    @property
+    def takes_many_writers(self) -> bool:
+        """True for a store that several Session actors may write, each with a copy made before `open`, and other sessions.
+
+        The state of users and of the app, which they share, is merged key by key.
+        """
+        return False
+
+    def claim(self, writer: str) -> None:
+        """Take a writer's place. Called after the first `open`, and before anything is read.
+
+        From now on `commit` of every other store that has claimed the same place raises WriterReplacedError. What that was
+        committing is done when this returns, or never.
+
+        A store that may go back to an older copy of itself, as after a fail-over to a replica that lags, notices that: when
+        something is gone that this writer had committed, `commit` raises StoreRevertedError until `claim` is called again, which
+        takes the store as it is.
+
+        Raises:
+            StoreInUseError: the store is owned by another deployment of the app, which lives.
+        """
+
+    def give_up_claim(self) -> None:
+        """Leave the place: the claim is forgotten."""
+
+    @property
+    def renew_s(self) -> float | None:
+        """The seconds after which a claim has to be renewed, each time; None: never."""
+        return None
+
+    def renew_claim(self) -> None:
+        """Have the claim last for its time again.
+
+        Raises:
+            WriterReplacedError: another store has claimed the place.
+            StoreRevertedError: the store has gone back to an older copy of itself: see `claim`.
+        """
+        raise lacking(self, "has no claims", "renew_claim")
+
+    def users(self, app: str, after: str, limit: int) -> list[str]:
+        """The users of an app of whom there is anything, by name, at most `limit`, those after one; "" is before all."""
+        raise self._one_of_several("users")
+
+    def seat(self, app: str) -> StoreSeat | None:
+        """The store's place in the list of an app's stores; None: it has none."""
+        return None
+
+    def take_seat(self, app: str, seat: StoreSeat) -> None:
+        """Keep another place in the list."""
+        raise self._one_of_several("take_seat")
+
+    def placements(self, app: str) -> Mapping[bytes, int]:
+        """The users that are in another store, by digest: the number of that store."""
+        raise self._one_of_several("placements")
+
+    def place_users(self, app: str, placements: Mapping[bytes, int]) -> None:
+        """Note that users are in another store: its number by digest of each."""
+        raise self._one_of_several("place_users")
+
+    def placement(self, app: str, user: str) -> UserPlace | None:
+        """The other store that a user is in; None: no note says so."""
+        return None
+
+    def user_rows(self, app: str, user: str, after: bytes) -> tuple[bytes, int, bytes]:
+        """A part of all that the store has of a user, how many rows it has, and where the next one begins.
+
+        The other store keeps the parts. When it has all of them `leave` decides that the user is there from then on; `admit` may
+        follow at any time. So the user is in one store, wherever a move is interrupted.
+
+        Args:
+            after: where it begins; b"" at the begin. b"" comes back after the last one, with no rows.
+        """
+        raise self._moving("user_rows")
+
+    def arrivals(self, app: str) -> Sequence[Arrival]:
+        """The users of whom parts are kept."""
+        return ()
+
+    def begin_arrival(self, app: str, arrival: Arrival, replaces: str) -> None:
+        """Keep parts of a user from now on.
+
+        Args:
+            replaces: the move whose parts are dropped; "": none are kept.
+
+        Raises:
+            StoreConflictError: those of another move are kept.
+            StoreError: the user has data here.
+        """
+        raise self._moving("begin_arrival")
+
+    def stage(self, app: str, user: str, token: str, number: int, raw: bytes) -> None:
+        """Keep a part, by its number from 1. Raises StoreConflictError where another move has begun since."""
+        raise self._moving("stage")
+
+    def staged(self, app: str, user: str, token: str) -> Sequence[tuple[str, dict[str, Any]]]:
+        """The rows of all parts, each with the name of its table. Raises StoreConflictError as `stage`."""
+        raise self._moving("staged")
+
+    def arrival_digest(self, app: str, user: str, token: str) -> bytes:
+        """The digest of all parts, in their order. Raises StoreConflictError as `stage`."""
+        raise self._moving("arrival_digest")
+
+    def leave(self, app: str, user: str, placement: UserPlace, digest: bytes, before: bytes) -> None:
+        """Remove all that there is of a user, and note in the same step which store the user is in now.
+
+        It is done once for a move.
+
+        Args:
+            digest: of the parts that the other store keeps; `before`: of those that come before the rows, which the caller has
+                looked at.
+
+        Raises:
+            StoreError: what is here is not what was read, or the user is elsewhere by another move.
+        """
+        raise self._moving("leave")
+
+    def admit(self, app: str, user: str, token: str) -> None:
+        """Have a user here from now on, with all rows. One who is here is no error. Raises StoreConflictError as `stage`."""
+        raise self._moving("admit")
+
+    def drop_arrival(self, app: str, user: str, token: str) -> None:
+        """Forget the parts of a user, if they are kept for this move."""
+        raise self._moving("drop_arrival")
+
+    def _one_of_several(self, method: str) -> StoreError:
+        return lacking(self, "cannot be one of several stores", method)
+
+    def _moving(self, method: str) -> StoreError:
+        return lacking(self, "cannot move users", method)
+
+
+class OperationsStore:
+    """What operators need. A store that overrides nothing keeps only sessions, and raises StoreError for the rest.
+
+    - Retention: `old_sessions` and `removals`, and the writes `NoteRemoval` and `ForgetRemoval`.
+    - Archive: `long_sessions` and `archivable`, and the write `ArchiveEvents`.
+    - Model calls: `model_calls` to `sessions_with_old_calls`, and the writes `AddModelCall` and `DeleteModelCalls`. Calls go with
+      their session, and with the events that are hidden by a rewind.
+    - Schedules: `schedule` to `next_schedules`, and the writes `AddSchedule`, `SetDueTime`, `AdvanceSchedule`, `RemoveSchedule`.
+    - Batches: `batches` and `batch_items`, and the writes `PutBatch` and `ForgetBatches`.
+    - Usage: `usage` and `turn_names`. The store keeps `TurnRow.usage`.
+    - Versions: `open_versions`. The store keeps `TurnRow.version`.
+
+    All methods raise StoreUnavailableError and StoreError as those of SessionStore do.
+    """
+
+    def old_sessions(
+        self, app: str, user: str | None, before_s: float, *, limit: int, after: SessionPlace | None = None
+    ) -> list[OldSession]:
+        """Sessions that were created and written before a time, the oldest first. None has a turn that is open or paused.
+
+        Args:
+            app, user: of whom; with None of all users of the app.
+            before_s: neither their creation nor their last write nor their last event is of this time or later, in seconds
+                since the epoch.
+            limit: at most so many.
+            after: only those that come after this place.
+        """
+        raise lacking(self, "cannot be pruned", "old_sessions")
+
+    def removals(self, app: str, user: str | None) -> list[OldSession]:
+        """The sessions of a user, with None of all users of the app, whose removal is noted."""
+        return []
+
+    def long_sessions(
+        self, app: str, user: str | None, more_than: int, *, limit: int, after: SessionKey | None = None
+    ) -> list[SessionKey]:
+        """The sessions of a user, with None of all users of the app, whose logs have more than so many events, in order.
+
+        Args:
+            limit: at most so many.
+            after: only those that come after this one.
+        """
+        raise lacking(self, "has no archive", "long_sessions")
+
+    def archivable(self, key: SessionKey, before_s: float, *, keep: int, after_seq: int = 0) -> list[int]:
+        """The positions of the next events of a session that can be archived, as many as one transaction should move.
+
+        They are the first ones that are not archived yet, up to the first that is of the time `before_s` or later, that belongs
+        to the newest `keep`, or at which a turn begins that is open or paused.
+
+        Args:
+            after_seq: only those after this position.
+        """
+        raise lacking(self, "has no archive", "archivable")
+
+    def erase_traces(self) -> None:
+        """Erase deleted data from the files, and not only from the tables. Files that others keep open may have to wait."""
+
+    def model_calls(
+        self, key: SessionKey, invocation_id: str, *, after: tuple[float, str] | None = None, limit: int
+    ) -> list[ModelCallRow]:
+        """The calls of a turn, oldest first.
+
+        Args:
+            after: only calls after this one, by its `begun_s` and its id.
+            limit: at most so many.
+        """
+        return []
+
+    def model_call_parts(self, key: SessionKey, digests: Sequence[bytes]) -> Mapping[bytes, bytes]:
+        """Those parts of requests in a session that are there, by digest."""
+        return {}
+
+    def sessions_with_old_calls(self, app: str, before_s: float, *, limit: int) -> list[SessionKey]:
+        """Sessions of an app with calls that began before a time, in seconds since the epoch, in any order.
+
+        Args:
+            limit: at most so many.
+        """
+        return []
+
+    def schedule(self, app: str, user: str, name: str) -> ScheduleRow | None:
+        """The schedule of a user with a name, or None."""
+        raise lacking(self, "keeps no schedules", "schedule")
+
+    def schedules(
+        self, app: str, user: str | None, *, limit: int | None = None, after: tuple[str, str] | None = None
+    ) -> list[ScheduleRow]:
+        """The schedules of a user, with None of all users of the app, by user and name.
+
+        Args:
+            limit: at most so many; None is no limit.
+            after: only those after the one of this user and name.
+        """
+        return []
+
+    def schedules_named(self, app: str, places: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], ScheduleRow]:
+        """Those schedules of an app that are there, by user and name, of some users and names."""
+        found = {place: self.schedule(app, *place) for place in places}
+        return {place: row for place, row in found.items() if row is not None}
+
+    def next_schedules(self, app: str, *, limit: int, after: DuePlace | None = None) -> list[ScheduleRow]:
+        """The schedules of an app that have a due time, the earliest first, by an index.
+
+        Args:
+            limit: at most so many.
+            after: only those after this place.
+        """
+        return []
+
+    def batches(self, app: str, batch_id: str = "", *, limit: int) -> list[BatchInfo]:
+        """Batches of an app, newest first.
+
+        Args:
+            batch_id: only that one; "": all.
+            limit: at most so many.
+        """
+        raise lacking(self, "keeps no batches", "batches")
+
+    def batch_items(self, app: str, batch_id: str, *, after: int, limit: int) -> list[BatchItem]:
+        """The items that are kept of a batch, by position.
+
+        Args:
+            after: only those after this position.
+            limit: at most so many.
+        """
+        raise lacking(self, "keeps no batches", "batch_items")
+
+    def usage(self, wanted: UsageFilter, after: UsagePlace | None = None) -> UsagePage:
+        """The sums of turns. The cost must not grow with their events, nor with turns that the filter does not want.
+
+        Args:
+            wanted: which turns. Those of one user come on one page.
+            after: the `next` of the page before.
+        """
+        raise lacking(self, "reports no usage", "usage")
+
+    def turn_names(self, ids: Sequence[TurnId]) -> Mapping[TurnId, TurnName]:
+        """The names of some hundred turns; those are left out that were deleted meanwhile.
+
+        Args:
+            ids: from a page of usage.
+        """
+        raise lacking(self, "reports no usage", "turn_names")
+
+    def open_versions(self, app: str) -> Sequence[str] | None:
+        """The versions of turns of an app that run or are paused; None: the store does not know them.
+
+        The cost must not grow with turns that are over.
+        """
+        return None
