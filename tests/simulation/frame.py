@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import signal
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
@@ -69,6 +70,13 @@ class World(NamedTuple):
 
 L = TypeVar("L", bound=Left)
 
+MOST_CPU_S = 20
+"""A scenario takes a fraction of a second. After so much CPU time it goes round in circles, in which no virtual time passes."""
+
+
+class EndlessError(KeyboardInterrupt):
+    """Raised in a scenario that does not end. Event loops let interrupts out, and hand all else to the task that runs."""
+
 
 def in_virtual_time(
     left: L, seed: int, meet: Callable[[VirtualLoop, StoreCalls], Coroutine[Any, Any, None]], limit_s: float = 900.0
@@ -76,7 +84,8 @@ def in_virtual_time(
     """Run a coroutine function on a loop of its own, in virtual time and outside of all processes.
 
     Args:
-        left: gets the history, and as problems what never may be: a hang, and errors that were logged, or that nothing handles.
+        left: gets the history, and as problems what never may be: a hang, also one that takes all of the CPU, and errors that were
+            logged, or that nothing handles.
         seed: decides about ids.
         limit_s: virtual seconds in which it has to be over.
     """
@@ -91,9 +100,12 @@ def _in_virtual_time(
     forget_calls()
     with _noting_errors(left.problems), _without_collection(), seeded(loop, seed) as calls:
         try:
-            loop.run_until_complete(asyncio.wait_for(meet(loop, calls), limit_s))
+            with _ended_after(MOST_CPU_S):
+                loop.run_until_complete(asyncio.wait_for(meet(loop, calls), limit_s))
         except (StuckError, TimeoutError) as error:
             left.problems.append(f"hang: {error or f'not over after {limit_s:g} s'}")
+        except EndlessError:
+            left.problems.append(f"hang: not over after {MOST_CPU_S} s of CPU time")
         finally:
             left.problems += [f"unhandled: {each['message']}: {each.get('exception')!r}" for each in loop.unhandled]
             logging.disable(logging.ERROR)
@@ -101,6 +113,22 @@ def _in_virtual_time(
             logging.disable(logging.NOTSET)
             clear_used()
     return left
+
+
+@contextmanager
+def _ended_after(cpu_s: float) -> Iterator[None]:
+    """Within, EndlessError is raised after so much CPU time of the process, and each second again: code may catch it."""
+
+    def end(*_: object) -> None:
+        raise EndlessError
+
+    before = signal.signal(signal.SIGVTALRM, end)
+    signal.setitimer(signal.ITIMER_VIRTUAL, cpu_s, 1.0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 @contextmanager
