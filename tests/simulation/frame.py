@@ -22,7 +22,7 @@ from tests.simulation.agents import forget_calls
 from tests.simulation.cluster import Trace
 from tests.simulation.logged import LoggedErrors
 from tests.simulation.stores import StoreCalls, clear_used
-from tests.simulation.virtual_loop import NO_PROCESS, StuckError, VirtualLoop
+from tests.simulation.virtual_loop import NO_PROCESS, EndlessError, StuckError, VirtualLoop
 from tests.simulation.world import seeded
 
 
@@ -74,18 +74,13 @@ MOST_CPU_S = 20
 """A scenario takes a fraction of a second. After so much CPU time it goes round in circles, in which no virtual time passes."""
 
 
-class EndlessError(KeyboardInterrupt):
-    """Raised in a scenario that does not end. Event loops let interrupts out, and hand all else to the task that runs."""
-
-
 def in_virtual_time(
     left: L, seed: int, meet: Callable[[VirtualLoop, StoreCalls], Coroutine[Any, Any, None]], limit_s: float = 900.0
 ) -> L:
     """Run a coroutine function on a loop of its own, in virtual time and outside of all processes.
 
     Args:
-        left: gets the history, and as problems what never may be: a hang, also one that takes all of the CPU, and errors that were
-            logged, or that nothing handles.
+        left: gets the history, and as problems what never may be: a hang, circles, and errors that were logged or not handled.
         seed: decides about ids.
         limit_s: virtual seconds in which it has to be over.
     """
@@ -98,14 +93,13 @@ def _in_virtual_time(
     loop = VirtualLoop()
     left.history = loop.history
     forget_calls()
-    with _noting_errors(left.problems), _without_collection(), seeded(loop, seed) as calls:
+    with _noting_errors(left.problems), _without_collection(), seeded(loop, seed) as calls, _ended_after(MOST_CPU_S):
         try:
-            with _ended_after(MOST_CPU_S):
-                loop.run_until_complete(asyncio.wait_for(meet(loop, calls), limit_s))
+            loop.run_until_complete(asyncio.wait_for(meet(loop, calls), limit_s))
         except (StuckError, TimeoutError) as error:
             left.problems.append(f"hang: {error or f'not over after {limit_s:g} s'}")
         except EndlessError:
-            left.problems.append(f"hang: not over after {MOST_CPU_S} s of CPU time")
+            left.problems.append(f"hang: not over after {MOST_CPU_S:g} s of CPU time")
         finally:
             left.problems += [f"unhandled: {each['message']}: {each.get('exception')!r}" for each in loop.unhandled]
             logging.disable(logging.ERROR)

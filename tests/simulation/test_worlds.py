@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from tests.simulation import poison
+from tests.simulation import frame, poison
 from tests.simulation.crowds.crowd import crowd
-from tests.simulation.frame import Left
+from tests.simulation.frame import Left, in_virtual_time
 from tests.simulation.telling import as_test
 from tests.simulation.worlds import WORLDS
 
@@ -31,6 +32,18 @@ def _parts() -> Iterator[Any]:
 def test_what_has_to_hold_holds_whatever_goes_wrong(name: str, first: int) -> None:
     failed = WORLDS[name].failing(range(first, first + WORLDS[name].part))
     assert failed == {}, f"tell and shrink one with: python -m tests.simulation {name} {next(iter(failed))}"
+
+
+def test_a_scenario_that_goes_round_in_circles_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def circles(*_: object) -> None:
+        while True:
+            with suppress(Exception):
+                await ended()
+
+    async def ended() -> None: ...
+
+    monkeypatch.setattr(frame, "MOST_CPU_S", 0.1)
+    assert in_virtual_time(Left(), 0, circles).problems == ["hang: not over after 0.1 s of CPU time"]
 
 
 @pytest.mark.parametrize("name", WORLDS)

@@ -12,6 +12,7 @@ import asyncio
 import heapq
 from asyncio import base_events, events
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
 from typing import Any, TypeVar
 
@@ -30,6 +31,10 @@ MAX_STEPS = 20_000
 
 START_S = 1_000.0
 """The loop's time at the beginning of a simulation."""
+
+
+class EndlessError(KeyboardInterrupt):
+    """Raised in a scenario that goes round in circles. Loops let interrupts out, and give all else to the task that runs."""
 
 
 class StuckError(Exception):
@@ -226,7 +231,12 @@ class VirtualLoop(base_events.BaseEventLoop):
         self.set_exception_handler(lambda loop, context: None)
         for task in self.tasks:
             task._log_destroy_pending = False
-        self.run_until_complete(self._cancel_all())
+        is_over = False
+        while not is_over:
+            # Each task that waits for one that was interrupted passes it on.
+            with suppress(EndlessError):
+                self.run_until_complete(self._cancel_all())
+                is_over = True
         self.close()
         # Every loop that ends looks at all tasks that there are.
         self.tasks.clear()

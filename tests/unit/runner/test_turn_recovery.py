@@ -17,6 +17,7 @@ from actors.interfaces.transport import Link
 from actors.messages import protocol as p
 from actors.messages.codec import encode, encode_event
 from actors.messages.event import USER, Event, EventActions
+from actors.messages.llm.model import LlmRequest, LlmResponse
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 from actors.runner.actor import RunnerActor
@@ -26,7 +27,7 @@ from runtime.engine.local_agents import LocalDirectory, LocalLink
 from runtime.models.registry import resolve
 from tests.support.fixtures.runner_fixture import RunnerFixture
 from tests.support.fixtures.separate_actors import Gate, Ways
-from tests.support.fixtures.session_fixture import KEY, OTHER, settled
+from tests.support.fixtures.session_fixture import KEY, OTHER, FailingStore, settled
 
 
 class Greeting(Plugin):
@@ -271,6 +272,36 @@ async def test_one_of_which_a_cancel_could_not_be_stored_runs_no_more_when_it_is
         await settled()
     assert found.state == "cancelled"
     assert [event.text for event in await fixture.log()] == ["hi"]
+    await fixture.close()
+
+
+class Unreachable:
+    """A model that is asked in vain, while the store goes down."""
+
+    def __init__(self) -> None:
+        self.store: FailingStore | None = None
+        self.calls = 0
+
+    async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
+        self.calls += 1
+        if self.store is not None:
+            self.store.down = True
+        raise ValueError("no answer")
+        yield
+
+
+async def test_one_whose_end_was_not_stored_ends_and_runs_no_more(tmp_path: Path) -> None:
+    model = Unreachable()
+    fixture = RunnerFixture(LlmAgent(name="root", model=model), tmp_path)
+    model.store = fixture.store
+    await fixture.start(turn="e-1")
+    while not fixture.store.failures:
+        await settled()
+    await fixture.restart_session()
+    await fixture.runner.recover_turn(p.RecoverTurn(key=KEY, invocation_id="e-1"))
+    while (found := await fixture.session.get_turn(p.GetTurn(key=KEY, invocation_id="e-1"))).state == "running":
+        await settled()
+    assert (found.state, found.epoch, model.calls) == ("failed", 1, 1)
     await fixture.close()
 
 
