@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -109,10 +109,14 @@ class EndMethods(ContextManager, TurnMethods):
             RuntimeClosedError: the runtime is not started, or is closed.
             ClusterError, StoreError: actors or the store do not answer; the deployment goes on.
         """
+        return self._drain(within_s)
+
+    def _drain(self, within_s: float | None, before_stop: Callable[[], None] = lambda: None) -> Drained:
         self._open_turns()
         limit_s = _checked_within(within_s)
         try:
             drained = self._client.run(self._until_drained(limit_s))
+            before_stop()
         except BaseException:
             with suppress(RaygroveError):
                 self._client.run(self._tell(_END))

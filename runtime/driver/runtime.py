@@ -36,7 +36,7 @@ from runtime.driver.turns.service import TurnsService
 from runtime.driver.turns.turn import OnLeave, Turn
 from runtime.driver.updates.methods import UpdateMethods
 from runtime.driver.updates.trees import checked_tree
-from runtime.driver.upgrades.methods import UpgradeMethods
+from runtime.driver.upgrade import UpgradeMethods
 from runtime.driver.waits import Blocking
 from runtime.engine.deployment import Deployment
 from runtime.engine.flow_registry import FlowRegistry

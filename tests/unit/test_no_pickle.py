@@ -76,7 +76,7 @@ def test_what_imports_alone_is_read_by_few() -> None:
         ("runtime/cluster/deployment/tree_versions.py", "unpickle(packed.plugins)"),
         ("runtime/cluster/packing/chunks.py", "unpickle(zlib.decompress(b''.join(chunks)))"),
         # What the deployment itself has kept: whether another release can load it.
-        ("runtime/cluster/upgrading/trees.py", "unpickle(pickled)"),
+        ("runtime/cluster/deployment/kept_versions.py", "unpickle(pickled)"),
     }
 
 

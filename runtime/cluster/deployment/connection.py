@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import ClassVar
 
 import ray
@@ -198,3 +198,14 @@ def find_ray() -> str:
         raise ClusterError(f"no Ray was found on this machine. {INSTEAD}") from error
     except (OSError, RuntimeError, ValueError, RayError) as error:
         raise ClusterError(f"no Ray was found on this machine: {error}. {INSTEAD}") from error
+
+
+@contextmanager
+def held_connection(settings: Settings, address: str) -> Iterator[None]:
+    """Stay connected with a Ray during the block, whichever engines end in it. Raises ClusterError."""
+    connection = RayConnection(settings, address, may_start=False)
+    connection.open()
+    try:
+        yield
+    finally:
+        connection.close()

@@ -97,7 +97,6 @@ class DeployedEngine(DeployedLogs):
     Attributes:
         session, runner: clients of the Session actors and the Runners, once `connect` was called.
         permits: a client of the actor that limits models; None where no model is limited.
-        told_as: the name under which a notice tells of this program as one that has joined; "": none does.
     """
 
     session: SessionRef
@@ -105,7 +104,6 @@ class DeployedEngine(DeployedLogs):
     kept: KeptVersions
     notices: Notices
     trees: KeptTrees
-    told_as = ""
     settings: Settings | None = None
     limiter: LimiterRef | None = None
     loop_clock = None

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
 from contextlib import suppress
 
 from actors.definitions.flows import FlowPlan
@@ -28,17 +26,15 @@ from runtime.cluster.deployment.names import actor_name, actor_names, limiter_na
 from runtime.cluster.deployment.shared_models import is_shared
 from runtime.cluster.deployment_info import DeploymentInfo
 from runtime.cluster.handle import Handle
-from runtime.cluster.notices.notices import UNREADABLE, Notices, ProgramNotice
+from runtime.cluster.notices.notices import UNREADABLE, Notices
 from runtime.cluster.notices.release import this_release
 from runtime.cluster.notices.spoken import is_understood
-from runtime.cluster.ray.nodes import this_program_id
 from runtime.cluster.transport.clients import CoreHandles
 from runtime.cluster.transport.ray_actors import deployment_info, get_actor, list_named_actors
 from runtime.cluster.transport.watched import WatchedWires
 from runtime.cluster.transport.wires import WireOptions, Wires
 from runtime.observability.logs.replay import TakeRecord
 from runtime.settings import Settings
-from runtime.stores.owner import this_program
 
 SEEK_S = 0.1
 """Time between two looks for the deployment that an upgrade starts."""
@@ -65,7 +61,6 @@ class JoinedEngine(DeployedEngine):
         self._info: DeploymentInfo | None = None
         self._rejoining: asyncio.Task[None] | None = None
         self._notices = Notices(settings.namespace, app_name)
-        self.told_as = ""
         self._has_left = False
         self.has_ended = False
 
@@ -139,7 +134,6 @@ class JoinedEngine(DeployedEngine):
             self.keep_versions_as(self._info.deployment, settings, _plain_model)
             self.connect(await asyncio.to_thread(self._find_core, self._info), settings)
             await self.wait_for_replies()
-            await asyncio.to_thread(self._tell_program)
             if self._wants_logs:
                 to = self._wants_logs if callable(self._wants_logs) else None
                 self.read_logs(self._info.logs, from_now=to is None and not are_logs_new, to=to)
@@ -162,12 +156,6 @@ class JoinedEngine(DeployedEngine):
         if told is not None and not is_understood(told.protocol):
             releases = str(told.release), told.protocol, str(this_release()), PROTOCOL
             raise ProtocolMismatchError(self._app_name, *releases)
-
-    def _tell_program(self) -> None:
-        if not self.told_as:
-            program = f"{this_program()} (process {os.getpid()} on host {socket.gethostname()!r})"
-            notice = ProgramNotice(job=this_program_id(), program=program, release=this_release(), protocol=PROTOCOL)
-            self.told_as = self._notices.add_program(notice)
 
     async def has_successor(self, error: Exception) -> bool:
         """Wait for the deployment that an upgrade starts in place of the one that has ended: see Engine."""
@@ -274,8 +262,6 @@ class JoinedEngine(DeployedEngine):
         self._has_left = True
         if self._rejoining is not None:
             self._rejoining.cancel()
-        if self.told_as:
-            await self.ask_ray(self._tell_no_more, None)
         await self.leave_logs()
         await self.close_wires()
 
@@ -285,11 +271,6 @@ class JoinedEngine(DeployedEngine):
         await self.kill_actors(await self.ask_ray(self._all_actors, {}), pids)
         await self.ask_ray(self.forget_kept, None)
         await self.leave()
-
-    def _tell_no_more(self) -> None:
-        with suppress(*UNREADABLE):
-            self._notices.remove_program(self.told_as)
-        self.told_as = ""
 
     def _all_actors(self) -> dict[str, Handle]:
         """All named actors of the app, those of shared models and agents' processes included."""

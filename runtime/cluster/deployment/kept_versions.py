@@ -7,6 +7,7 @@ that update at the same time, one keeps the record of the next number, and the o
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -21,10 +22,14 @@ from actors.messages.event import now_s
 from actors.messages.operating.versions import NO_VERSIONS, KeptVersion, TreeVersion, VersionRecord
 from actors.rules.versions.changing import taken_over
 from runtime.cluster.packing.chunks import from_chunks, to_chunks
+from runtime.cluster.packing.definitions import unpack
+from runtime.cluster.packing.importing import unpickle
 from runtime.cluster.packing.versions import ModelReplacement, PackedVersion, pack_version
 from runtime.cluster.ray import key_values
 from runtime.cluster.ray.key_values import KeyValuesMissingError
 from runtime.settings import Settings
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -114,6 +119,23 @@ class KeptVersions:
     def content(self, version: str) -> Any:
         """The content that `keep` was given for a version. Raises ClusterError; and what unpickling it raises."""
         return from_chunks([self._value("tree", version)])
+
+    def loadable(self) -> list[str]:
+        """The versions in the newest record whose trees this process can load whole. Raises ClusterError."""
+        return [version for version in self.record().ids if self._can_load(version)]
+
+    def _can_load(self, version: str) -> bool:
+        try:
+            packed: PackedVersion = self.content(version)
+            for definition in packed.tree.definitions.values():
+                unpack(definition)
+            for pickled in (packed.plugins, *packed.plans.values()):
+                unpickle(pickled)
+        except Exception as error:
+            # Unpickling runs users' modules and those of another release, which may raise anything.
+            logger.info("version %s of the tree cannot be kept: %s: %s", version, type(error).__name__, error)
+            return False
+        return True
 
     def keep(self, version: TreeVersion, chunks: Sequence[bytes]) -> None:
         """Keep a version, with what Runners need of it, as `to_chunks` gives it. Raises ClusterError."""

@@ -4,12 +4,11 @@ Rules of this file:
 
 - Notices are JSON: what reads them may have another version of raygrove, which knows fewer fields of them, or more.
 - They outlive the deployment's processes. One that names another deployment than the one that runs is old, and means nothing.
-- An upgrade's notice has a lease. Where that is over, the program that upgrades was lost, or has given up.
+- An upgrade's notice says until when programs wait. After that the program that upgrades was lost, or has given up.
 """
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -17,10 +16,8 @@ import msgspec
 from ray.exceptions import RayError
 
 from actors.messages.event import now_s
-from actors.messages.shown import Shown
 from runtime.cluster.notices.release import Release
 from runtime.cluster.ray import key_values
-from runtime.cluster.ray.nodes import living_programs
 
 MOST_BEFORE = 50
 """Deployments before that a notice names."""
@@ -62,22 +59,6 @@ class SourceNotice(msgspec.Struct, frozen=True, kw_only=True):
     def of(self, version: str) -> str | None:
         """The path of the code of a version of the tree; None where no command has given it."""
         return self.paths.get(version) if self.paths else self.path
-
-
-class ProgramNotice(Shown, msgspec.Struct, frozen=True, kw_only=True):
-    """A program that has joined a deployment.
-
-    Attributes:
-        job: Ray's name for it.
-        program: its name, host and process, in words.
-        release: its raygrove.
-        protocol: the newest version of the protocol that it knows.
-    """
-
-    job: str
-    program: str
-    release: Release
-    protocol: int
 
 
 class UpgradeNotice(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,38 +127,12 @@ class Notices:
         return self._read("upgrade", UpgradeNotice)
 
     def put_upgrade(self, notice: UpgradeNotice) -> None:
-        """Tell that an upgrade has begun, or goes on."""
+        """Tell that an upgrade has begun."""
         self._put("upgrade", notice)
 
     def forget_upgrade(self) -> None:
         """The upgrade is done."""
         key_values.delete(self._app + "upgrade")
-
-    def add_program(self, notice: ProgramNotice) -> str:
-        """Tell of a program that has joined. Returns the name of its notice."""
-        name = f"program/{secrets.token_hex(8)}"
-        self._put(name, notice)
-        return name
-
-    def remove_program(self, name: str) -> None:
-        """It has left."""
-        key_values.delete(self._app + name)
-
-    def programs(self, but: str = "") -> list[ProgramNotice]:
-        """The programs that have joined and live. Those of versions that do not tell are not among them.
-
-        Args:
-            but: leaves out the program whose notice has this name.
-        """
-        living, found = living_programs(), []
-        for key in key_values.keys_below(f"{self._app}program/"):
-            name = key.removeprefix(self._app)
-            told = self._read(name, ProgramNotice)
-            if told is not None and living is not None and told.job not in living:
-                key_values.delete(key)
-            elif told is not None and name != but:
-                found.append(told)
-        return found
 
     def _read(self, name: str, kind: type[S]) -> S | None:
         raw = key_values.value_of(self._app + name)

@@ -21,19 +21,13 @@ class Release(Shown, msgspec.Struct, frozen=True):
     Attributes:
         version: as the package has it.
         code: a fingerprint of its sources.
-        folder: where they are.
     """
 
     version: str
     code: str
-    folder: str = ""
 
     def __str__(self) -> str:
         return f"raygrove {self.version} (code {self.code})"
-
-    def is_same(self, other: Release) -> bool:
-        """Whether both have the same code, wherever it is."""
-        return (self.version, self.code) == (other.version, other.code)
 
 
 @cache
@@ -44,4 +38,4 @@ def this_release() -> Release:
         for file in sorted((_HOME / package).rglob("*.py")):
             mark.update(file.relative_to(_HOME).as_posix().encode())
             mark.update(file.read_bytes())
-    return Release(this_version(), mark.hexdigest(), str(_HOME))
+    return Release(this_version(), mark.hexdigest())

@@ -21,12 +21,3 @@ def protocol_of(settings: Settings) -> int:
 def is_understood(protocol: int) -> bool:
     """True when programs of this release can join a deployment that speaks this version."""
     return FIRST <= protocol <= PROTOCOL
-
-
-def can_stay(newest: int, settings: Settings) -> bool:
-    """True when a program that has joined understands a deployment with these settings.
-
-    Args:
-        newest: the newest version that the program knows. One that this release does not know may have given up older ones.
-    """
-    return protocol_of(settings) <= newest <= PROTOCOL

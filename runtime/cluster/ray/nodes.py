@@ -36,7 +36,6 @@ _INTERVAL = PrivateName(
 _DRAINING = PrivateName(
     "ray._private.state", "state.get_draining_nodes", "nodes that are about to leave are used until they have left"
 )
-_JOBS = PrivateName("ray._private.state", "jobs", "programs that were lost while they had joined a deployment are still told")
 
 
 def running_address() -> str:
@@ -91,18 +90,6 @@ def metrics_interval_s() -> float:
         return float(_INTERVAL.find()()) / 1_000
     given = os.environ.get(METRICS_INTERVAL, "")
     return int(given) / 1_000 if given.isdecimal() else 10.0
-
-
-def this_program_id() -> str:
-    """Ray's name for this program, as one that is connected with it."""
-    return str(ray.get_runtime_context().get_job_id())
-
-
-def living_programs() -> set[str] | None:
-    """Ray's names for the programs that are connected with it; None where this version of Ray does not say."""
-    with _JOBS.or_without():
-        return {str(job["JobID"]) for job in _JOBS.find()() if not job["IsDead"]}
-    return None
 
 
 def living_nodes() -> list[dict[str, Any]]:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import httpx2
 import pytest
 
-from actors import LlmAgent, tool
+from actors import LlmAgent
 from actors.errors import (
     ClusterError,
     DeploymentNotFoundError,
@@ -26,14 +24,9 @@ from actors.messages.event import now_s
 from actors.messages.protocol.base import PROTOCOL
 from actors.testing import PatternModel
 from runtime import Runtime
-from runtime.cluster.notices.notices import DeploymentNotice, Notices, ProgramNotice, UpgradeNotice
+from runtime.cluster.notices.notices import DeploymentNotice, Notices, UpgradeNotice
 from runtime.cluster.notices.release import Release, this_release
-from runtime.cluster.notices.spoken import FIRST, STANDBY_SESSIONS
-from runtime.cluster.ray.nodes import this_program_id
-from runtime.driver.ending import Drained
-from runtime.driver.upgrades.methods import UpgradeMethods
 from runtime.settings import Settings
-from runtime.stores.sql import schema
 from tests.cluster.deployments import test_command_deployments
 from tests.cluster.deployments.test_command_deployments import invoke
 from tests.support.app_folders import fresh_imports, write
@@ -43,7 +36,7 @@ from tests.support.servers.web_server import TIMEOUT_S, serving_process
 pytestmark = pytest.mark.sampled(2, of="module")
 
 NAME = "grown"
-OTHER = Release("9", "f00", "/other")
+OTHER = Release("9", "f00")
 
 AGENTS = """
     import asyncio
@@ -125,14 +118,9 @@ def test_turns_that_run_are_paused_or_begin_meanwhile_go_on_and_programs_stay(fo
         raygrove("update", NAME, code(folder, "second"))
         hanging = rt.run(user_id="ada", session_id="hangs", message="wait", on_leave="continue")
         next(event for event in hanging for _ in event.function_calls())
-        told = raygrove("upgrade", NAME, "--dry-run").splitlines()
-        assert told[0] == f"{NAME} would go from {this_release()} to {this_release()}; nothing was changed"
-        assert "  turns: 1 running, 0 waiting in line, 1 paused" in told
-        assert f"  kept for turns that began with them: {first}" in told
-        assert said(rt, "hi", "s1") == "Hi from second."
-
         report = upgrade()
-        assert (report["left"], report["kept"], report["givenUp"]) == (1, [first], [])
+        assert (report["releaseBefore"], report["releaseAfter"]) == (str(this_release()), str(this_release()))
+        assert (report["left"], report["paused"], report["kept"]) == (1, 1, [first])
         (version,) = [each.id for each in rt.versions() if each.state == "current"]
         assert (version, [each.state for each in rt.versions()]) == (report["versionAfter"], ["current", "previous"])
         assert said(rt, "hi", "s1") == "Hi from second."
@@ -148,33 +136,6 @@ def test_turns_that_run_are_paused_or_begin_meanwhile_go_on_and_programs_stay(fo
         rt.rollback()
         assert said(rt, "hi", "s2") == "Hi from first."
     assert notices().upgrade() is None
-
-
-@tool(long_running=True)
-def ask_manager() -> None:
-    """Ask the manager."""
-
-
-def test_a_tree_that_an_update_brings_while_it_is_looked_ahead_is_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    raygrove("start", code(folder))
-    drain = UpgradeMethods.drain
-    says = PatternModel([("tool:", "Done by second."), ("ask", {"call": "ask_manager"})])
-
-    def updated_before(rt: UpgradeMethods, *within_s: float | None) -> Drained:
-        with Runtime.connect(NAME) as other:
-            other.update(LlmAgent(name="desk", model=says, tools=[ask_manager]))
-            other.run(user_id="ada", session_id="paused", message="ask").result()
-        return drain(rt, *within_s)
-
-    with Runtime.connect(NAME) as rt:
-        # Of another length: Python takes a file that was written in the same second for the one that it has compiled.
-        code(folder, "the third")
-        with monkeypatch.context() as patch:
-            patch.setattr(UpgradeMethods, "drain", updated_before)
-            upgrade()
-        assert said(rt, "hi", "s1") == "Hi from the third."
-        (call,) = rt.pending(user_id="ada")
-        assert rt.answer(call, {"yes": True}).result().text == "Done by second."
 
 
 def test_it_has_the_code_of_the_tree_that_new_turns_get_also_after_a_rollback(folder: Path) -> None:
@@ -240,30 +201,16 @@ def test_a_server_that_has_joined_stays_and_refuses_for_a_moment(folder: Path, l
             return httpx2.post(url, json={"message": "hi"}, timeout=TIMEOUT_S)
 
         assert asked().status_code == 200
-        report = upgrade()
-        (server_told,) = [each for each in report["programs"] if "serve" in each["program"] or "raygrove" in each["program"]]  # type: ignore[attr-defined]
-        assert server_told["canStay"]
+        upgrade()
         until(lambda: asked().status_code == 200)
         assert httpx2.get(f"{server}/readyz", timeout=TIMEOUT_S).status_code == 200
 
 
-def newer_tables(path: Path) -> None:
-    with closing(sqlite3.connect(path)) as store, store:
-        store.execute("UPDATE raygrove_schema SET version = ?", (schema.VERSION + 2,))
-
-
-def test_what_cannot_be_gone_on_with_is_refused_and_nothing_changes(folder: Path) -> None:
+def test_another_store_is_refused_and_nothing_changes(folder: Path) -> None:
     raygrove("start", code(folder))
     with Runtime.connect(NAME) as rt:
         assert said(rt, "hi", "s1") == "Hi from first."
         assert "runs on another store than session store" in refused("--store", f"sqlite:///{folder}/other.db")
-        stranger = ProgramNotice(job=this_program_id(), program="old (process 7)", release=OTHER, protocol=PROTOCOL + 1)
-        told_as = notices().add_program(stranger)
-        assert f"cannot speak with {this_release()}: old (process 7) with raygrove 9 (code f00)" in refused()
-        assert upgrade("--dry-run", "--force")["dryRun"]
-        notices().remove_program(told_as)
-        newer_tables(folder / ".raygrove" / f"{NAME}.db")
-        assert f"has version {schema.VERSION + 2} of its tables" in refused()
         assert said(rt, "hi", "s1") == "Hi from first."
 
 
@@ -278,38 +225,13 @@ def test_a_deployment_of_another_protocol_is_refused_by_name(folder: Path) -> No
     notices().put_deployment(told)
 
 
-def test_programs_that_know_no_standby_of_a_session_actor_are_kept_from_deployments_that_have_one(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    raygrove("start", code(folder))
-    older = ProgramNotice(job=this_program_id(), program="old (process 7)", release=OTHER, protocol=FIRST)
-    told_as = notices().add_program(older)
-    assert spoken() == FIRST
-    assert upgrade("--dry-run")["dryRun"]
-
-    monkeypatch.setenv("RAYGROVE_STANDBY_SESSIONS", "1")
-    assert f"cannot speak with {this_release()}: old (process 7) with raygrove 9 (code f00)" in refused("--dry-run")
-    notices().remove_program(told_as)
-    with Runtime.connect(NAME) as rt:
-        assert all(each["canStay"] for each in upgrade()["programs"])  # type: ignore[attr-defined]
-        # What a program of before compares with the only version that it knows.
-        assert spoken() == STANDBY_SESSIONS != FIRST
-        assert said(rt, "hi", "s1") == "Hi from first."
-
-
-def spoken() -> int:
-    told = notices().deployment()
-    assert told is not None
-    return told.protocol
-
-
 def test_where_the_next_one_does_not_start_the_error_says_what_is_left(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     raygrove("start", code(folder))
     with Runtime.connect(NAME) as rt:
         rt.run(user_id="ada", session_id="paused", message="ask").result()
         (call,) = rt.pending(user_id="ada")
         with monkeypatch.context() as patch:
-            patch.setattr("runtime.driver.upgrades.methods.RETRY_S", 0.0)
+            patch.setattr("runtime.driver.upgrade.RETRY_S", 0.0)
             patch.setattr("runtime.cluster.deployment.engine.RayEngine.wait_for_replies", _fail)
             with pytest.raises(
                 ClusterError, match=r"has stopped, and raygrove .* did not start it: no room\. Nothing that is stored is lost"
@@ -337,4 +259,4 @@ def test_a_path_is_needed_where_none_was_told_and_a_successor_that_is_no_other(f
         notices().forget_deployment(told.deployment)
         with pytest.raises(RequestError, match="give PATH"):
             raygrove("upgrade", NAME)
-        assert upgrade(code(folder), "--dry-run")["releaseBefore"] == ""
+        assert upgrade(code(folder))["releaseBefore"] == ""

@@ -22,11 +22,6 @@ Path = Annotated[
     str | None,
     typer.Argument(metavar="PATH", help="The app's code; by default where the deployment has it from.", show_default=False),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would happen.")]
-Force = Annotated[
-    bool,
-    typer.Option("--force", help="Leave behind programs that cannot speak with it, and trees that it cannot load."),
-]
 Within = Annotated[str, typer.Option(metavar="AGE", help="How long turns may take to end: others go on afterwards.")]
 
 
@@ -34,8 +29,6 @@ def upgrade(
     name: Name,
     path: Path = None,
     within: Within = "1m",
-    dry_run: DryRun = False,
-    force: Force = False,
     store: options.Store = None,
     address: Address = None,
     json: Json = False,
@@ -60,10 +53,9 @@ def upgrade(
             path = path if path is not None else _source(rt, told)
             stores = store if store is not None or told is None else told.stores
             successor = open_app(Where(path, name, stores, address=rt.address or find_ray(address)), detached=True)
-            report = rt.upgrade(successor, within_s=within_s, force=force, dry_run=dry_run)
-            if not dry_run:
-                tell_source(Settings().namespace, name, path, report.version_after, stores, told)
-                successor.close()
+            report = rt.upgrade(successor, within_s=within_s)
+            tell_source(Settings().namespace, name, path, report.version_after, stores, told)
+            successor.close()
     except ProtocolMismatchError as error:
         _, before, there, _, here = error.args
         reason = f"it runs on {before}, which speaks version {there} of the protocol, and this release speaks version {here}"
@@ -73,7 +65,7 @@ def upgrade(
         print_json([report])
         return
     print(_sentence(name, report, time.monotonic() - began_s))
-    for line in _lines(report, within):
+    for line in _lines(report):
         print(f"  {line}")
 
 
@@ -92,17 +84,11 @@ def _source(rt: Runtime, told: SourceNotice | None) -> str:
 
 def _sentence(name: str, report: UpgradeReport, took_s: float) -> str:
     before = report.release_before or "an older raygrove, which does not say its release,"
-    if report.dry_run:
-        return f"{name} would go from {before} to {report.release_after}; nothing was changed"
     return f"{name} went from {before} to {report.release_after} in {took_s:.1f} s, and was away for {report.away_s:.1f} s"
 
 
-def _lines(report: UpgradeReport, within: str) -> Iterator[str]:
-    if report.dry_run:
-        yield f"turns: {report.running} running, {report.waiting} waiting in line, {report.paused} paused"
-        if report.running or report.waiting:
-            yield f"they may take {within} to end; those that run longer go on afterwards"
-    elif report.left:
+def _lines(report: UpgradeReport) -> Iterator[str]:
+    if report.left:
         yield f"{report.left} open {'turn goes' if report.left == 1 else 'turns go'} on"
     if not report.version_before:
         yield f"the tree: version {report.version_after}; that release had none, and all turns go on with it"
@@ -112,13 +98,3 @@ def _lines(report: UpgradeReport, within: str) -> Iterator[str]:
         yield f"the tree: version {report.version_before}, then {report.version_after}"
     if report.kept:
         yield f"kept for turns that began with them: {', '.join(report.kept)}"
-    if report.given_up:
-        yield f"turns of these versions go on with the new tree: {', '.join(report.given_up)}"
-    for store in report.stores:
-        if 0 < store.before < store.after:
-            yield f"{store.store}: tables of version {store.before}, then {store.after}, which the release before refuses"
-    for program in report.programs:
-        becomes = "stays" if program.can_stay else "gets errors until it is started again"
-        yield f"{becomes}: {program.program} with {program.release}"
-    for setting in report.settings:
-        yield f"setting {setting}"

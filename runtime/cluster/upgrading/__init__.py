@@ -1,1 +1,0 @@
-"""What an upgrade asks Ray, and tells through it: see runtime/driver/upgrades."""

@@ -1,1 +1,0 @@
-"""Another release of raygrove goes on with a deployment."""
