@@ -2,7 +2,7 @@
 
 `ray.init` starts the processes of a whole cluster: an autoscaler, which has nothing to scale here, and a dashboard's server,
 which runs even where the dashboard is left out. The raylet waits for that server, and leaving waits a second for the autoscaler
-to end. Each of its workers imports Ray, and twice: see `worker_start` and `worker_forks`. Ray has no options against these. Where
+to end. Each of its workers imports Ray, and twice: see `worker_forks`. Ray has no options against these. Where
 another version of Ray has no such methods, everything is started as usual.
 """
 
@@ -17,7 +17,7 @@ from importlib import import_module
 from subprocess import list2cmdline
 from typing import Any, Literal
 
-from runtime.cluster.ray.local import worker_forks, worker_start
+from runtime.cluster.ray.local import worker_forks
 from runtime.cluster.ray.names import PrivateName
 from runtime.cluster.ray.versions import is_tested
 from runtime.private_files import opener
@@ -65,7 +65,7 @@ def _start_no_server(node: Any, **options: object) -> None:
 
 
 def _light_raylet(start_raylet: Callable[..., None], imported: Sequence[str]) -> Callable[..., None]:
-    """A replacement of `Node.start_raylet`: the same, with another program that becomes the workers.
+    """A replacement of `Node.start_raylet`: the same, with a program from which workers are forked.
 
     Args:
         imported: see `start_forks`.
@@ -75,8 +75,6 @@ def _light_raylet(start_raylet: Callable[..., None], imported: Sequence[str]) ->
         with _METHODS["start_raylet"].or_without():
             variables = {name: value for name, value in {**CONNECTING, **GIVING_WAY}.items() if name not in os.environ}
             node._ray_params.env_vars = {**variables, **(node._ray_params.env_vars or {})}
-            if hasattr(node._ray_params, "setup_worker_path"):
-                node._ray_params.setup_worker_path = worker_start.__file__
         with workers_by_shell():
             start_raylet(node, *arguments, **options)
         with _START.or_without():
@@ -103,7 +101,7 @@ def workers_by_shell() -> Iterator[None]:
 
 def _asking_first(start_process: Callable[..., Any]) -> Callable[..., Any]:
     """Ray's function that starts a process, with a shell before the command by which a raylet starts workers."""
-    python = f"{WORKERS}{list2cmdline([sys.executable, worker_start.__file__])} "
+    python = f"{WORKERS}{list2cmdline([sys.executable])} "
     shell = f"{WORKERS}{list2cmdline([worker_forks.SHELL, worker_forks.SCRIPT])} "
 
     def start(command: Sequence[str], *arguments: Any, **options: Any) -> Any:
@@ -128,7 +126,7 @@ def start_forks(node: Any, start_process: Callable[..., Any], imported: Sequence
         # The environment that the raylet gives its workers: among others, Ray gives only its own processes another allocator.
         command = ["env", "-u", "LD_PRELOAD", "SPT_NOENV=1", sys.executable, worker_forks.__file__]
         arguments = [
-            worker_start.folder_of_forks(node.raylet_socket_name),
+            worker_forks.folder_of_forks(node.raylet_socket_name),
             str(raylet.process.pid),
             node.get_logs_dir_path(),
             *imported,

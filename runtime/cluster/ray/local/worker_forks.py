@@ -6,9 +6,10 @@ process: a fork becomes the worker, with the arguments, the environment, the fil
 started it, and shares the memory of all that is imported with the other forks. A raylet knows its worker by the ID among the
 arguments, and the worker's process by what it says of itself when it registers.
 
-A worker has a Python of its own when it needs another environment than this program has, since Ray reads variables when it is
-imported; when its runtime environment asks for something; or when this program has more than one thread. One of the variables is
-the worker's job, so a fork begins as a worker for any job, as those do that a raylet starts before there is a job.
+Ray's own program starts a worker in a Python of its own when it needs another environment than this program has, since Ray reads
+variables when it is imported; when its runtime environment asks for something; or when this program has more than one thread. One
+of the variables is the worker's job, so a fork begins as a worker for any job, as those do that a raylet starts before there is a
+job.
 
 What other users do in the folder of the raylet changes nothing: only its owner may enter this program's folder, and only a shell
 of its own user gets a worker.
@@ -17,6 +18,7 @@ of its own user gets a worker.
 from __future__ import annotations
 
 import gc
+import json
 import os
 import runpy
 import select
@@ -26,6 +28,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import NamedTuple
+
+CONTEXT = "--serialized-runtime-env-context="
+LANGUAGE = "--language="
 
 JOB = "RAY_JOB_ID"
 ANY_JOB = "ffffffff"
@@ -61,6 +66,9 @@ ASKED, LIVES = "asked", "lives"
 SHELL = "/bin/sh"
 SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "worker_start.sh")
 
+OBJECTS = 10_000
+"""New objects after which Python looks for garbage among them; by default 700, a tenth of the time that imports take."""
+
 ENDED_S = 5.0
 """How long a shell that is ended may take for it, in seconds."""
 
@@ -93,6 +101,30 @@ class WorkerFork(NamedTuple):
     asked: AskedWorker
     program: str = ""
     arguments: Sequence[str] = ()
+
+
+def folder_of_forks(raylet: str) -> str:
+    """The folder in which this program is asked for the workers of a raylet. Only its owner may enter it.
+
+    Args:
+        raylet: the raylet's own socket. Ray lets every user of the machine change the folder of that.
+    """
+    return f"{raylet}.f"
+
+
+def worker_program(given: Sequence[str]) -> list[str] | None:
+    """The file of a worker, and its arguments; None where Ray's own program has to start it.
+
+    Args:
+        given: the arguments that a raylet starts that program, `setup_worker.py`, with.
+    """
+    passed = [each for each in given if not each.startswith((CONTEXT, LANGUAGE))]
+    languages = [each.removeprefix(LANGUAGE) for each in given if each.startswith(LANGUAGE)]
+    contexts = [each.removeprefix(CONTEXT) for each in given if each.startswith(CONTEXT)]
+    context: dict[str, object] = json.loads(contexts[-1]) if contexts and contexts[-1] else {}
+    python = context.pop("py_executable", None) or sys.executable
+    is_plain = languages == ["PYTHON"] and python == sys.executable and not any(context.values())
+    return passed if is_plain and passed and not passed[0].startswith("-") else None
 
 
 def parts_of(process: int | str, name: str) -> list[bytes]:
@@ -150,11 +182,9 @@ def fork_of(asked: AskedWorker, environment: Mapping[bytes, bytes]) -> WorkerFor
     Args:
         environment: of this program.
     """
-    from runtime.cluster.ray.local.worker_start import worker_command
-
     _, _, *given = asked.command
-    command = worker_command(given)
-    if command is None or not command.is_for_this_python:
+    worker = worker_program(given)
+    if worker is None:
         return WorkerFork(asked)
     if _without_job(asked.environment) != _without_job(environment):
         print("no fork for another environment", flush=True)
@@ -162,8 +192,7 @@ def fork_of(asked: AskedWorker, environment: Mapping[bytes, bytes]) -> WorkerFor
     if (threads := number_of_threads()) != 1:
         print(f"no fork of {threads} threads", flush=True)
         return WorkerFork(asked)
-    _, program, *arguments = command.arguments
-    return WorkerFork(asked, program, arguments)
+    return WorkerFork(asked, worker[0], worker[1:])
 
 
 def _without_job(environment: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
@@ -255,8 +284,8 @@ def prepare(*imported: str) -> None:
     Raises:
         ImportError: something is not there that all workers need.
     """
-    import_module("runtime.cluster.ray.local.worker_start").import_for_workers()
-    for name in IMPORTED:
+    gc.set_threshold(OBJECTS, *gc.get_threshold()[1:])
+    for name in ("ray", *IMPORTED):
         import_module(name)
     for name in (*ALSO_IMPORTED, *imported):
         with suppress(ImportError):

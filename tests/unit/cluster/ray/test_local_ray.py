@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 import tomllib
 from contextlib import suppress
@@ -23,7 +22,7 @@ from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.cluster.deployment.connection import RayConnection
 from runtime.cluster.ray import versions
-from runtime.cluster.ray.local import worker_start
+from runtime.cluster.ray.local import worker_forks
 from runtime.cluster.ray.local.local_ray import light_ray, wait_until_registered
 from runtime.settings import Settings
 
@@ -171,7 +170,7 @@ def started_with(context: dict[str, Any], language: str = "PYTHON") -> list[str]
         "worker.py",
         "--node-ip-address=::1",
         f"--language={language}",
-        f"{worker_start.CONTEXT}{json.dumps(context)}",
+        f"{worker_forks.CONTEXT}{json.dumps(context)}",
         "--last",
     ]
 
@@ -180,17 +179,16 @@ NOTHING_ELSE = {"command_prefix": [], "env_vars": {}, "py_executable": sys.execu
 """A runtime environment that asks for nothing."""
 
 
-def test_a_worker_is_started_with_what_ray_passes_on_to_it() -> None:
-    expected = [sys.executable, "worker.py", "--node-ip-address=::1", "--last"]
-    assert worker_start.worker_command(started_with(NOTHING_ELSE)) == (expected, {})
-    assert worker_start.worker_command(started_with({})) == (expected, {})
-    variables = {"PYTHONPATH": "/code:${PYTHONPATH}"}
-    assert worker_start.worker_command(started_with({**NOTHING_ELSE, "env_vars": variables})) == (expected, variables)
+def test_a_worker_is_forked_with_what_ray_passes_on_to_it() -> None:
+    expected = ["worker.py", "--node-ip-address=::1", "--last"]
+    assert worker_forks.worker_program(started_with(NOTHING_ELSE)) == expected
+    assert worker_forks.worker_program(started_with({})) == expected
 
 
 @pytest.mark.parametrize(
     "given",
     [
+        started_with({**NOTHING_ELSE, "env_vars": {"PYTHONPATH": "/code:${PYTHONPATH}"}}),
         started_with({**NOTHING_ELSE, "command_prefix": ["podman", "run"]}),
         started_with({**NOTHING_ELSE, "override_worker_entrypoint": "/in/the/container.py"}),
         started_with({**NOTHING_ELSE, "what_a_later_ray_has": True}),
@@ -199,38 +197,8 @@ def test_a_worker_is_started_with_what_ray_passes_on_to_it() -> None:
         [each for each in started_with(NOTHING_ELSE) if not each.startswith("--language")],
     ],
 )
-def test_what_asks_for_more_is_left_to_ray(given: list[str]) -> None:
-    assert worker_start.worker_command(given) is None
-
-
-def test_the_program_becomes_the_worker(tmp_path: Path) -> None:
-    worker = tmp_path / "worker.py"
-    worker.write_text("import os, sys\nprint(sys.argv[1:], os.environ['WHERE'], 'ray' in sys.modules)")
-    context = {"env_vars": {"WHERE": "${HERE}/lib:${NOWHERE}"}}
-    command = [sys.executable, worker_start.__file__, str(worker), *started_with(context)[1:]]
-    done = subprocess.run(command, env={**os.environ, "HERE": "/here"}, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "['--node-ip-address=::1', '--last'] /here/lib: False"
-    command = [sys.executable, worker_start.__file__, str(worker), *started_with({**context, "command_prefix": ["echo"]})[1:]]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("exec ")
-
-
-def test_a_worker_without_variables_runs_in_the_same_process(tmp_path: Path) -> None:
-    worker = tmp_path / "worker.py"
-    worker.write_text(
-        "import os, sys\nprint(__name__, sys.argv[1:], os.path.dirname(__file__) in sys.path, __file__ == sys.argv[0])\n"
-        "print(os.getppid(), 'ray' in sys.modules)\n"
-    )
-    command = [sys.executable, worker_start.__file__, str(worker), *started_with(NOTHING_ELSE)[1:]]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == [
-        "__main__ ['--node-ip-address=::1', '--last'] True True",
-        f"{os.getpid()} True",
-    ]
-    # Modules beside the program would hide others of the same names.
-    worker.write_text(f"import sys\nprint([each for each in sys.path if each == {os.path.dirname(worker_start.__file__)!r}])")
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+def test_a_worker_that_asks_for_more_is_left_to_ray(given: list[str]) -> None:
+    assert worker_forks.worker_program(given) is None
 
 
 def test_a_task_on_a_local_ray_has_its_runtime_environment(local_ray: str) -> None:
@@ -242,9 +210,9 @@ def test_a_task_on_a_local_ray_has_its_runtime_environment(local_ray: str) -> No
 
 
 @pytest.mark.skipif(Settings().local_ray == "plain", reason="a plain Ray has no such workers")
-def test_workers_of_a_local_ray_are_started_by_it(local_ray: str) -> None:
+def test_workers_of_a_local_ray_are_asked_for_by_a_shell(local_ray: str) -> None:
     raylet = next(each for each in Path("/proc").glob("[0-9]*/cmdline") if is_raylet_of(local_ray, each))
-    assert worker_start.__file__ in raylet.read_text()
+    assert worker_forks.SCRIPT in raylet.read_text()
 
 
 def is_raylet_of(address: str, command: Path) -> bool:

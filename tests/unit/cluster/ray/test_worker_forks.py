@@ -21,7 +21,7 @@ import ray
 
 from actors import LlmAgent
 from actors.testing import PatternModel
-from runtime.cluster.ray.local import worker_forks, worker_start
+from runtime.cluster.ray.local import worker_forks
 from runtime.cluster.ray.local.ended_workers import FOLDERS, KEPT
 from runtime.cluster.transport.ray_actors import get_actor
 from runtime.settings import Settings
@@ -132,7 +132,7 @@ def forks_in(folder: Path, *program_command: str, imported: Sequence[str] = ()) 
     """
     raylet = subprocess.Popen(["sleep", "600"])
     raylet_socket = str(folder / "raylet")
-    path = worker_start.folder_of_forks(raylet_socket)
+    path = worker_forks.folder_of_forks(raylet_socket)
     program = subprocess.Popen(
         [sys.executable, *(program_command or [worker_forks.__file__]), path, str(raylet.pid), str(folder / "logs"), *imported],
         env=environment({}),
@@ -225,7 +225,7 @@ def test_of_workers_that_have_ended_the_files_of_the_latest_stay(tmp_path: Path)
 
 def test_a_worker_with_a_runtime_environment_has_a_python_of_its_own(forks: Forks) -> None:
     context = json.dumps({"env_vars": {"WHERE": "here"}})
-    assert how(forks.start(f"{worker_start.CONTEXT}{context}")) == BY_FORKS
+    assert how(forks.start(f"{worker_forks.CONTEXT}{context}")) == BY_FORKS
 
 
 WITH_A_THREAD = f"""
@@ -324,7 +324,7 @@ def test_what_is_no_shell_for_a_worker_is_left_alone(forks: Forks, asked: bytes)
 
 
 def ask(forks: Forks, what: bytes) -> None:
-    with open(os.path.join(worker_start.folder_of_forks(forks.raylet_socket), worker_forks.ASKED), "r+b", buffering=0) as asked:
+    with open(os.path.join(worker_forks.folder_of_forks(forks.raylet_socket), worker_forks.ASKED), "r+b", buffering=0) as asked:
         asked.write(what)
 
 
@@ -371,7 +371,7 @@ except BlockingIOError:
 def test_a_program_of_another_user_is_told_nothing(owner: int, owner_of_pipe: int) -> None:
     with folder_of_all() as folder:
         raylet_socket = str(folder / "raylet")
-        command = program(MADE_BY_OTHER, worker_start.folder_of_forks(raylet_socket), "0777", str(owner), str(owner_of_pipe))
+        command = program(MADE_BY_OTHER, worker_forks.folder_of_forks(raylet_socket), "0777", str(owner), str(owner_of_pipe))
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
             assert other.stdout is not None
             assert other.stdout.readline() == "waits\n"
@@ -382,7 +382,7 @@ def test_a_program_of_another_user_is_told_nothing(owner: int, owner_of_pipe: in
 @NEEDS_ROOT
 def test_another_user_gets_no_fork(capfd: pytest.CaptureFixture[str]) -> None:
     with folder_of_all() as folder, forks_in(folder) as forks:
-        path = worker_start.folder_of_forks(forks.raylet_socket)
+        path = worker_forks.folder_of_forks(forks.raylet_socket)
         asks = """
 import time
 try:
@@ -401,7 +401,7 @@ except OSError as error:
 
 
 def test_only_its_owner_may_enter_the_folder_of_the_program(forks: Forks) -> None:
-    folder = worker_start.folder_of_forks(forks.raylet_socket)
+    folder = worker_forks.folder_of_forks(forks.raylet_socket)
     assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
     assert stat.S_IMODE(os.stat(os.path.join(folder, worker_forks.ASKED)).st_mode) == 0o600
 
