@@ -7,8 +7,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
 
-from actors.testing import ScriptedModel
 from raygrove import ApiKeyAuth, LlmAgent, OpenApiTools, Runtime, python_tool
+from raygrove.testing import ScriptedModel
 
 SHOP = {
     "openapi": "3.1.0",

@@ -2,8 +2,8 @@
 
 import tempfile
 
-from actors.testing import PatternModel
 from raygrove import LlmAgent, Part, Runtime, ToolContext, load_artifacts, tool
+from raygrove.testing import PatternModel
 
 
 @tool

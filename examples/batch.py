@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from actors.testing import PatternModel
 from raygrove import LlmAgent, Runtime
+from raygrove.testing import PatternModel
 
 MODEL = PatternModel([("crash|broken", "bug"), ("how|where", "question"), ("%", ConnectionError("no line"))], default="praise")
 TICKETS = ["It crashes at night.", "How do I log in?", "I love it!", "It is broken.", "%&$"]

@@ -1,7 +1,7 @@
 """A callback watches one agent, a plugin all of them and the turns as well; both may answer in somebody's place."""
 
-from actors.testing import PatternModel
 from raygrove import CallbackContext, Content, LlmAgent, LlmRequest, Plugin, Runtime
+from raygrove.testing import PatternModel
 
 
 def opening_hours(context: CallbackContext) -> str | None:

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 
 from pydantic import BaseModel
 
-from actors.testing import PatternModel
 from raygrove import Content, CustomAgent, Event, EventActions, InvocationContext, LlmAgent, Runtime
+from raygrove.testing import PatternModel
 
 
 class Review(BaseModel):

@@ -1,7 +1,7 @@
 """Tasks made while the flow runs: a planner decides what there is to do, two workers do it, then the planner sums up."""
 
-from actors.testing import PatternModel
 from raygrove import Flow, LlmAgent, Runtime, Task, create_tasks
+from raygrove.testing import PatternModel
 
 STEPS = [
     {"name": "measure", "objective": "Measure the wall.", "agents": ["apprentice"]},

@@ -2,8 +2,8 @@
 
 from pydantic import BaseModel
 
-from actors.testing import PatternModel
 from raygrove import Flow, LlmAgent, Runtime, Task
+from raygrove.testing import PatternModel
 
 
 class Plan(BaseModel):

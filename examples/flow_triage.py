@@ -1,8 +1,8 @@
 """Labels: a task whose result is one of a list. The model chooses by number, the program gets the label itself."""
 
-from actors.errors import TaskFailedError
-from actors.testing import PatternModel
 from raygrove import LlmAgent, Runtime, Task
+from raygrove.errors import TaskFailedError
+from raygrove.testing import PatternModel
 
 LABELS = ["bug", "question", "praise"]
 

@@ -1,6 +1,5 @@
 """Agents and functions along edges: a list side by side, where what fails costs the rest nothing, and a question in between."""
 
-from actors.testing import PatternModel
 from raygrove import (
     DEFAULT_ROUTE,
     START,
@@ -17,6 +16,7 @@ from raygrove import (
     Runtime,
     node,
 )
+from raygrove.testing import PatternModel
 
 STOCK = {"pears": 4, "plums": 9}
 

@@ -1,7 +1,7 @@
 """The smallest program: one agent, one question, and the events that answer it."""
 
-from actors.testing import PatternModel
 from raygrove import LlmAgent, Runtime
+from raygrove.testing import PatternModel
 
 # Answers by patterns, so that the example needs no key. With one: model="gemini-2.5-flash".
 model = PatternModel([("hello|hi", "Hello! What can I do for you?")])

@@ -1,7 +1,7 @@
 """A person in the middle of a workflow: it pauses for her decision, and goes on behind it instead of beginning again."""
 
-from actors.testing import PatternModel
 from raygrove import Content, FunctionCall, FunctionResponse, LlmAgent, Part, Runtime, SequentialAgent, tool
+from raygrove.testing import PatternModel
 
 
 @tool(long_running=True)

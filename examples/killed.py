@@ -6,8 +6,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from actors.testing import PatternModel
 from raygrove import LlmAgent, Runtime, ToolContext, tool
+from raygrove.testing import PatternModel
 
 
 @tool

@@ -1,7 +1,7 @@
 """Ten thousand agents: all are there at once, and only those that are spoken to have a process."""
 
-from actors.testing import PatternModel
 from raygrove import LlmAgent, Runtime
+from raygrove.testing import PatternModel
 
 MATTERS = ["parking", "taxes", "schools", "parks", "housing", "health", "water", "waste", "roads", "libraries"]
 DISTRICTS = ["north", "south", "east", "west", "harbour", "hill", "river", "station", "market", "university"]

@@ -1,7 +1,7 @@
 """A loop: a writer improves a text until a critic is content, who then ends the loop by the tool `exit_loop`."""
 
-from actors.testing import PatternModel
 from raygrove import LlmAgent, LoopAgent, Runtime, ToolContext, exit_loop, tool
+from raygrove.testing import PatternModel
 
 
 @tool

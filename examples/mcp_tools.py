@@ -3,8 +3,8 @@
 import sys
 from typing import Annotated
 
-from actors.testing import PatternModel
 from raygrove import LlmAgent, McpTools, Runtime
+from raygrove.testing import PatternModel
 
 
 def serve() -> None:

@@ -1,7 +1,7 @@
 """Memory: what was said in one conversation is found from another one, by its words."""
 
-from actors.testing import PatternModel
 from raygrove import LlmAgent, Runtime, load_memory
+from raygrove.testing import PatternModel
 
 model = PatternModel(
     [

@@ -1,7 +1,7 @@
 """Research in parallel: three agents work at the same time, unseen by each other, and a fourth puts their findings together."""
 
-from actors.testing import PatternModel
 from raygrove import LlmAgent, ParallelAgent, Runtime, SequentialAgent
+from raygrove.testing import PatternModel
 
 FINDINGS = {
     "history": "Hewitt described actors in 1973.",

@@ -6,8 +6,8 @@ import logging
 
 import ray
 
-from actors.testing import PatternModel
 from raygrove import LlmAgent, Runtime, RunTurns, Settings
+from raygrove.testing import PatternModel
 
 TICKETS = ["It crashes at night.", "How do I log in?", "I love it!", "It is broken."]
 MODEL = PatternModel([("crash|broken", "bug"), ("how|where", "question")], default="praise")

@@ -3,8 +3,8 @@
 import os
 from typing import Any
 
-from actors.testing import PatternModel
 from raygrove import LlmAgent, Runtime, tool
+from raygrove.testing import PatternModel
 
 
 @tool(num_cpus=1)

@@ -2,8 +2,8 @@
 
 import tempfile
 
-from actors.testing import PatternModel
 from raygrove import Content, FunctionCall, FunctionResponse, LlmAgent, Part, Runtime, tool
+from raygrove.testing import PatternModel
 
 
 @tool(long_running=True)

@@ -1,7 +1,7 @@
 """A pipeline: each agent does one step, and hands its result on through the session's state."""
 
-from actors.testing import PatternModel
 from raygrove import LlmAgent, Runtime, SequentialAgent
+from raygrove.testing import PatternModel
 
 pipeline = SequentialAgent(
     name="pipeline",

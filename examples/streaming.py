@@ -2,8 +2,8 @@
 
 import asyncio
 
-from actors.testing import PatternModel
 from raygrove import LlmAgent, RunConfig, Runtime
+from raygrove.testing import PatternModel
 
 model = PatternModel([("", {"stream": ["Once upon a time ", "there was an actor ", "who lived when spoken to."]})])
 narrator = LlmAgent(name="narrator", model=model, instruction="Tell a story.")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from actors.testing import ScriptedModel
 from raygrove import LlmAgent, Runtime
+from raygrove.testing import ScriptedModel
 
 
 class Invoice(BaseModel):

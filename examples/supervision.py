@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator
 
-from actors.testing import PatternModel
 from raygrove import (
     Content,
     CustomAgent,
@@ -15,6 +14,7 @@ from raygrove import (
     Supervision,
     event_lines,
 )
+from raygrove.testing import PatternModel
 
 
 class Archive(CustomAgent):

@@ -16,9 +16,9 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from actors.errors import RaygroveError
-from actors.testing import PatternModel
 from raygrove import BaseAgent, LlmAgent, Runtime, Session, ToolContext, event_lines, tool
+from raygrove.errors import RaygroveError
+from raygrove.testing import PatternModel
 
 GEMINI = "gemini-2.5-flash"
 USES_VERTEX = os.environ.get("GOOGLE_GENAI_USE_VERTEXAI", "").lower() in ("true", "1")

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from actors.testing import PatternModel
 from raygrove import LlmAgent, Runtime, ToolContext, tool
+from raygrove.testing import PatternModel
 
 
 @tool

@@ -1,7 +1,7 @@
 """Agents hand a conversation over, and whoever has it keeps it: the next message goes where the last answer came from."""
 
-from actors.testing import PatternModel
 from raygrove import LlmAgent, Runtime
+from raygrove.testing import PatternModel
 
 billing = LlmAgent(
     name="billing",

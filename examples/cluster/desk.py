@@ -7,9 +7,9 @@ the one that this machine is a node of.
 import os
 import sys
 
-from actors.errors import DeploymentExistsError
-from actors.testing import PatternModel
 from raygrove import BaseAgent, LlmAgent, Runtime, tool
+from raygrove.errors import DeploymentExistsError
+from raygrove.testing import PatternModel
 
 APP = "desk"
 GEMINI = "gemini-2.5-flash"

@@ -3,8 +3,8 @@
 import pytest
 from help_desk import desk
 
-from actors.testing import ScriptedModel
 from raygrove import LlmAgent
+from raygrove.testing import ScriptedModel
 
 
 @pytest.fixture(scope="module")

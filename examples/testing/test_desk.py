@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from actors.errors import AgentFailedError
 from raygrove import Runtime
-from runtime.testing import Called, Said, Transferred, trajectory
+from raygrove.errors import AgentFailedError
+from raygrove.testing import Called, Said, Transferred, trajectory
 
 pytestmark = pytest.mark.raygrove(scope="module", timeout=30)
 

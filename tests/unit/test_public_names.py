@@ -15,10 +15,16 @@ import pytest
 
 import actors
 import actors.definitions.tools
+import actors.errors
 import actors.testing
 import raygrove
+import raygrove.errors
+import raygrove.models
+import raygrove.testing
+import raygrove.web
 import runtime
 import runtime.testing
+import runtime.web
 
 
 def in_order(names: Iterable[str]) -> list[str]:
@@ -128,3 +134,11 @@ def test_raygrove_has_the_names_of_both_packages() -> None:
     assert raygrove.Runtime is runtime.Runtime
     with pytest.raises(AttributeError, match="module 'raygrove' has no attribute 'Runtim'"):
         raygrove.Runtim  # noqa: B018
+
+
+def test_the_modules_of_raygrove_have_the_names_of_those_behind_them() -> None:
+    assert list(raygrove.errors.__all__) == list(actors.errors.__all__)
+    assert list(raygrove.web.__all__) == list(runtime.web.__all__)
+    assert set(raygrove.testing.__all__) == {*actors.testing.__all__, *runtime.testing.__all__}
+    for module in (raygrove.errors, raygrove.models, raygrove.testing, raygrove.web):
+        assert [name for name in module.__all__ if not inspect.getdoc(getattr(module, name))] == []
