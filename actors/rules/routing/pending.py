@@ -1,14 +1,207 @@
-"""Which calls of a turn wait for an answer, by its events."""
+"""Which calls of a turn wait for an answer, by its events.
+
+Rules of this file:
+
+- A call waits for the user if its tool is long-running, or asks something: for consent, or in the middle of the call.
+- A response of the user ends the waiting, whatever it says. One to a question does not end the call: its tool goes on.
+- A response of the agent ends the call, except the interim one of a long-running tool, which is any that is no error. In a flow
+  there is none: a task is done when its agent says so.
+- No call waits below an agent that is asked as a tool: it cannot pause a turn, so no answer would reach it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from actors.messages.content import FunctionCall
-from actors.messages.event import USER, Event
+from actors.messages.event import USER, Event, RequestedInput
+from actors.messages.graph import node_at
 from actors.messages.json_types import JsonObject
-from actors.rules.routing.branches import tool_root
+from actors.messages.protocol.progress import WaitingCall
+from actors.rules.routing.answering import CallFacts
+from actors.rules.routing.branches import state_key, tool_root
+
+
+class EventCalls(NamedTuple):
+    """The part of an event that is about function calls.
+
+    Attributes:
+        author, branch: of the event.
+        calls: the names of the functions called, by the ids of the calls.
+        responses: the ids of the calls to which it has function responses, and the keys of these.
+        long_running: ids of those of its calls that wait for a response of the user.
+        confirmations: ids of calls to which the user is to agree.
+        inputs: ids of calls whose tools ask the user something in their middle.
+        in_flow: it is of a flow.
+        path: of the run of a node that has stored it, or for which the user's message is; "" for any other event.
+    """
+
+    author: str
+    branch: str | None
+    calls: Mapping[str, str]
+    responses: Sequence[tuple[str, Collection[str]]]
+    long_running: Collection[str]
+    confirmations: Collection[str]
+    inputs: Collection[str]
+    in_flow: bool
+    path: str
+
+
+def calls_of(event: Event) -> EventCalls:
+    """The part of an event that is about function calls."""
+    return EventCalls(
+        event.author,
+        event.branch,
+        {call.id: call.name for call in event.function_calls() if call.id},
+        [(response.id, response.response) for response in event.function_responses() if response.id],
+        event.long_running_tool_ids,
+        event.actions.requested_tool_confirmations,
+        event.actions.requested_inputs,
+        event.flow is not None,
+        event.node_info.path if event.node_info is not None else "",
+    )
+
+
+class OpenCall(NamedTuple):
+    """A function call without a response, or with a first one of its long-running tool.
+
+    Attributes:
+        author: the agent that made it.
+        branch: the agent's.
+        name: the function's.
+        needs_consent: the user's response is not its result: it decides whether it is run, or answers a question of its tool.
+        is_long_running: the user's response is its result, and what its tool returns is an interim one.
+        has_response: it has such an interim response.
+        in_flow: it was made in a flow, whose controller knows for how long it matters.
+        path: of the run of the node that has made it.
+        continues: its answer continues the turn. If not, the run that has made it is one of its agent alone, after a late answer.
+    """
+
+    author: str
+    branch: str | None
+    name: str
+    needs_consent: bool
+    is_long_running: bool = False
+    has_response: bool = False
+    in_flow: bool = False
+    path: str = ""
+    continues: bool = True
+
+
+def is_interim(response: Collection[str]) -> bool:
+    """True if what the tool of a long-running call has returned is not the answer, which is the user's: all but an error.
+
+    Args:
+        response: the response, or its keys.
+    """
+    return set(response) != {"error"}
+
+
+class PendingCalls:
+    """Folds the events of a turn, oldest first.
+
+    Attributes:
+        open: the calls without a response, by id.
+        waiting: the ids of those that wait for the user.
+        message_seq: the position of the user's last message; 0 without one.
+        callers: the agents whose open calls that message answers.
+    """
+
+    __slots__ = ("_answered", "_continues", "callers", "message_seq", "open", "waiting")
+
+    def __init__(self) -> None:
+        self.open: dict[str, OpenCall] = {}
+        self.waiting: dict[str, None] = {}
+        self.message_seq = 0
+        self.callers: tuple[str, ...] = ()
+        self._answered: dict[str, CallFacts] = {}
+        self._continues = True
+
+    def fold(self, event: EventCalls, seq: int) -> None:
+        """Take in an event: the calls that it makes, answers and asks the user about."""
+        by_user, responses = event.author == USER, event.responses
+        if by_user and event.branch is None:
+            self._fold_message(event, seq)
+        for call_id, name in event.calls.items():
+            needs_consent = call_id in event.confirmations
+            self.open[call_id] = OpenCall(
+                event.author,
+                event.branch,
+                name,
+                needs_consent,
+                call_id in event.long_running and not needs_consent and not event.in_flow,
+                in_flow=event.in_flow,
+                path=event.path,
+                continues=self._continues,
+            )
+        for call_id in event.inputs:
+            if call_id in self.open:
+                self.open[call_id] = self.open[call_id]._replace(needs_consent=True)
+        for call_id, response in responses:
+            if by_user:
+                self._answered[call_id] = CallFacts(answered_seq=seq, needed_consent=self._waits_for_consent(call_id))
+            self._fold_response(call_id, response, by_user=by_user)
+        asks = event.long_running or event.inputs
+        if (responses or asks) and tool_root(event.branch) is None:
+            self._fold_waiting(event, responses)
+
+    def _fold_message(self, event: EventCalls, seq: int) -> None:
+        self.message_seq = seq
+        answered = [self.open.get(call_id) for call_id, _ in event.responses]
+        # A run that is asked as a tool cannot pause the turn, so no answer reaches it.
+        reached = [call for call in answered if call is not None and tool_root(call.branch) is None and call.continues]
+        self.callers = tuple([call.author for call in reached])
+        if event.path:
+            # They are for the agent that works on a task with the user.
+            self.callers = (*self.callers, node_at(event.path))
+        self._continues = bool(self.callers) or not event.responses
+
+    def _fold_response(self, call_id: str, response: Collection[str], *, by_user: bool) -> None:
+        call = self.open.get(call_id)
+        if call is None:
+            return
+        if not by_user and call.is_long_running and is_interim(response):
+            self.open[call_id] = call._replace(has_response=True)
+        elif not (by_user and call.needs_consent):
+            del self.open[call_id]
+
+    def _fold_waiting(self, event: EventCalls, responses: Sequence[tuple[str, Collection[str]]]) -> None:
+        for call_id, _ in responses:
+            # A call with an interim response is still open.
+            if event.author == USER or call_id not in self.open:
+                self.waiting.pop(call_id, None)
+        for call_id in event.long_running:
+            if call_id in event.calls:
+                self.waiting[call_id] = None
+        for call_id in event.inputs:
+            if call_id in self.open:
+                self.waiting[call_id] = None
+
+    def _waits_for_consent(self, call_id: str) -> bool:
+        call = self.open.get(call_id)
+        return call is not None and call.needs_consent
+
+    def facts_of(self, call_id: str) -> CallFacts:
+        """The facts that decide about an answer to a call, as far as the log has them."""
+        answered = self._answered.get(call_id, CallFacts())
+        return replace(answered, is_waiting=call_id in self.waiting)
+
+    def for_user(self) -> Iterator[WaitingCall]:
+        """The calls at which the turn waits for the user, except those of flows, and of agents that are asked as tools."""
+        for call_id, call in self.open.items():
+            if (call.is_long_running or (call.needs_consent and not call.in_flow)) and tool_root(call.branch) is None:
+                yield WaitingCall(call_id, call.author, call.branch)
+
+    def under_way(self) -> dict[str, tuple[str, ...]]:
+        """The functions that are called and have no response, except those that the user has to answer. By `state_key`."""
+        found: dict[str, tuple[str, ...]] = {}
+        for call_id, call in self.open.items():
+            if call_id not in self.waiting and not call.has_response:
+                run = state_key(call.author, call.branch, call.path)
+                found[run] = (*found.get(run, ()), call.name)
+        return found
 
 
 class AwaitedCall(NamedTuple):
@@ -25,49 +218,22 @@ class AwaitedCall(NamedTuple):
     is_confirmation: bool = False
 
 
-def is_interim(response: Collection[str]) -> bool:
-    """True if what the tool of a long-running call has returned is not the answer, which is the user's: all but an error.
-
-    Args:
-        response: the response, or its keys.
-    """
-    return set(response) != {"error"}
-
-
 def open_calls(events: Iterable[Event]) -> list[AwaitedCall]:
-    """The calls, in order, that wait for the user: long-running ones, and those whose tools ask something.
-
-    A response of the user counts, whatever it says; what the tool of a long-running call returns does not, unless it is an error.
-
-    Calls below an agent that is asked as a tool are left out: it cannot pause a turn, so no answer would reach it.
+    """The calls that wait for the user, in the order in which they began to.
 
     Args:
         events: of one turn, oldest first.
     """
-    made: dict[str, AwaitedCall] = {}
-    found: dict[str, AwaitedCall] = {}
+    pending, made, asked = PendingCalls(), dict[str, AwaitedCall](), dict[str, RequestedInput]()
     for event in events:
-        if tool_root(event.branch) is not None:
-            continue
-        for response in event.function_responses():
-            if event.author == USER or not (_is_long_running(found.get(response.id or "")) and is_interim(response.response)):
-                found.pop(response.id or "", None)
+        pending.fold(calls_of(event), event.seq)
         for call in event.function_calls():
-            made[call.id or ""] = AwaitedCall(event, call)
-            if call.id and call.id in event.long_running_tool_ids:
-                found[call.id] = AwaitedCall(event, call, None, call.id in event.actions.requested_tool_confirmations)
-        for call_id, asked in event.actions.requested_inputs.items():
-            if call_id in made:
-                found[call_id] = made[call_id]._replace(question=asked.question, is_confirmation=asked.is_confirmation)
-    return list(found.values())
+            call_id = call.id or ""
+            made[call_id] = AwaitedCall(event, call, None, call_id in event.actions.requested_tool_confirmations)
+            asked.pop(call_id, None)
+        asked.update(event.actions.requested_inputs)
+    return [_asked(made[call_id], asked.get(call_id)) for call_id in pending.waiting]
 
 
-def _is_long_running(open_call: AwaitedCall | None) -> bool:
-    """True for a call whose answer is its result: not for one that needs consent, or whose tool asks something in its middle.
-
-    In a flow what the tool returns is the answer: a task is done when its agent says so.
-    """
-    if open_call is None or open_call.question is not None or open_call.event.flow is not None:
-        return False
-    event, call_id = open_call.event, open_call.call.id
-    return call_id in event.long_running_tool_ids and call_id not in event.actions.requested_tool_confirmations
+def _asked(call: AwaitedCall, asked: RequestedInput | None) -> AwaitedCall:
+    return call if asked is None else call._replace(question=asked.question, is_confirmation=asked.is_confirmation)

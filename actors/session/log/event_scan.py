@@ -13,6 +13,7 @@ from actors.messages.graph import is_of_tool, node_at
 from actors.messages.json_types import JsonObject, Progress, StateDelta
 from actors.rules.accounting.turn_usage import Amounts, amounts_of
 from actors.rules.checks.budget_question import scope_of
+from actors.rules.routing.pending import EventCalls
 
 
 class _CallScan(msgspec.Struct, gc=False):
@@ -87,6 +88,20 @@ class EventScan(msgspec.Struct, rename="camel", gc=False):
             self.calls[call.id] = call.name
         if given is not None and given.id:
             self.responses.append((given.id, given.response))
+
+    def about_calls(self) -> EventCalls:
+        """The part that is about function calls."""
+        return EventCalls(
+            self.author,
+            self.branch,
+            self.calls,
+            self.responses,
+            self.long_running_tool_ids,
+            self.actions.requested_tool_confirmations,
+            self.actions.requested_inputs,
+            self.flow is not None,
+            self.node_path(),
+        )
 
     def amounts(self) -> Amounts:
         """The amounts that it counts, computed once."""

@@ -24,9 +24,9 @@ from actors.messages.protocol.progress import TransferRecord, TurnProgress
 from actors.messages.turn_info import TurnInfo
 from actors.rules.accounting.turn_usage import packed
 from actors.rules.routing.branches import state_key
+from actors.rules.routing.pending import PendingCalls
 from actors.session.log.event_scan import EventScan
 from actors.session.log.ledger import EMPTY, StoredLedger, TurnLedger
-from actors.session.log.turn_calls import TurnCalls
 
 _STATUS: dict[type[outcomes.Outcome], str] = {
     outcomes.Finished: "finished",
@@ -151,7 +151,7 @@ class SessionTurn(msgspec.Struct, eq=False):
     is_recalled: bool = False
     abandoned: set[int] = set()
     stored: dict[str, int] = {}
-    calls: TurnCalls = msgspec.field(default_factory=TurnCalls)
+    calls: PendingCalls = msgspec.field(default_factory=PendingCalls)
     ledger: TurnLedger = msgspec.field(default_factory=TurnLedger)
     agent_states: dict[str, tuple[int, Progress]] = {}
     transfers: list[TransferRecord] = []
@@ -249,7 +249,7 @@ class SessionTurn(msgspec.Struct, eq=False):
 
     def forget_events(self) -> None:
         """Forget its events: they have to be folded again, from the first."""
-        self.stored, self.calls, self.agent_states, self.transfers = {}, TurnCalls(), {}, []
+        self.stored, self.calls, self.agent_states, self.transfers = {}, PendingCalls(), {}, []
         self.ledger.forget_events()
         for extension in self.extensions.values():
             extension.forget_events()
@@ -257,7 +257,7 @@ class SessionTurn(msgspec.Struct, eq=False):
     def fold(self, event: EventScan, seq: int) -> None:
         """Take in an event of the turn."""
         self.stored[event.id] = seq
-        self.calls.fold(event, seq)
+        self.calls.fold(event.about_calls(), seq)
         self.ledger.fold(event)
         actions = event.actions
         if actions.agent_state is not None:
