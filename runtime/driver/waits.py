@@ -10,10 +10,12 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from functools import wraps
 from types import MethodType
-from typing import Any, Concatenate, Generic, Never, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Never, ParamSpec, TypeVar, overload
 
 from actors.errors.calls import explains_wrong_calls
-from runtime.driver.engine_client import EngineClient
+
+if TYPE_CHECKING:
+    from runtime.driver.engine_client import EngineClient
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -1,15 +1,21 @@
-"""The batches service: `rt.batches` and `rt.aio.batches`."""
+"""Maps and evaluations: `rt.batches` and `rt.aio.batches`, and `/v1/apps/{app}/batches`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Annotated
 
+import msgspec
+
+from actors.errors import RequestError
 from actors.errors.calls import explains_all_wrong_calls
 from actors.messages import protocol as p
 from actors.messages.operating.batch import BATCH_KINDS, BatchInfo, BatchItem, BatchKind
 from actors.rules.checks.arguments import checked_choice, checked_number
+from runtime.driver.inputs import MAX_NUMBER, Limit
+from runtime.driver.operation import AppOperation
 from runtime.driver.services.recording import BatchRecorder
-from runtime.driver.waits import M, RuntimeService, waits
+from runtime.driver.waits import Awaited, M, RuntimeService, waits
 
 
 @explains_all_wrong_calls
@@ -74,3 +80,63 @@ class BatchesService(RuntimeService[M]):
         place, most = checked_number("after", after, -1), checked_number("limit", limit)
         wanted = p.ListBatchItems(app=self._client.app_name, batch=batch_id, after=place, limit=most)
         return await self._client.session.list_batch_items(wanted)
+
+
+class BatchList(msgspec.Struct, frozen=True, kw_only=True):
+    """Batches, the one that began last first."""
+
+    batches: Sequence[BatchInfo]
+
+
+class BatchesQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How many of a list."""
+
+    limit: Limit = 100
+
+
+class BatchView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A batch, with a page of the items that are kept of it; `next`: the `after` of the next page."""
+
+    batch: BatchInfo
+    items: Sequence[BatchItem]
+    next: int | None = None
+
+
+class BatchQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which page of a batch's items; `after`: the `next` of the page before it."""
+
+    limit: Limit = 100
+    after: Annotated[int, msgspec.Meta(ge=-1, le=MAX_NUMBER)] = -1
+
+
+async def list_batches(batches: BatchesService[Awaited], query: BatchesQuery) -> BatchList:
+    """List maps and evaluations. For administrators."""
+    return BatchList(batches=await batches.list(limit=query.limit))
+
+
+async def get_batch(batches: BatchesService[Awaited], query: BatchQuery, batch: str) -> BatchView:
+    """Read a map, with the inputs that have failed, or an evaluation, with its cases. For administrators."""
+    info = await batches.get(batch)
+    if info is None:
+        raise RequestError(f"this app keeps no map or evaluation {batch!r}")
+    # One more than asked for tells whether there is a next page.
+    found = await batches.items(batch, limit=query.limit + 1, after=query.after)
+    page = found[: query.limit]
+    return BatchView(batch=info, items=page, next=page[-1].position if len(found) > query.limit else None)
+
+
+_BATCHES = "GET /v1/apps/{app}/batches"
+
+OPERATIONS = [
+    AppOperation(http=_BATCHES, service="batches", run=list_batches, takes=BatchesQuery, gives=BatchList, for_admins=True),
+    AppOperation(
+        http=f"{_BATCHES}/{{batch}}",
+        service="batches",
+        run=get_batch,
+        takes=BatchQuery,
+        gives=BatchView,
+        for_admins=True,
+        refused=404,
+    ),
+]
+"""What may be asked about maps and evaluations."""

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated
 
-from actors.interfaces.deployment_events import DeploymentEvent
+import msgspec
+
+from actors.interfaces.deployment_events import EVENT_KINDS, DeploymentEvent
 from actors.messages.operating.versions import VersionInfo, VersionRecord
+from actors.rules.checks.arguments import checked_choice
+from runtime.driver.inputs import MAX_NUMBER
+from runtime.driver.operation import AppOperation, Command, Option, Table, ago, local_time, table
 from runtime.driver.services.agents import AgentInfo, DeployedTree
 from runtime.driver.services.usage import UsageMethods
 from runtime.driver.statistics import RuntimeStatistics, read_statistics
-from runtime.driver.waits import Blocking, M, in_thread, waits
+from runtime.driver.waits import Awaited, Blocking, M, in_thread, waits
 
 
 class DeploymentMethods(UsageMethods[M]):
@@ -93,3 +100,91 @@ def _version_infos(record: VersionRecord) -> list[VersionInfo]:
     parts = {"current": 1.0 - shared, "shared": shared}
     found = [(kept, record.state(kept.id)) for kept in reversed(record.kept)]
     return [VersionInfo(id=kept.id, state=state, since_s=kept.since_s, part=parts.get(state, 0.0)) for kept, state in found]
+
+
+class VersionList(msgspec.Struct, frozen=True, kw_only=True):
+    """The versions of its tree that a deployment keeps, the newest first."""
+
+    versions: Sequence[VersionInfo]
+
+
+async def list_tree_versions(rt: DeploymentMethods[Awaited]) -> VersionList:
+    """List the versions of its tree that the deployment keeps. For administrators."""
+    return VersionList(versions=await rt.versions())
+
+
+def _versions_table(found: VersionList, given: None) -> Table:
+    return table(
+        found.versions,
+        {
+            "VERSION": lambda each: each.id,
+            "STATE": lambda each: each.state,
+            "NEW SESSIONS": lambda each: f"{each.part:.0%}",
+            "SINCE": lambda each: datetime.fromtimestamp(each.since_s).astimezone().isoformat(" ", "seconds"),
+        },
+    )
+
+
+class DeploymentEventList(msgspec.Struct, frozen=True, kw_only=True):
+    """What has happened to a deployment, the oldest first."""
+
+    events: Sequence[DeploymentEvent]
+
+
+class DeploymentEventsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Only events since then, in seconds since the epoch; only those of a kind, such as "process lost"."""
+
+    since: Annotated[
+        Annotated[float, msgspec.Meta(ge=0, le=MAX_NUMBER)],
+        Option("Only of the last 90d, 12h, 30m or 10s.", metavar="AGE", read=ago),
+    ] = 0.0
+    kind: Annotated[str | None, Option("Only of this kind, such as 'process lost'.")] = None
+
+
+async def list_deployment_events(rt: DeploymentMethods[Awaited], query: DeploymentEventsQuery) -> DeploymentEventList:
+    """List what has happened to the processes, the store and the connections of an app. For administrators."""
+    kind = checked_choice("kind", query.kind, EVENT_KINDS) if query.kind is not None else None
+    events = await rt.deployment_events()
+    return DeploymentEventList(events=[each for each in events if each.at_s >= query.since and kind in (None, each.kind)])
+
+
+def _events_table(found: DeploymentEventList, query: DeploymentEventsQuery) -> Table:
+    return table(
+        found.events,
+        {
+            "TIME": lambda each: local_time(each.at_s),
+            "KIND": lambda each: each.kind,
+            "PID": lambda each: each.pid,
+            "TEXT": lambda each: each.text,
+        },
+    )
+
+
+OPERATIONS = [
+    AppOperation(
+        http="GET /v1/apps/{app}/versions",
+        service="",
+        run=list_tree_versions,
+        gives=VersionList,
+        for_admins=True,
+        command=Command(
+            name="history",
+            help="List the versions of its tree that a deployment keeps, the newest first.",
+            show=_versions_table,
+        ),
+    ),
+    AppOperation(
+        http="GET /v1/apps/{app}/events",
+        service="",
+        run=list_deployment_events,
+        takes=DeploymentEventsQuery,
+        gives=DeploymentEventList,
+        for_admins=True,
+        command=Command(
+            name="events",
+            help="Print what has happened to the processes, the store and the connections of a deployment, the oldest first.",
+            show=_events_table,
+        ),
+    ),
+]
+"""What may be asked about a deployment."""

@@ -1,14 +1,62 @@
-"""The limits service: `rt.limits` and `rt.aio.limits`."""
+"""Limits of models while they are in use: `rt.limits` and `rt.aio.limits`, `raygrove limits`, and `/v1/apps/{app}/limits`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+from msgspec import UNSET, UnsetType
 
 from actors.errors import RequestError
 from actors.messages.limits import ModelLimits
 from actors.messages.operating.limited_model import LimitedModel
-from actors.refs.limiter import LimiterRef
-from runtime.driver.waits import M, RuntimeService, waits
+from runtime.driver.operation import AppOperation, Command, Option, Table, table
+from runtime.driver.waits import Awaited, M, RuntimeService, waits
+
+if TYPE_CHECKING:
+    from actors.refs.limiter import LimiterRef
+
+_Limit = Annotated[int, msgspec.Meta(gt=0, le=10**12)] | UnsetType | None
+
+
+def _read_most(text: str) -> int | None:
+    if text == "none":
+        return None
+    if not text.isdecimal() or not int(text):
+        raise ValueError(f"a limit is a number from 1 on, or 'none' for no limit, not {text!r}")
+    return int(text)
+
+
+def _most(what: str, name: str) -> Option:
+    return Option(f"{what}; none: no limit.", name, "N", _read_most)
+
+
+class LimitChanges(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
+    """Limits of a model from now on. What is left out stays as it is.
+
+    Attributes:
+        model: its name; or a pattern, as the settings have it.
+        max_concurrency: calls at the same time; null: no limit.
+        requests_per_minute: calls that begin within any minute; null: no limit.
+        tokens_per_minute: tokens that calls use within a minute; null: no limit.
+        reset: the limits of the settings hold again, but for those that are given here.
+    """
+
+    model: Annotated[
+        Annotated[str, msgspec.Meta(min_length=1, max_length=512)],
+        Option("A model to change, by its name or a pattern of the settings.", is_argument=True),
+    ]
+    max_concurrency: Annotated[_Limit, _most("Calls at the same time", "--concurrency")] = UNSET
+    requests_per_minute: Annotated[_Limit, _most("Calls within a minute", "--per-minute")] = UNSET
+    tokens_per_minute: Annotated[_Limit, _most("Tokens within a minute", "--tokens-per-minute")] = UNSET
+    reset: Annotated[bool, Option("Have the limits of the settings hold again.", is_flag=True)] = False
+
+
+class LimitList(msgspec.Struct, frozen=True, kw_only=True):
+    """The limits of models, in the order of the settings; then models that have limits of their own only here."""
+
+    limits: Sequence[LimitedModel]
 
 
 class LimitsService(RuntimeService[M]):
@@ -69,3 +117,69 @@ class LimitsService(RuntimeService[M]):
                 "start it with model_limits, such as RAYGROVE_MODEL_LIMITS='{\"*\": {}}'"
             )
         return limiter
+
+
+async def list_limits(limits: LimitsService[Awaited]) -> LimitList:
+    """List the limits of models, with the calls that run and wait. For administrators."""
+    return LimitList(limits=await limits.list())
+
+
+async def change_limits(limits: LimitsService[Awaited], given: LimitChanges) -> LimitList:
+    """Change limits of a model, at once, until the deployment ends. For administrators."""
+    changes = {name: getattr(given, name) for name in ("max_concurrency", "requests_per_minute", "tokens_per_minute")}
+    changes = {name: value for name, value in changes.items() if value is not UNSET}
+    if given.reset:
+        await limits.reset(given.model)
+    if changes:
+        await limits.set(given.model, **changes)
+    return LimitList(limits=await limits.list())
+
+
+def _table(found: LimitList, given: LimitChanges | None) -> Table:
+    def most(limit: float | None) -> object:
+        return "-" if limit is None else limit
+
+    return table(
+        found.limits,
+        {
+            "model": lambda each: each.name,
+            "at once": lambda each: most(each.max_concurrency),
+            "per minute": lambda each: most(each.requests_per_minute),
+            "tokens per minute": lambda each: most(each.tokens_per_minute),
+            "from": lambda each: "operator" if each.changed else "settings",
+            "running": lambda each: each.running,
+            "waiting": lambda each: each.waiting,
+        },
+    )
+
+
+def _wrong(given: Mapping[str, object]) -> str:
+    changes = given.keys() - {"model", "reset"}
+    if "model" in given and bool(changes) != ("reset" in given):
+        return ""
+    return "give a MODEL together with what to change, or with --reset"
+
+
+_LIST = AppOperation(http="GET /v1/apps/{app}/limits", service="limits", run=list_limits, gives=LimitList, for_admins=True)
+
+OPERATIONS = [
+    _LIST,
+    AppOperation(
+        http="PATCH /v1/apps/{app}/limits",
+        service="limits",
+        run=change_limits,
+        takes=LimitChanges,
+        gives=LimitList,
+        for_admins=True,
+        # The input is right: the deployment counts no calls of that model.
+        refused=404,
+        command=Command(
+            name="limits",
+            help="Show how much is asked of models at most, and with MODEL change it, at once and until the deployment ends.",
+            show=_table,
+            otherwise=_LIST,
+            wrong=_wrong,
+        ),
+    ),
+]
+"""What may be done with limits of models."""

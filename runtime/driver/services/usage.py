@@ -1,18 +1,23 @@
-"""What was used, as programs ask for it."""
+"""What was used: `rt.usage` and `rt.aio.usage`, `raygrove usage`, and `/v1/apps/{app}/usage`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import Annotated
+
+import msgspec
 
 from actors.errors import RequestError
 from actors.messages import protocol as p
-from actors.messages.operating.usage import USAGE_BY, UsageBy, UsageReport
+from actors.messages.operating.usage import USAGE_BY, UsageBy, UsageReport, UsageSums
 from actors.messages.session import SessionKey
 from actors.messages.turn_info import TurnInfo
 from actors.rules.checks.arguments import checked_choice, checked_time
 from actors.rules.checks.ids import checked_id
-from runtime.driver.waits import M, RuntimeService, waits
+from runtime.driver.inputs import MAX_NUMBER, Id
+from runtime.driver.operation import AppOperation, Command, Option, Table, TableLine, ago
+from runtime.driver.waits import Awaited, M, RuntimeService, waits
 
 AT_ONCE = 100
 """Turns of one request."""
@@ -85,3 +90,64 @@ class UsageMethods(RuntimeService[M]):
                 reports = [await session.get_usage(message) for message in asked]
             found += reports
         return found
+
+
+class UsageQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Whose usage, and by what it is listed; `turn` goes with `session`, `since` is in seconds since the epoch."""
+
+    session: Annotated[Id | None, Option("Only turns of this session.")] = None
+    turn: Annotated[Id | None, Option("Only this turn; with --session.")] = None
+    since: Annotated[
+        Annotated[float, msgspec.Meta(ge=0, le=MAX_NUMBER)] | None,
+        Option("Only turns that began since then: 30d, 12h, 15m.", metavar="AGE", read=ago),
+    ] = None
+    by: Annotated[
+        UsageBy | None, Option("List them by agent, model, user, day or version; or the turns that cost most: turn.")
+    ] = None
+
+
+async def get_usage(rt: UsageMethods[Awaited], query: UsageQuery, user_id: str | None) -> UsageReport:
+    """Add up what the turns of a user have used, or with credentials for any user those of the whole app."""
+    if query.turn is not None and query.session is None:
+        raise RequestError("turn names a turn of a session: give session, too")
+    return await rt.usage(user_id, query.session, query.turn, since=query.since, by=query.by)
+
+
+def _table(report: UsageReport, query: UsageQuery) -> Table:
+    named = [(name or "-", sums) for name, sums in report.groups.items()]
+    named += [(f"{each.user_id} {each.session_id} {each.invocation_id}", each.sums) for each in report.turns]
+    lines = [
+        TableLine(_cells(name, sums, with_money=bool(report.currency)), {query.by or "of": name, "sums": sums})
+        for name, sums in [*named, ("all", report.total)]
+    ]
+    columns = [(query.by or "").upper(), "CALLS", "TOOLS", "INPUT", "CACHED", "OUTPUT", "REASONING", "SECONDS"]
+    if not report.currency:
+        return Table(columns, lines, report)
+    unpriced = ", ".join(each or "a model without a name" for each in report.unpriced)
+    return Table([*columns, report.currency], lines, report, f"without a price: {unpriced}" if unpriced else "")
+
+
+def _cells(name: str, sums: UsageSums, *, with_money: bool) -> list[str]:
+    counts = (sums.llm_calls, sums.tool_calls, sums.input_tokens, sums.cached_tokens, sums.output_tokens, sums.reasoning_tokens)
+    money = ["-" if sums.money is None else f"{sums.money:.4f}"] if with_money else []
+    return [name, *map(str, counts), f"{sums.seconds:.1f}", *money]
+
+
+OPERATIONS = [
+    AppOperation(
+        http="GET /v1/apps/{app}/usage",
+        service="",
+        run=get_usage,
+        takes=UsageQuery,
+        gives=UsageReport,
+        users="any",
+        command=Command(
+            name="usage",
+            help="Add up what turns have used: model calls, calls of tools, tokens, seconds, and money where models have prices.",
+            user_help="Only turns of this user.",
+            show=_table,
+            watched=True,
+        ),
+    )
+]
+"""What may be asked about usage."""

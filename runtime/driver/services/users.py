@@ -1,15 +1,19 @@
-"""The users service: `rt.users` and `rt.aio.users`."""
+"""Users of an app: `rt.users` and `rt.aio.users`, and `/v1/apps/{app}/users`."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from actors.errors import RequestError
 from actors.messages import protocol as p
 from actors.rules.checks.arguments import checked_text, checked_time
 from actors.rules.checks.ids import checked_known_id
-from runtime.driver.waits import M, RuntimeService, waits
+from runtime.driver.operation import AppOperation
+from runtime.driver.waits import Awaited, M, RuntimeService, waits
 from runtime.engine.placing.moving import MovedUser, move_user
 from runtime.engine.store_urls import shown_session_store
-from runtime.engine.user_deletion import DeletedUser, delete_user
+from runtime.engine.user_deletion import DeletedUser
+from runtime.engine.user_deletion import delete_user as delete_data
 
 
 class UsersService(RuntimeService[M]):
@@ -31,7 +35,7 @@ class UsersService(RuntimeService[M]):
             ClusterError: the actors could not be reached.
         """
         user = checked_known_id("user id", user_id)
-        return await delete_user(self._client.engine, self._client.artifacts, self._client.app_name, user)
+        return await delete_data(self._client.engine, self._client.artifacts, self._client.app_name, user)
 
     @waits
     async def move(self, user_id: str, to: str, *, timeout: float = 60.0) -> MovedUser:
@@ -57,3 +61,14 @@ class UsersService(RuntimeService[M]):
         if shown not in stores:
             raise RequestError(f"{shown} is none of the stores of app {app!r}: {', '.join(stores)}")
         return await move_user(session, app, user, stores.index(shown), checked_time("timeout", timeout))
+
+
+async def delete_user(users: UsersService[Awaited], user_id: str) -> DeletedUser:
+    """Delete all data of a user: sessions, artifacts, memory, schedules and state. Turns of the user are cancelled first."""
+    return await users.delete(user_id)
+
+
+OPERATIONS: Sequence[AppOperation] = [
+    AppOperation(http="DELETE /v1/apps/{app}/users/{user}", service="users", run=delete_user, gives=DeletedUser, users="one")
+]
+"""What may be done with users."""

@@ -9,7 +9,6 @@ from importlib import metadata
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from actors.errors import OverloadedError, RaygroveError, RequestError, UpdateConflictError
 from runtime.frontends.console import stores, users
@@ -31,17 +30,15 @@ from runtime.frontends.console.deployments.top import top
 from runtime.frontends.console.deployments.tree import tree
 from runtime.frontends.console.deployments.turns import turns
 from runtime.frontends.console.doctor import doctor
-from runtime.frontends.console.limits import limits
 from runtime.frontends.console.observing.describe import describe
-from runtime.frontends.console.observing.events import events
 from runtime.frontends.console.observing.logs import logs
+from runtime.frontends.console.operations import WithOperations
 from runtime.frontends.console.options import Json
 from runtime.frontends.console.output import print_error, print_json
 from runtime.frontends.console.schedules.commands import app as schedules
 from runtime.frontends.console.sessions.app import app as sessions
-from runtime.frontends.console.updates.commands import history, rollback, update
+from runtime.frontends.console.updates.commands import rollback, update
 from runtime.frontends.console.updates.upgrade import upgrade
-from runtime.frontends.console.usage import usage
 
 FAILED, WRONG_USAGE, AGAIN = 1, 2, 75
 """Exit codes for errors; the last one, as other programs have it, for what may be asked again."""
@@ -66,7 +63,7 @@ _ELSEWHERE = {
 """What is called otherwise elsewhere."""
 
 
-class NamedElsewhere(TyperGroup):
+class NamedElsewhere(WithOperations):
     """Commands, of which some are called otherwise elsewhere."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -98,16 +95,12 @@ _OF_DEPLOYMENTS: tuple[Callable[..., None], ...] = (
     update,
     rollback,
     upgrade,
-    history,
     ps,
     top,
     ui,
     turns,
-    usage,
-    limits,
     describe,
     logs,
-    events,
     tail,
     attach,
     answer,

@@ -10,6 +10,7 @@ import typer
 
 from actors.errors import StoreError
 from actors.rules.checks.ids import checked_app_name
+from runtime.driver.operation import age_s
 
 AppName = Annotated[str, typer.Argument(metavar="APP", help="The app_name of the Runtime.")]
 App = Annotated[str | None, typer.Option("--app", help="The app_name of the Runtime, for its default stores in .raygrove.")]
@@ -27,15 +28,12 @@ Address = Annotated[str | None, typer.Option(help="Address of the Ray cluster on
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
 
 
-_UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-
-
 def parsed_age(text: str) -> float:
     """A time span in seconds, such as that of `90d`. Raises typer.BadParameter."""
-    number, unit = text[:-1], text[-1:]
-    if not number.isdecimal() or unit not in _UNITS_S or not int(number):
-        raise typer.BadParameter(f"{text!r} is no age: write a number above 0 with s, m, h, d or w, such as 90d or 12h")
-    return float(int(number) * _UNITS_S[unit])
+    try:
+        return age_s(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def session_store(app_name: str | None, urls: Sequence[str] | None) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -67,11 +66,6 @@ def print_error(error: RaygroveError) -> None:
     if error.remote_traceback:
         print(error.remote_traceback, file=sys.stderr)
     print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
-
-
-def local_time(seconds: float) -> str:
-    """A time in seconds since the epoch, as a date and a time of day here."""
-    return datetime.fromtimestamp(seconds).isoformat(" ", "seconds")
 
 
 def duration(seconds: float) -> str:

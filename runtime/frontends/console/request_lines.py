@@ -10,8 +10,8 @@ from actors.messages.content import Content
 from actors.messages.event import Event
 from actors.messages.llm.model import LlmRequest
 from actors.messages.llm.recorded import RecordedCall
+from runtime.driver.operation import local_time
 from runtime.frontends.console.event_lines import event_lines
-from runtime.frontends.console.output import local_time
 
 _INSTRUCTION = "system_instruction"
 

@@ -7,10 +7,11 @@ from typing import Annotated
 import typer
 
 from actors.rules.checks.ids import checked_app_name, checked_known_id
+from runtime.frontends.console.operations import WithOperations
 from runtime.frontends.console.options import Address, Artifacts, Json, Memory, Store
 from runtime.frontends.console.output import print_json, print_table
 
-app = typer.Typer(no_args_is_help=True, help="Move the data of users between stores, and delete them.")
+app = typer.Typer(cls=WithOperations, no_args_is_help=True, help="Move the data of users between stores, and delete them.")
 
 
 @app.command()

@@ -13,6 +13,7 @@ from starlette.middleware import Middleware
 from actors.errors import DefinitionError, RaygroveError
 from actors.messages.config import RunOptions, run_config_of
 from actors.messages.limits import DEFAULT_LIMITS
+from runtime.driver import declared
 from runtime.driver.runtime import Runtime
 from runtime.frontends.web.adk import runs as adk_runs
 from runtime.frontends.web.adk import sessions as adk_sessions
@@ -20,12 +21,13 @@ from runtime.frontends.web.adk.page.dev import DevPaths
 from runtime.frontends.web.adk.page.files import PageFiles
 from runtime.frontends.web.api import agents, artifacts, me, schedules, sessions, turns, users
 from runtime.frontends.web.api.index_page import index_of
-from runtime.frontends.web.api.operating import batches, bulk, limits, operators, requests, usage, versions
+from runtime.frontends.web.api.operating import bulk, operators
 from runtime.frontends.web.auth.loopback import LOOPBACK_NAMES, LoopbackOnly
 from runtime.frontends.web.auth.principal import Auth
 from runtime.frontends.web.bodies import Bodies, BodyLimits
 from runtime.frontends.web.guard import Guard
 from runtime.frontends.web.openapi import describing
+from runtime.frontends.web.operations.declared import http_operation
 from runtime.frontends.web.operations.operation import HttpOperation, routes
 from runtime.frontends.web.operations.served import Served
 from runtime.frontends.web.problems import HttpError, problem_response
@@ -37,9 +39,12 @@ from runtime.frontends.web.ui.page import InspectorPage
 MAX_BODY_BYTES = 2 * DEFAULT_LIMITS.max_message_bytes
 """How large the body of a request may be: base64 makes a message longer by a third."""
 
-_MODULES = (operators, me, agents, sessions, turns, bulk, requests, usage, limits, batches, versions, schedules, artifacts, users)
+_MODULES = (operators, me, agents, sessions, turns, bulk, schedules, artifacts, users)
 
-OPERATIONS = [each for module in _MODULES for each in module.OPERATIONS]
+OPERATIONS = [
+    *(each for module in _MODULES for each in module.OPERATIONS),
+    *map(http_operation, declared.OPERATIONS),
+]
 """All that clients can do."""
 
 ADK_OPERATIONS = [*adk_sessions.OPERATIONS, *adk_runs.OPERATIONS]

@@ -21,9 +21,9 @@ from actors.messages.turn_info import LostProcess, PendingCall, TurnInfo
 from actors.testing import ScriptedModel
 from actors.testing.models import Reply, reply_parts
 from runtime import Runtime, Settings
+from runtime.driver.operation import local_time
 from runtime.frontends.console import cli, joining
 from runtime.frontends.console.observing.turn_lines import turn_lines
-from runtime.frontends.console.output import local_time
 from tests.support.runtimes import Deploy, run_turn
 
 

@@ -9,9 +9,10 @@ from actors.messages.content import FunctionCall
 from actors.messages.event import Usage
 from actors.messages.operating.turn_description import AgentShare, LiveRun, ModelWait, TurnDescription
 from actors.messages.turn_info import LostProcess, TurnInfo
+from runtime.driver.operation import local_time
 from runtime.frontends.console.apps.questions import question
 from runtime.frontends.console.event_lines import budget_line, written_call
-from runtime.frontends.console.output import duration, local_time
+from runtime.frontends.console.output import duration
 
 MAX_MESSAGE = 200
 """Characters of the message that are shown; the log has all of it."""

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from runtime.driver.operation import local_time
 from runtime.frontends.console.deployments.options import Address, Name, Verbose
+from runtime.frontends.console.operations import WithOperations
 from runtime.frontends.console.options import Json, parsed_age
-from runtime.frontends.console.output import local_time, print_json, print_table
+from runtime.frontends.console.output import print_json, print_table
 from runtime.frontends.console.watching import Watch, WatchedLine, follow
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ Timeout = Annotated[str | None, typer.Option(help="Cancel each turn after this t
 
 _COLUMNS = ("user", "schedule", "session", "when", "state", "next", "last", "turns", "error")
 
-app = typer.Typer(no_args_is_help=True, help="Create, list, pause, resume, run and delete schedules.")
+app = typer.Typer(cls=WithOperations, no_args_is_help=True, help="Create, list, pause, resume, run and delete schedules.")
 
 
 @app.command()

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from runtime.driver.operation import local_time
 from runtime.frontends.console.options import AppName, Json, Store, existing_session_stores
-from runtime.frontends.console.output import local_time, print_json, print_table
+from runtime.frontends.console.output import print_json, print_table
 
 if TYPE_CHECKING:
     from actors.interfaces.records import SessionRow

@@ -1,8 +1,7 @@
-"""`raygrove update`, `rollback` and `history`: a deployment gets another tree while it runs."""
+"""`raygrove update` and `rollback`: a deployment gets another tree while it runs."""
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -62,23 +61,6 @@ def rollback(name: Name, address: Address = None, json: Json = False) -> None:
     with joined(name, address) as rt:
         report = rt.rollback()
     _tell(report, f"{name} is back at version {report.version}, and was at {report.before}", json)
-
-
-def history(name: Name, address: Address = None, json: Json = False) -> None:
-    """List the versions of its tree that a deployment keeps, the newest first."""
-    from runtime.frontends.console.joining import joined
-    from runtime.frontends.console.output import print_json, print_table
-
-    with joined(name, address) as rt:
-        found = rt.versions()
-    if json:
-        print_json(found)
-        return
-    rows = [
-        (each.id, each.state, f"{each.part:.0%}", datetime.fromtimestamp(each.since_s).astimezone().isoformat(" ", "seconds"))
-        for each in found
-    ]
-    print_table(("VERSION", "STATE", "NEW SESSIONS", "SINCE"), rows)
 
 
 def _tell(report: UpdateReport, sentence: str, json: bool) -> None:

@@ -8,10 +8,9 @@ from typing import Annotated, Literal
 import msgspec
 
 from actors.messages import protocol as p
+from runtime.driver.inputs import MAX_NUMBER, Limit, Position
 from runtime.driver.services.agents import AgentInfo
 from runtime.driver.statistics import RuntimeStatistics
-from runtime.frontends.web.api.sessions import Limit, Position
-from runtime.frontends.web.ids import MAX_NUMBER
 from runtime.frontends.web.operations.call import Call
 from runtime.frontends.web.operations.operation import HttpOperation
 from runtime.frontends.web.recent import FigureSample

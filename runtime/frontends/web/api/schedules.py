@@ -10,11 +10,10 @@ from starlette.responses import Response
 
 from actors.messages.json_types import JsonObject
 from actors.messages.operating.schedule import MissedPolicy, Schedule
+from runtime.driver.inputs import Id, Limit
 from runtime.frontends.web.api.cursors import decode_schedule, encode_schedule
-from runtime.frontends.web.api.sessions import Limit
 from runtime.frontends.web.api.turn_options import Number, TurnOptions, run_config
 from runtime.frontends.web.api.waiting import accepted_id
-from runtime.frontends.web.ids import Id
 from runtime.frontends.web.operations.call import Call, json_response
 from runtime.frontends.web.operations.operation import HttpOperation
 from runtime.frontends.web.redaction import shown_schedule

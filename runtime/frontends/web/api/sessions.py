@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from typing import Annotated
 
 import msgspec
 from starlette.responses import Response, StreamingResponse
@@ -14,22 +13,16 @@ from actors.messages.event import USER, Event, EventActions, new_event_id, now_s
 from actors.messages.json_types import JsonObject
 from actors.messages.session import Session
 from actors.messages.turn_info import LOOKED_AT, TurnInfo, newest_of_session
+from runtime.driver.inputs import MAX_PAGE, Id, Limit, Position, State
 from runtime.frontends.web.api.cursors import decode_session, encode_session
 from runtime.frontends.web.api.finding import has_text, matching
-from runtime.frontends.web.ids import MAX_NUMBER, Id, State
 from runtime.frontends.web.operations.call import Call, json_response
 from runtime.frontends.web.operations.operation import STREAM, Header, HttpOperation
 from runtime.frontends.web.redaction import shown, shown_turn
 from runtime.frontends.web.streams.response import EventStream
 from runtime.frontends.web.streams.turns import session_frames
 
-MAX_PAGE = 1_000
-"""Entries of one page at most."""
-
 JSON_LINES = "application/jsonl"
-
-Limit = Annotated[int, msgspec.Meta(ge=1, le=MAX_PAGE)]
-Position = Annotated[int, msgspec.Meta(ge=0, le=MAX_NUMBER)]
 
 
 class SessionView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

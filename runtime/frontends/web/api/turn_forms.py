@@ -12,9 +12,8 @@ from actors.messages.graph import EdgeReason
 from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.operating.flow_board import FlowBoard
 from actors.messages.turn_info import PendingCall, SelectionReason, TurnInfo, TurnStateName
-from runtime.frontends.web.api.sessions import Limit, Position
+from runtime.driver.inputs import Id, Limit, Position, State
 from runtime.frontends.web.api.turn_options import TurnOptions
-from runtime.frontends.web.ids import Id, State
 from runtime.frontends.web.problems import Problem
 
 MAX_WAIT_S = 3600.0
@@ -144,12 +143,6 @@ class TurnsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     older_than: AgeS | None = None
     text: _Text | None = None
     failed_tools: bool = False
-
-
-class LimitQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How many at most."""
-
-    limit: Limit = 100
 
 
 class JoinQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

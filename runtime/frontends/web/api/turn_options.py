@@ -9,7 +9,7 @@ import msgspec
 
 from actors.messages.config import MAX_AMOUNT, Budget, OnConcurrentTurn, RunConfig, Streaming
 from actors.messages.json_types import JsonObject
-from runtime.frontends.web.ids import MAX_NUMBER
+from runtime.driver.inputs import MAX_NUMBER
 from runtime.frontends.web.operations.call import Call
 from runtime.frontends.web.problems import BadRequestError, NotAllowedError
 

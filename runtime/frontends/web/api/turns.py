@@ -14,6 +14,7 @@ from starlette.responses import Response
 from actors.errors import InvocationNotFoundError, SessionNotFoundError, TurnError
 from actors.messages.protocol.outcomes import Paused
 from actors.messages.turn_info import PendingCall, TurnInfo
+from runtime.driver.inputs import ID, LimitQuery
 from runtime.driver.turns.turn import Turn
 from runtime.frontends.web.api.cursors import decode_cursor, encode_cursor
 from runtime.frontends.web.api.finding import has_text, matching
@@ -22,7 +23,6 @@ from runtime.frontends.web.api.turn_forms import (
     BoardList,
     EdgeList,
     JoinQuery,
-    LimitQuery,
     NewAnswers,
     NewTurn,
     PartialsQuery,
@@ -38,7 +38,6 @@ from runtime.frontends.web.api.turn_forms import (
 from runtime.frontends.web.api.turn_options import run_config
 from runtime.frontends.web.api.waiting import accepted_id, result_of, started_id, unless_left
 from runtime.frontends.web.auth.principal import responses_in
-from runtime.frontends.web.ids import ID
 from runtime.frontends.web.operations.call import Call, json_response
 from runtime.frontends.web.operations.operation import CLIENT_LEFT, STREAM, Header, HttpOperation
 from runtime.frontends.web.problems import BadRequestError, NotAllowedError

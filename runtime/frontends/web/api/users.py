@@ -1,4 +1,4 @@
-"""Memory of a user's past sessions, and the deletion of all of a user's data."""
+"""Memory of a user's past sessions."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from actors.messages.memory import MemoryEntry
-from runtime.engine.user_deletion import DeletedUser
-from runtime.frontends.web.ids import Id
+from runtime.driver.inputs import Id
 from runtime.frontends.web.operations.call import Call
 from runtime.frontends.web.operations.operation import HttpOperation
 
@@ -48,15 +47,9 @@ async def forget_session(call: Call) -> None:
     await call.runtime.aio.memory.delete_session(call.user_id, call.session_id)
 
 
-async def delete_user(call: Call) -> DeletedUser:
-    """Delete all data of a user: sessions, artifacts, memory, schedules and state. Turns of the user are cancelled first."""
-    return await call.runtime.aio.users.delete(call.user_id)
-
-
 OPERATIONS = [
     HttpOperation("POST", "/v1/apps/{app}/memory", add_to_memory, body=Remember, status=204),
     HttpOperation("POST", "/v1/apps/{app}/memory/search", search_memory, body=MemoryQuery, gives=MemoryList),
     HttpOperation("DELETE", "/v1/apps/{app}/memory/{session}", forget_session, status=204),
-    HttpOperation("DELETE", "/v1/apps/{app}/users/{user}", delete_user, gives=DeletedUser),
 ]
 """What can be done with what is kept of a user."""

@@ -11,12 +11,11 @@ import msgspec
 from actors.errors import RaygroveError
 from actors.messages.json_types import JsonValue
 from actors.messages.turn_info import PendingCall, TurnInfo
+from runtime.driver.inputs import Id, Limit
 from runtime.driver.turns.bulk import BulkReport
 from runtime.driver.turns.finding import CallQuery, TurnQuery
-from runtime.frontends.web.api.sessions import Limit
 from runtime.frontends.web.api.turn_forms import AgeS
 from runtime.frontends.web.api.turn_options import TurnOptions, run_config
-from runtime.frontends.web.ids import Id
 from runtime.frontends.web.operations.call import Call
 from runtime.frontends.web.operations.operation import HttpOperation
 from runtime.frontends.web.problems import NotAllowedError, Problem, problem_of

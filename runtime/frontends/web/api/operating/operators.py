@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import msgspec
 from starlette.responses import Response
 
-from actors.interfaces.deployment_events import DeploymentEvent
 from runtime.frontends.web.operations.call import Call, json_response
 from runtime.frontends.web.operations.operation import HttpOperation
 from runtime.frontends.web.prometheus import CONTENT_TYPE, exposition
@@ -42,22 +41,9 @@ async def get_metrics(call: Call) -> Response:
     return Response(exposition(figures, requests, call.served.slots.open), media_type=CONTENT_TYPE)
 
 
-class DeploymentEventList(msgspec.Struct, frozen=True, kw_only=True):
-    """What has happened to a deployment, the oldest first."""
-
-    events: Sequence[DeploymentEvent]
-
-
-async def list_deployment_events(call: Call) -> DeploymentEventList:
-    """List what has happened to the processes, the store and the connections of an app. For administrators."""
-    call.principal.check_admin()
-    return DeploymentEventList(events=await call.runtime.aio.deployment_events())
-
-
 OPERATIONS: Sequence[HttpOperation] = [
     HttpOperation("GET", "/healthz", get_health, gives=Health, is_open=True, users="none"),
     HttpOperation("GET", "/readyz", get_readiness, gives=Health, is_open=True, users="none"),
     HttpOperation("GET", "/metrics", get_metrics, gives_media=["text/plain"], users="none"),
-    HttpOperation("GET", "/v1/apps/{app}/events", list_deployment_events, gives=DeploymentEventList, users="none"),
 ]
 """What operators ask."""

@@ -1,4 +1,4 @@
-"""What ids are, as JSON Schema says it: see actors.rules.checks.ids, whose functions check them."""
+"""Types of the fields of inputs, as JSON Schema describes them. Ids are checked by actors.rules.checks.ids."""
 
 from __future__ import annotations
 
@@ -34,3 +34,15 @@ State = Annotated[JsonObject, msgspec.Meta(extra_json_schema={"propertyNames": I
 
 Id = Annotated[str, msgspec.Meta(extra_json_schema=ID)]
 """An id in a body. Only described here: the Runtime checks it, and its error says more."""
+
+MAX_PAGE = 1_000
+"""The most that a request lists."""
+
+Limit = Annotated[int, msgspec.Meta(ge=1, le=MAX_PAGE)]
+Position = Annotated[int, msgspec.Meta(ge=0, le=MAX_NUMBER)]
+
+
+class LimitQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How many at most."""
+
+    limit: Limit = 100

@@ -1,0 +1,165 @@
+"""Operations: whatever scripts, HTTP clients and people at a terminal may do alike is declared once.
+
+An operation is an async function of a service. Its HTTP route, its part of the OpenAPI document and its command are made
+of the declaration, which stands with the service that it calls: see `runtime/driver/services/limits.py` for an example, and
+`docs/architecture.md` for how to add one. This module and the services know neither HTTP nor a terminal.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import msgspec
+
+G = TypeVar("G")
+
+_UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+_PART = re.compile(r"{(\w+)}")
+
+
+class Option(NamedTuple):
+    """How a field of an input is given on the command line. Annotate the field with it.
+
+    Attributes:
+        help: says what it is.
+        name: by default that of the field: `--older-than`.
+        metavar: names its value.
+        read: makes the value of the text, and raises ValueError with what is wrong; None: the text is the value.
+        is_flag: it takes no value: the field is true.
+        is_argument: it is an argument, and may be left out.
+    """
+
+    help: str
+    name: str = ""
+    metavar: str | None = None
+    read: Callable[[str], object] | None = None
+    is_flag: bool = False
+    is_argument: bool = False
+
+    def of(self, field: str) -> Option:
+        """The same with its name, or as an argument with what is shown of it."""
+        if self.is_argument:
+            return self._replace(metavar=self.metavar or f"[{field.upper()}]")
+        return self._replace(name=self.name or f"--{field.replace('_', '-')}")
+
+
+class TableLine(NamedTuple):
+    """A line of a table: its cells, and what is printed in its place as JSON."""
+
+    cells: Sequence[str]
+    data: object
+
+
+class Table(NamedTuple):
+    """A result as people see it.
+
+    Attributes:
+        columns: the names of the columns.
+        lines: below them. Where the table is watched, the first cell says what a line is about.
+        whole: printed as JSON in place of the lines; None: the lines are.
+        note: printed below the table.
+    """
+
+    columns: Sequence[str]
+    lines: Sequence[TableLine]
+    whole: object = None
+    note: str = ""
+
+
+def table(items: Iterable[G], columns: Mapping[str, Callable[[G], object]]) -> Table:
+    """A table with a line for each item: by the name of a column the function that makes its cell."""
+    lines = [TableLine([str(cell(each)) for cell in columns.values()], each) for each in items]
+    return Table(list(columns), lines)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """How an operation is called at a terminal. Parts of its path are arguments, and fields of its input options.
+
+    Attributes:
+        name: such as "limits"; or "users pause" in a group of commands.
+        show: makes the table of the result and of the input; that is None where `otherwise` was done.
+        help: by default that of the operation.
+        user_help: of the option --user.
+        watched: it has --watch, by which lines are printed again when they change.
+        otherwise: an operation without input, which is done when no option is given.
+        wrong: says what is wrong with the options that were given; "" when they are right.
+    """
+
+    name: str
+    show: Callable[..., Table]
+    help: str = ""
+    user_help: str = "Only those of this user."
+    watched: bool = False
+    otherwise: AppOperation | None = None
+    wrong: Callable[[Mapping[str, object]], str] = lambda given: ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AppOperation:
+    """What may be done with a deployment.
+
+    Attributes:
+        http: the method and the path, with names of parts in braces: "GET /v1/apps/{app}/limits".
+        service: the one that it calls, by its name in a Runtime's `aio`; "": `aio` itself.
+        run: does it: an async function of that service, and of the input where there is one. By name it gets the parts of the
+            path, but for the app, and `user_id` where it is about users. Its docstring says what it does.
+        takes: the struct of its input: the query of a GET, else the JSON body. None: no input.
+        gives: the type of its result.
+        users: whose data it is about: that of "one" user, of "any" or all of them, or of "none".
+        for_admins: only administrators may do it over HTTP.
+        refused: the HTTP status of a RequestError of `run`.
+        command: how it is called at a terminal; None: not at all.
+    """
+
+    http: str
+    service: str
+    run: Callable[..., Awaitable[Any]]
+    takes: type[msgspec.Struct] | None = None
+    gives: Any = None
+    users: Literal["one", "any", "none"] = "none"
+    for_admins: bool = False
+    refused: Literal[400, 404] = 400
+    command: Command | None = None
+
+    def call(self, aio: object, *given: msgspec.Struct, **named: str | None) -> Awaitable[Any]:
+        """Do it with a Runtime's `aio`."""
+        return self.run(getattr(aio, self.service) if self.service else aio, *given, **named)
+
+    @property
+    def method(self) -> str:
+        """Its HTTP method."""
+        return self.http.partition(" ")[0]
+
+    @property
+    def path(self) -> str:
+        """Its HTTP path."""
+        return self.http.partition(" ")[2]
+
+    @property
+    def parts(self) -> list[str]:
+        """The parts of its path, but for the app and the user."""
+        return [part for part in _PART.findall(self.path) if part not in ("app", "user")]
+
+
+def age_s(text: str) -> float:
+    """A time span in seconds, such as that of `90d`. Raises ValueError."""
+    number, unit = text[:-1], text[-1:]
+    if not number.isdecimal() or unit not in _UNITS_S or not int(number):
+        raise ValueError(f"{text!r} is no age: write a number above 0 with s, m, h, d or w, such as 90d or 12h")
+    return float(int(number) * _UNITS_S[unit])
+
+
+def ago(text: str) -> float:
+    """The time so long ago, in seconds since the epoch. Raises ValueError."""
+    return time.time() - age_s(text)
+
+
+def local_time(seconds: float) -> str:
+    """A time in seconds since the epoch, as a date and a time of day here."""
+    return datetime.fromtimestamp(seconds).isoformat(" ", "seconds")
