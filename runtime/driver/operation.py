@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -71,10 +71,9 @@ class Table(NamedTuple):
     note: str = ""
 
 
-def table(items: Iterable[G], columns: Mapping[str, Callable[[G], object]]) -> Table:
-    """A table with a line for each item: by the name of a column the function that makes its cell."""
-    lines = [TableLine([str(cell(each)) for cell in columns.values()], each) for each in items]
-    return Table(list(columns), lines)
+def table(items: Iterable[G], columns: Sequence[str], cells: Callable[[G], Iterable[object]]) -> Table:
+    """A table with a line for each item; `cells` makes its cells."""
+    return Table(columns, [TableLine([str(cell) for cell in cells(each)], each) for each in items])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +87,6 @@ class Command:
         user_help: of the option --user.
         watched: it has --watch, by which lines are printed again when they change.
         otherwise: an operation without input, which is done when no option is given.
-        wrong: says what is wrong with the options that were given; "" when they are right.
     """
 
     name: str
@@ -97,7 +95,6 @@ class Command:
     user_help: str = "Only those of this user."
     watched: bool = False
     otherwise: AppOperation | None = None
-    wrong: Callable[[Mapping[str, object]], str] = lambda given: ""
 
 
 @dataclass(frozen=True, kw_only=True)

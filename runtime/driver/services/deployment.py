@@ -114,15 +114,11 @@ async def list_tree_versions(rt: DeploymentMethods[Awaited]) -> VersionList:
 
 
 def _versions_table(found: VersionList, given: None) -> Table:
-    return table(
-        found.versions,
-        {
-            "VERSION": lambda each: each.id,
-            "STATE": lambda each: each.state,
-            "NEW SESSIONS": lambda each: f"{each.part:.0%}",
-            "SINCE": lambda each: datetime.fromtimestamp(each.since_s).astimezone().isoformat(" ", "seconds"),
-        },
-    )
+    def cells(of: VersionInfo) -> list[str]:
+        since = datetime.fromtimestamp(of.since_s).astimezone().isoformat(" ", "seconds")
+        return [of.id, of.state, f"{of.part:.0%}", since]
+
+    return table(found.versions, ("VERSION", "STATE", "NEW SESSIONS", "SINCE"), cells)
 
 
 class DeploymentEventList(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,15 +145,8 @@ async def list_deployment_events(rt: DeploymentMethods[Awaited], query: Deployme
 
 
 def _events_table(found: DeploymentEventList, query: DeploymentEventsQuery) -> Table:
-    return table(
-        found.events,
-        {
-            "TIME": lambda each: local_time(each.at_s),
-            "KIND": lambda each: each.kind,
-            "PID": lambda each: each.pid,
-            "TEXT": lambda each: each.text,
-        },
-    )
+    columns = ("TIME", "KIND", "PID", "TEXT")
+    return table(found.events, columns, lambda each: [local_time(each.at_s), each.kind, each.pid, each.text])
 
 
 OPERATIONS = [

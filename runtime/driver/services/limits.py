@@ -136,28 +136,14 @@ async def change_limits(limits: LimitsService[Awaited], given: LimitChanges) -> 
 
 
 def _table(found: LimitList, given: LimitChanges | None) -> Table:
-    def most(limit: float | None) -> object:
-        return "-" if limit is None else limit
-
-    return table(
-        found.limits,
-        {
-            "model": lambda each: each.name,
-            "at once": lambda each: most(each.max_concurrency),
-            "per minute": lambda each: most(each.requests_per_minute),
-            "tokens per minute": lambda each: most(each.tokens_per_minute),
-            "from": lambda each: "operator" if each.changed else "settings",
-            "running": lambda each: each.running,
-            "waiting": lambda each: each.waiting,
-        },
-    )
+    columns = ("model", "at once", "per minute", "tokens per minute", "from", "running", "waiting")
+    return table(found.limits, columns, _cells)
 
 
-def _wrong(given: Mapping[str, object]) -> str:
-    changes = given.keys() - {"model", "reset"}
-    if "model" in given and bool(changes) != ("reset" in given):
-        return ""
-    return "give a MODEL together with what to change, or with --reset"
+def _cells(of: LimitedModel) -> list[object]:
+    most = (of.max_concurrency, of.requests_per_minute, of.tokens_per_minute)
+    shown = ["-" if each is None else each for each in most]
+    return [of.name, *shown, "operator" if of.changed else "settings", of.running, of.waiting]
 
 
 _LIST = AppOperation(http="GET /v1/apps/{app}/limits", service="limits", run=list_limits, gives=LimitList, for_admins=True)
@@ -178,7 +164,6 @@ OPERATIONS = [
             help="Show how much is asked of models at most, and with MODEL change it, at once and until the deployment ends.",
             show=_table,
             otherwise=_LIST,
-            wrong=_wrong,
         ),
     ),
 ]

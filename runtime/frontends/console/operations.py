@@ -9,6 +9,7 @@ from functools import cache
 from inspect import Parameter
 from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
+import msgspec
 import typer
 from typer.core import TyperGroup
 
@@ -58,6 +59,8 @@ def commands_in(group: str) -> Mapping[str, Any]:
 def function_of(operation: AppOperation, command: Command) -> Callable[..., None]:
     """The function of a command, with the parameters that typer reads."""
     fields = _fields(operation)
+    of_input = msgspec.structs.fields(operation.takes) if operation.takes is not None else ()
+    required = [each.name for each in of_input if each.required]
 
     def call(name: str, address: str | None, json: bool, watch: bool = False, user: str | None = None, **given: Any) -> None:
         from runtime.frontends.console.joining import joined, user_of
@@ -66,8 +69,8 @@ def function_of(operation: AppOperation, command: Command) -> Callable[..., None
         if command.otherwise is not None and not asked:
             done, inputs = command.otherwise, []
         else:
-            if wrong := command.wrong(asked):
-                raise typer.BadParameter(wrong)
+            if lacks := [field for field in required if field not in asked]:
+                raise typer.BadParameter(f"give {' and '.join(field.upper() for field in lacks)} with what is to be done")
             done, inputs = operation, [operation.takes(**asked)] if operation.takes is not None else []
         named = {part: given[part] for part in operation.parts}
         with joined(name, address) as rt:

@@ -14,7 +14,7 @@ from actors import CallbackContext, LlmAgent, LlmRequest, tool
 from actors.errors import AgentFailedError, RequestError
 from actors.testing import PatternModel
 from runtime import Runtime
-from runtime.driver.turns import service
+from runtime.driver.turns import finding
 from runtime.web import app_for
 from tests.support import inside
 from tests.support.agents.conversation_tools import Gate
@@ -150,7 +150,7 @@ def test_ages_count_from_the_beginning_of_a_turn(local: Deploy, gate: Gate, monk
         for number in range(4):
             rt.run(user_id="ada", session_id=f"s{number}", message="hello", invocation_id=f"e-{number}").result()
         begun_s = rt.turns.get("ada", "s1", "e-1").begun_s
-        monkeypatch.setattr(service, "now_s", lambda: begun_s + 64.0)
+        monkeypatch.setattr(finding, "now_s", lambda: begun_s + 64.0)
         assert found(rt, older_than=64) == ["e-0"]
         assert found(rt, since=64) == ["e-3", "e-2", "e-1"]
         assert found(rt, since=timedelta(seconds=64), limit=2) == ["e-3", "e-2"]

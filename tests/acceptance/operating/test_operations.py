@@ -61,7 +61,7 @@ async def tidy_user(sessions: SessionsService[Awaited], given: Tidying, user_id:
 
 
 def shown(done: Tidied, given: Tidying) -> Table:
-    return table(done.sessions, {"session": lambda each: each, "done": lambda each: "no" if given.dry_run else "yes"})
+    return table(done.sessions, ("session", "done"), lambda each: [each, "no" if given.dry_run else "yes"])
 
 
 TIDY = AppOperation(
