@@ -17,16 +17,7 @@ from runtime.driver.questions import TaskRun
 from runtime.driver.scripts.results import MapResult
 from runtime.driver.scripts.turn_map import Inputs, TurnMap
 from runtime.driver.services.agents import DeployedTree
-from runtime.driver.services.artifacts import ArtifactsService
-from runtime.driver.services.batches import BatchesService
-from runtime.driver.services.deployment import DeploymentMethods
-from runtime.driver.services.limits import LimitsService
-from runtime.driver.services.memory import MemoryService
-from runtime.driver.services.schedules import SchedulesService
-from runtime.driver.services.sessions import Follow, SessionsService
-from runtime.driver.services.users import UsersService
-from runtime.driver.turns.service import TurnsService
-from runtime.driver.turns.turn import Turn
+from runtime.driver.services.services import Services, TurnCalls
 from runtime.driver.waits import Awaited
 
 
@@ -46,13 +37,11 @@ class Methods(NamedTuple):
     ask: Callable[..., Awaitable[Any]]
     shutdown: Callable[[], None]
     drain: Callable[..., Awaitable[Drained]]
-    run: Callable[..., Turn]
-    answer: Callable[..., Turn]
     updates: UpdateCalls
 
 
 @explains_all_wrong_calls
-class AsyncServices(DeploymentMethods[Awaited]):
+class AsyncServices(Services[Awaited]):
     """The waiting methods of a Runtime, for callers on an event loop: `rt.aio`.
 
     `rt.run`, `rt.run_flow` and `rt.attach` do not wait, so they have no counterpart here; only the first `run_flow` of a program
@@ -60,26 +49,16 @@ class AsyncServices(DeploymentMethods[Awaited]):
 
     Args:
         client: of the engine.
-        follow: follows a session.
         tree: the deployed agents.
-        methods: of the Runtime.
+        calls, methods: of the Runtime.
 
     Attributes:
         sessions, turns, artifacts, memory, users, schedules, batches, limits: the services.
     """
 
-    def __init__(self, client: EngineClient, follow: Follow, tree: DeployedTree, methods: Methods) -> None:
-        super().__init__(client, Awaited)
-        self._tree = tree
+    def __init__(self, client: EngineClient, tree: DeployedTree, calls: TurnCalls, methods: Methods) -> None:
+        super().__init__(client, Awaited, tree, calls)
         self._methods = methods
-        self.sessions = SessionsService(client, Awaited, follow)
-        self.turns = TurnsService(client, Awaited, tree.topology, methods.answer)
-        self.artifacts = ArtifactsService(client, Awaited)
-        self.memory = MemoryService(client, Awaited)
-        self.users = UsersService(client, Awaited)
-        self.schedules = SchedulesService(client, Awaited, methods.run)
-        self.batches = BatchesService(client, Awaited)
-        self.limits = LimitsService(client, Awaited)
 
     async def run_task(self, objective: str | Task, **options: Any) -> Any:
         """Have one task done and wait for its result: see Runtime.run_task, which takes the same."""

@@ -23,16 +23,8 @@ from runtime.driver.engine_client import EngineClient
 from runtime.driver.flow_plans import checked_plan, one_task_flow
 from runtime.driver.questions import OnQuestion, TaskRun
 from runtime.driver.services.agents import DeployedTree
-from runtime.driver.services.artifacts import ArtifactsService
-from runtime.driver.services.batches import BatchesService
-from runtime.driver.services.deployment import DeploymentMethods
-from runtime.driver.services.limits import LimitsService
-from runtime.driver.services.memory import MemoryService
-from runtime.driver.services.schedules import SchedulesService
-from runtime.driver.services.sessions import SessionsService
-from runtime.driver.services.users import UsersService
+from runtime.driver.services.services import Services, TurnCalls
 from runtime.driver.turns.client import TurnClient
-from runtime.driver.turns.service import TurnsService
 from runtime.driver.turns.turn import OnLeave, Turn
 from runtime.driver.updates.methods import UpdateMethods
 from runtime.driver.updates.trees import checked_tree
@@ -48,7 +40,7 @@ from runtime.settings import Settings
 
 
 @explains_all_wrong_calls
-class Runtime(UpgradeMethods, UpdateMethods, DeploymentMethods[Blocking]):
+class Runtime(UpgradeMethods, UpdateMethods, Services[Blocking]):
     """A tree of agents, deployed. Use it as a context manager, sync or async.
 
     Args:
@@ -163,24 +155,15 @@ class Runtime(UpgradeMethods, UpdateMethods, DeploymentMethods[Blocking]):
         self, app_name: str, engine: Engine, tree: AgentTree | None, types: Mapping[str, Mapping[str, ResultType]]
     ) -> None:
         self.app_name = app_name
-        self._client = client = EngineClient(app_name, engine)
-        self._mode = Blocking
-        self._tree = DeployedTree(client, tree)
+        client = EngineClient(app_name, engine)
+        deployed = DeployedTree(client, tree)
+        calls = TurnCalls(self.run, self.answer, self._follow_session)
+        Services.__init__(self, client, Blocking, deployed, calls)
         self._types = FlowRegistry(types)
         self._turns = None
-        self.turns = TurnsService(client, Blocking, self._tree.topology, self.answer)
-        self.artifacts = ArtifactsService(client, Blocking)
-        self.sessions = SessionsService(client, Blocking, self._follow_session)
-        self.memory = MemoryService(client, Blocking)
-        self.users = UsersService(client, Blocking)
-        self.schedules = SchedulesService(client, Blocking, self.run)
-        self.batches = BatchesService(client, Blocking)
-        self.limits = LimitsService(client, Blocking)
         updates = UpdateCalls(self.update, self.rollback, self.upgrade)
-        methods = Methods(
-            self._start_task, self.map, self._ask_async, self.shutdown, self._drain_async, self.run, self.answer, updates
-        )
-        self.aio = AsyncServices(client, self._follow_session, self._tree, methods)
+        methods = Methods(self._start_task, self.map, self._ask_async, self.shutdown, self._drain_async, updates)
+        self.aio = AsyncServices(client, deployed, calls, methods)
 
     def __repr__(self) -> str:
         where = f" on the Ray at {self.address}" if self.address is not None else ""

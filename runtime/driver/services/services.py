@@ -1,0 +1,53 @@
+"""The services of a Runtime and of its `aio`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from runtime.driver.engine_client import EngineClient
+from runtime.driver.services.agents import DeployedTree
+from runtime.driver.services.artifacts import ArtifactsService
+from runtime.driver.services.batches import BatchesService
+from runtime.driver.services.deployment import DeploymentMethods
+from runtime.driver.services.limits import LimitsService
+from runtime.driver.services.memory import MemoryService
+from runtime.driver.services.schedules import SchedulesService
+from runtime.driver.services.sessions import Follow, SessionsService
+from runtime.driver.services.users import UsersService
+from runtime.driver.turns.service import TurnsService
+from runtime.driver.turns.turn import Turn
+from runtime.driver.waits import M
+
+
+class TurnCalls(NamedTuple):
+    """Methods of a Runtime that start turns for its services, or follow a session."""
+
+    run: Callable[..., Turn]
+    answer: Callable[..., Turn]
+    follow: Follow
+
+
+class Services(DeploymentMethods[M]):
+    """All services, with the same names for both modes.
+
+    Args:
+        client, mode: see RuntimeService.
+        tree: the deployed agents.
+        calls: of the Runtime.
+
+    Attributes:
+        sessions, turns, artifacts, memory, users, schedules, batches, limits: the services.
+    """
+
+    def __init__(self, client: EngineClient, mode: type[M], tree: DeployedTree, calls: TurnCalls) -> None:
+        super().__init__(client, mode)
+        self._tree = tree
+        self.sessions = SessionsService(client, mode, calls.follow)
+        self.turns = TurnsService(client, mode, tree.topology, calls.answer)
+        self.artifacts = ArtifactsService(client, mode)
+        self.memory = MemoryService(client, mode)
+        self.users = UsersService(client, mode)
+        self.schedules = SchedulesService(client, mode, calls.run)
+        self.batches = BatchesService(client, mode)
+        self.limits = LimitsService(client, mode)
