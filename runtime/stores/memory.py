@@ -44,9 +44,8 @@ from actors.messages.codec import decode, encode
 from actors.messages.memory import MemoryEntry
 from actors.messages.session import SessionKey
 from runtime.stores.sql.database import LOCK_TIMEOUT_S, Database
-from runtime.stores.sql.schema import prepare_tables, version_table
+from runtime.stores.sql.schema import create_tables, prepare_tables, version_table
 from runtime.stores.sql.store import SqlStore
-from runtime.stores.sql.tables.creation import create_tables
 
 VERSION = 1
 """The version of the tables below. Raise it with every change to them."""

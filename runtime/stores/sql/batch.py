@@ -59,9 +59,8 @@ from actors.messages.session import SessionKey
 from actors.rules.capacity.eviction import LruDict
 from actors.rules.checks.sizes import check_state
 from runtime.stores.sql import queries, statements
-from runtime.stores.sql.archive.moving import move_into_archive
-from runtime.stores.sql.authors.changing import correct_authors
-from runtime.stores.sql.batches.changing import change_batches
+from runtime.stores.sql.archive import move_into_archive
+from runtime.stores.sql.authors import correct_authors
 from runtime.stores.sql.collected_rows import (
     EVENT_COLUMNS,
     STATUS,
@@ -72,8 +71,9 @@ from runtime.stores.sql.collected_rows import (
     new_versions,
     state_rows,
 )
-from runtime.stores.sql.model_calls.deleting import delete_calls
-from runtime.stores.sql.schedules.changing import ScheduleWrite, change_schedule
+from runtime.stores.sql.kept_batches import change_batches
+from runtime.stores.sql.model_calls import delete_calls
+from runtime.stores.sql.schedules import ScheduleWrite, change_schedule
 from runtime.stores.sql.schema import (
     FIXED,
     authors,

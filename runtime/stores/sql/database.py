@@ -18,7 +18,6 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from actors.errors import RaygroveError, StoreError, StoreUnavailableError
 from runtime.stores.sql import statements
-from runtime.stores.sql.postgres.plans import PLAN_BY_KEYS, PLAN_BY_VALUES
 from runtime.stores.sql.sqlite_file import SqliteFile, file_of
 from runtime.stores.transient_errors import is_transient, spoils_connection
 
@@ -38,6 +37,17 @@ APPLICATION_NAME = "left('raygrove ' || current_schema(), 63)"
 
 IDLE = 0
 """The status of a connection of libpq that is open, and in no transaction."""
+
+_OF_KEYS = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off"}
+
+PLAN_BY_KEYS = "; ".join(f"SET {name} = {value}" for name, value in _OF_KEYS.items())
+"""SQL: PostgreSQL plans later statements once, to find rows by keys, whatever their values are.
+
+Left to itself it plans such a statement anew for each few rows, which takes it longer than to run it; and a plan that it has made
+while the tables were small, and reads them whole, it keeps until they are analyzed."""
+
+PLAN_BY_VALUES = "; ".join(f"RESET {name}" for name in _OF_KEYS)
+"""SQL: PostgreSQL plans later statements for their values, as it does by itself: lists for people."""
 
 _USAGE = "use 'sqlite:///folder/file.db', 'sqlite://' (in memory) or 'postgresql://user:password@host:5432/database'"
 

@@ -15,7 +15,7 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from sqlalchemy import (
@@ -34,6 +34,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    create_mock_engine,
     false,
     insert,
     inspect,
@@ -42,13 +43,11 @@ from sqlalchemy import (
     text,
     update,
 )
+from sqlalchemy.schema import CreateIndex, CreateTable
 
 from actors.errors import SchemaVersionError, StoreError
 from actors.messages.operating.release import UNKNOWN_RELEASE, this_version
-from runtime.stores.sql.tables.batches import batch_tables
-from runtime.stores.sql.tables.creation import create_tables
-from runtime.stores.sql.tables.model_calls import model_call_tables
-from runtime.stores.sql.tables.placing import placing_tables
+from runtime.stores.sql import statements
 
 VERSION = 2
 """The version of the tables below. Raise it with every change to them, and have `prepare_tables` bring older ones up to date."""
@@ -274,10 +273,82 @@ writers = Table(
     Column("deployment", Text, nullable=False, server_default=""),
 )
 
-model_calls, model_call_parts = model_call_tables(metadata, _SID, _TEXT)
+model_calls = Table(
+    "raygrove_model_calls",
+    metadata,
+    Column("sid", _SID, nullable=False),
+    Column("id", _TEXT, nullable=False),
+    Column("invocation_id", _TEXT, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("begun_s", Double, nullable=False),
+    Column("raw", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("sid", "id"),
+    ForeignKeyConstraint(["sid"], ["raygrove_sessions.sid"], ondelete="CASCADE"),
+)
+Index("raygrove_model_calls_of_turn", model_calls.c.sid, model_calls.c.invocation_id)
+Index("raygrove_model_calls_by_time", model_calls.c.begun_s)
+model_call_parts = Table(
+    "raygrove_model_call_parts",
+    metadata,
+    Column("sid", _SID, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    Column("raw", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("sid", "digest"),
+    ForeignKeyConstraint(["sid"], ["raygrove_sessions.sid"], ondelete="CASCADE"),
+)
+"""A row for each recorded model call, and one for each part of requests in a session."""
 
-seats, placements, arrivals = placing_tables(metadata, _TEXT)
-batches, batch_items = batch_tables(metadata, _TEXT)
+seats = Table(
+    "raygrove_seats",
+    metadata,
+    Column("app", _TEXT, primary_key=True),
+    Column("family", _TEXT, nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("stores", Integer, nullable=False),
+)
+placements = Table(
+    "raygrove_placements",
+    metadata,
+    Column("app", _TEXT, nullable=False),
+    Column("digest", LargeBinary, nullable=False, comment="of the user, whose name is not kept"),
+    Column("store", Integer, nullable=False),
+    Column("token", _TEXT, comment="of the move by which the user has left; empty: by none"),
+    PrimaryKeyConstraint("app", "digest"),
+)
+arrivals = Table(
+    "raygrove_arrivals",
+    metadata,
+    Column("app", _TEXT, nullable=False),
+    Column("user", _TEXT, nullable=False),
+    Column("number", Integer, nullable=False, comment="of the part; 0 says from which store and by which move"),
+    Column("raw", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("app", "user", "number"),
+)
+"""A store that is one of several: its place, users that are in another one, and users that are being moved."""
+
+batches = Table(
+    "raygrove_batches",
+    metadata,
+    Column("app", _TEXT, nullable=False),
+    Column("id", _TEXT, nullable=False),
+    Column("begun_s", Double, nullable=False),
+    Column("updated_s", Double, nullable=False),
+    Column("raw", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("app", "id"),
+)
+batch_items = Table(
+    "raygrove_batch_items",
+    metadata,
+    Column("app", _TEXT, nullable=False),
+    Column("batch", _TEXT, nullable=False),
+    Column("position", BigInteger, nullable=False),
+    Column("user", _TEXT, nullable=False, comment="'' for an item that belongs to nobody"),
+    Column("at_s", Double, nullable=False),
+    Column("raw", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("app", "batch", "position"),
+)
+Index("raygrove_batch_items_of_user", batch_items.c.app, batch_items.c.user)
+"""A row for each map and evaluation, and one for each item that is kept of it."""
 
 owners = Table(
     "raygrove_owners",
@@ -358,3 +429,31 @@ def _release(connection: Connection, schema_version: Table) -> str:
     if not any(each["name"] == "program" for each in inspect(connection).get_columns(schema_version.name)):
         return UNKNOWN_RELEASE
     return str(connection.execute(select(schema_version.c.program)).scalar_one())
+
+
+def create_tables(connection: Connection, metadata: MetaData) -> None:
+    """Create all tables and indexes that are missing.
+
+    Raises:
+        sqlalchemy.exc.SQLAlchemyError: the database could not do it.
+    """
+    if connection.dialect.name != "sqlite":
+        metadata.create_all(connection)
+        return
+    for statement in _statements(metadata):
+        statements.execute(connection, statement)
+
+
+@cache
+def _statements(metadata: MetaData) -> tuple[str, ...]:
+    # `create_all` asks for each table, and writes each statement anew: most of what it takes to open a new file.
+    written: list[str] = []
+
+    def write(statement: Any, *_: Any, **__: Any) -> None:
+        if isinstance(statement, CreateTable | CreateIndex):
+            statement.if_not_exists = True
+        written.append(str(statement.compile(dialect=engine.dialect)))
+
+    engine = create_mock_engine("sqlite://", write)
+    metadata.create_all(engine, checkfirst=False)
+    return tuple(written)

@@ -17,19 +17,18 @@ from actors.interfaces.usage import TurnId, TurnName, UsageFilter, UsagePage, Us
 from actors.messages.json_types import JsonObject
 from actors.messages.operating.schedule import DuePlace, ScheduleRow
 from actors.messages.session import OldSession, SessionKey, SessionPlace
-from runtime.stores.sql import queries, schema
-from runtime.stores.sql.archive.reading import ArchiveReader
+from runtime.stores.sql import queries, schema, sqlite_rows
+from runtime.stores.sql import schedules as of_schedules
+from runtime.stores.sql.archive import ArchiveReader
 from runtime.stores.sql.batch import Batch
-from runtime.stores.sql.batches.reading import BatchReadingStore
 from runtime.stores.sql.conflicts import find_conflict
 from runtime.stores.sql.database import LOCK_TIMEOUT_S, Database, Rows, Tuples
-from runtime.stores.sql.model_calls.reading import ModelCallReader
-from runtime.stores.sql.placing.moving_store import MovingSqlStore
-from runtime.stores.sql.schedules import queries as of_schedules
-from runtime.stores.sql.schedules.rows import schedule_row
+from runtime.stores.sql.kept_batches import BatchReadingStore
+from runtime.stores.sql.model_calls import ModelCallReader
+from runtime.stores.sql.placing import PlacedSqlStore
+from runtime.stores.sql.schedules import schedule_row
 from runtime.stores.sql.session_rows import SessionRows, session_row, values_of
-from runtime.stores.sql.sqlite import grouped_rows
-from runtime.stores.sql.usage.reading import turn_names, usage_page
+from runtime.stores.sql.usage import turn_names, usage_page
 
 if TYPE_CHECKING:
     from runtime.stores.sql.one_statement import OneStatementCommits
@@ -47,7 +46,7 @@ MAX_VALUES = 500
 """Values in one list of a statement."""
 
 
-class SqlSessionStore(MovingSqlStore, BatchReadingStore, SessionStore):
+class SqlSessionStore(PlacedSqlStore, BatchReadingStore, SessionStore):
     """Implements all of `SessionStore`, on SQLite or PostgreSQL.
 
     One connection stays open. Each `commit` is one transaction on it; reads run outside of transactions. A broken connection is
@@ -116,7 +115,7 @@ class SqlSessionStore(MovingSqlStore, BatchReadingStore, SessionStore):
     def may_exist(self, keys: Sequence[SessionKey]) -> Sequence[SessionKey]:
         """Those of some sessions that are there."""
         if self._database.is_sqlite:
-            return grouped_rows.existing_sessions(self._database, keys)
+            return sqlite_rows.existing_sessions(self._database, keys)
         from runtime.stores.sql.postgres.grouped_rows import existing_sessions
 
         with self._database.store_errors(), self._database.driver() as driver:
@@ -198,7 +197,7 @@ class SqlSessionStore(MovingSqlStore, BatchReadingStore, SessionStore):
             for part in _parts(users):
                 yield from self._database.rows(queries.STATES_OF_USERS, {"app": app, "users": part}, by_keys=True)
             return
-        for rows in grouped_rows.states_of_users(self._database, app, users):
+        for rows in sqlite_rows.states_of_users(self._database, app, users):
             yield from rows
 
     def changed_states(self, app: str, known: Mapping[str, int]) -> Mapping[str, VersionedState]:
@@ -206,7 +205,7 @@ class SqlSessionStore(MovingSqlStore, BatchReadingStore, SessionStore):
         if self._database.is_sqlite:
             of_app, by_user = self.states(app, [user for user in known if user])
             return {user: VersionedState(0, by_user.get(user, {}) if user else of_app) for user in known}
-        from runtime.stores.sql.postgres.changed_states import changed_states
+        from runtime.stores.sql.postgres.grouped_rows import changed_states
 
         with self._database.store_errors(), self._database.driver() as driver:
             if self._versions_of != self._database.connections:

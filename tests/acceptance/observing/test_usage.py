@@ -227,7 +227,7 @@ def test_of_several_models_the_one_that_answers_is_paid(local: Deploy) -> None:
 
 
 def test_pages_of_a_whole_app_are_added_up(local: Deploy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runtime.stores.sql.usage.reading.PAGE", 2)
+    monkeypatch.setattr("runtime.stores.sql.usage.PAGE", 2)
     with local(says("root", *"abcdefg")) as rt:
         for number in range(7):
             run_turn(rt, "hi", f"s{number % 3}", f"u{number % 2}")

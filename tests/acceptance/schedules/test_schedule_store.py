@@ -13,8 +13,8 @@ from actors.interfaces.records import AddSchedule, AdvanceSchedule, RemoveSchedu
 from actors.messages.codec import encode
 from actors.messages.operating.schedule import DuePlace, ScheduledTime, SchedulePlan, ScheduleRow, Timing
 from actors.messages.session import SessionKey
+from runtime.stores.sql import schedules as queries
 from runtime.stores.sql.database import Database
-from runtime.stores.sql.schedules import queries
 from runtime.stores.sql.sessions import SqlSessionStore
 from runtime.stores.transfer.copying import copy_store
 from runtime.stores.transfer.json_lines import read_lines, write_lines

@@ -23,8 +23,7 @@ from actors.refs.base import Ref
 from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.engine.placing.moving import MovedUser
-from runtime.stores.sql import schema
-from runtime.stores.sql.placing import user_rows
+from runtime.stores.sql import schema, user_rows
 from tests.support import inside
 from tests.support.agents.conversation_tools import forever
 from tests.support.placing.several import store_files, users_at

@@ -17,9 +17,9 @@ from actors.errors import StoreError
 from actors.interfaces.records import AddEvent, ArchiveEvents, CreateSession, HideEvents, RemoveSession, Write
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
+from runtime.stores.sql import archive as blocks
 from runtime.stores.sql import schema
-from runtime.stores.sql.archive import blocks
-from runtime.stores.sql.archive.moving import move_into_archive
+from runtime.stores.sql.archive import move_into_archive
 from runtime.stores.sql.database import Database
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.support import inside

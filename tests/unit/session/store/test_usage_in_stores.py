@@ -124,7 +124,7 @@ def test_only_turns_that_began_late_enough_are_wanted(store: SqlSessionStore) ->
 def test_an_app_comes_in_pages_in_which_each_turn_is_once(
     store: SqlSessionStore, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    monkeypatch.setattr("runtime.stores.sql.usage.reading.PAGE", size)
+    monkeypatch.setattr("runtime.stores.sql.usage.PAGE", size)
     fill(store)
     store.commit([turn(S2, "e-9", 30.0, b"six")])
     wanted = UsageFilter(app=APP)

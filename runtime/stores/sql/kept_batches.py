@@ -1,17 +1,42 @@
-"""Changes of batches, in the transaction of a commit. Each does nothing when it was done before."""
+"""Batches in the session store: how they are read, and changed in the transaction of a commit."""
 
 from __future__ import annotations
 
 from functools import cache
 from typing import Any
 
+import msgspec
 from sqlalchemy import Connection, Delete, Insert, Table, bindparam, delete, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from actors.interfaces.records import ForgetBatches, PutBatch
 from actors.interfaces.store_parts import MAX_BATCHES
 from actors.messages.codec import encode
+from actors.messages.operating.batch import BatchInfo, BatchItem
 from runtime.stores.sql.schema import batch_items, batches
+from runtime.stores.sql.writers import FencedSqlStore
+
+_decode_batch = msgspec.msgpack.Decoder(BatchInfo).decode
+_decode_item = msgspec.msgpack.Decoder(BatchItem).decode
+
+
+class BatchReadingStore(FencedSqlStore):
+    """A store on an SQL database that reads batches."""
+
+    def batches(self, app: str, batch_id: str = "", *, limit: int) -> list[BatchInfo]:
+        """Batches of an app, the one that began last first."""
+        query = select(batches.c.raw).where(batches.c.app == app)
+        if batch_id:
+            query = query.where(batches.c.id == batch_id)
+        query = query.order_by(batches.c.begun_s.desc(), batches.c.id.desc()).limit(limit)
+        return [_decode_batch(bytes(raw)) for (raw,) in self._database.rows(query, {})]
+
+    def batch_items(self, app: str, batch_id: str, *, after: int, limit: int) -> list[BatchItem]:
+        """The items that are kept of a batch, by position."""
+        here = (batch_items.c.app == app, batch_items.c.batch == batch_id, batch_items.c.position > after)
+        query = select(batch_items.c.raw).where(*here).order_by(batch_items.c.position).limit(limit)
+        return [_decode_item(bytes(raw)) for (raw,) in self._database.rows(query, {})]
+
 
 _OLDEST_KEPT = (
     select(batches.c.begun_s)

@@ -15,7 +15,7 @@ import msgspec
 from sqlalchemy import ColumnElement, Connection, Table, and_, delete, func, insert, select, tuple_
 
 from runtime.stores.sql import schema
-from runtime.stores.sql.authors.changing import derive_authors
+from runtime.stores.sql.authors import derive_authors
 from runtime.stores.sql.database import Rows
 
 OF_SESSIONS: Sequence[Table] = (

@@ -1,17 +1,69 @@
-"""Changes of schedules, in the transaction of a commit. Each does nothing when it was done before."""
+"""Schedules in the session store: how they are read, and changed in the transaction of a commit."""
 
 from __future__ import annotations
 
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Delete, Insert, Update, bindparam, delete, literal_column, update
+from sqlalchemy import Connection, Delete, Insert, Select, Update, bindparam, delete, literal_column, select, tuple_, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from actors.interfaces.records import AddSchedule, AdvanceSchedule, RemoveSchedule, SetDueTime
+from actors.messages.operating.schedule import ScheduleRow
 from actors.messages.session import SessionKey
 from runtime.stores.sql.collected_rows import new_schedule
 from runtime.stores.sql.schema import schedules
+
+_place = (schedules.c.due_s, schedules.c.user, schedules.c.name)
+
+SCHEDULE = select(schedules).where(
+    schedules.c.app == bindparam("app"), schedules.c.user == bindparam("user"), schedules.c.name == bindparam("name")
+)
+"""A schedule: app, user, name."""
+
+
+@cache
+def schedule_list(*, of_user: bool, after_another: bool) -> Select[*tuple[Any, ...]]:
+    """Schedules by user and name.
+
+    Parameters: app, limit; `user` if `of_user`; `after_user` and `after_name` if `after_another`.
+    """
+    by_name = (schedules.c.user, schedules.c.name)
+    query = select(schedules).where(schedules.c.app == bindparam("app")).order_by(*by_name).limit(bindparam("limit"))
+    if of_user:
+        query = query.where(schedules.c.user == bindparam("user"))
+    if after_another:
+        query = query.where(tuple_(*by_name) > tuple_(bindparam("after_user"), bindparam("after_name")))
+    return query
+
+
+@cache
+def next_schedules(*, after_another: bool) -> Select[*tuple[Any, ...]]:
+    """Schedules that have a due time, the first one first: it reads an index.
+
+    Parameters: app, limit; `after_due_s`, `after_user` and `after_name` if `after_another`.
+    """
+    query = select(schedules).where(schedules.c.app == bindparam("app"), schedules.c.due_s.is_not(None))
+    if after_another:
+        after = tuple_(bindparam("after_due_s"), bindparam("after_user"), bindparam("after_name"))
+        query = query.where(tuple_(*_place) > after)
+    return query.order_by(*_place).limit(bindparam("limit"))
+
+
+def schedule_row(row: Any) -> ScheduleRow:
+    """The record of a schedule, of a row with all columns by their names."""
+    return ScheduleRow(
+        key=SessionKey(row.app, row.user, row.session),
+        name=row.name,
+        id=row.id,
+        due_s=row.due_s,
+        paused=bool(row.paused),
+        last_s=row.last_s,
+        turns=row.turns,
+        error=row.error,
+        raw=bytes(row.raw),
+    )
+
 
 ScheduleWrite = AddSchedule | SetDueTime | AdvanceSchedule | RemoveSchedule
 """A write that changes schedules."""

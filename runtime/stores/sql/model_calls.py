@@ -1,14 +1,17 @@
-"""What is read of recorded model calls."""
+"""The records of model calls in the session store: how they are read and deleted."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import bindparam, or_, select
+from sqlalchemy import ColumnElement, Connection, bindparam, delete, or_, select
 
 from actors.interfaces.records import ModelCallRow
+from actors.messages.codec import decode
+from actors.messages.llm.recorded import PackedCall
 from actors.messages.session import SessionKey
+from actors.rules.recording.packing import reachable
 from runtime.stores.sql.database import Rows
 from runtime.stores.sql.schema import model_call_parts, model_calls, sessions
 
@@ -74,3 +77,30 @@ class ModelCallReader:
 def pages(digests: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
     """Digests by so many as one statement may have."""
     return (digests[first : first + MAX_DIGESTS] for first in range(0, len(digests), MAX_DIGESTS))
+
+
+def delete_calls(connection: Connection, sid: int, which: ColumnElement[bool]) -> None:
+    """Delete calls of a session.
+
+    Args:
+        which: of `schema.model_calls`.
+    """
+    if not connection.execute(delete(model_calls).where(model_calls.c.sid == sid, which)).rowcount:
+        return
+    left = connection.execute(select(model_calls.c.raw).where(model_calls.c.sid == sid)).scalars()
+    requests = [request for raw in left if (request := decode(bytes(raw), PackedCall).request) is not None]
+    of_session = model_call_parts.c.sid == sid
+
+    def groups(digests: Sequence[bytes]) -> dict[bytes, bytes]:
+        found: dict[bytes, bytes] = {}
+        for some in pages(digests):
+            query = select(model_call_parts.c.digest, model_call_parts.c.raw)
+            rows = connection.execute(query.where(of_session, model_call_parts.c.digest.in_(some)))
+            found.update((bytes(digest), bytes(raw)) for digest, raw in rows)
+        return found
+
+    needed = reachable(requests, groups)
+    there = connection.execute(select(model_call_parts.c.digest).where(of_session)).scalars()
+    unused = [digest for each in there if (digest := bytes(each)) not in needed]
+    for some in pages(unused):
+        connection.execute(delete(model_call_parts).where(of_session, model_call_parts.c.digest.in_(some)))

@@ -1,1 +1,0 @@
-"""Batches in the session store: how they are read and changed."""

@@ -1,1 +1,0 @@
-"""Reads and deletes the records of model calls in the session store."""

@@ -1,1 +1,0 @@
-"""One of several stores."""

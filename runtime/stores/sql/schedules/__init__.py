@@ -1,1 +1,0 @@
-"""Schedules in the session store: how they are read and changed."""

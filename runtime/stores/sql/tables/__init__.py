@@ -1,1 +1,0 @@
-"""Tables of the session store that are defined apart from the others."""

@@ -1,1 +1,0 @@
-"""What turns have used, as the session store keeps it."""
