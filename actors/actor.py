@@ -14,13 +14,17 @@ from actors.errors.tracebacks import foreign_traceback
 from actors.errors.user_code import code_of, error_text, is_cancellation
 from actors.interfaces.transport import EARLY_REPLY, EarlyReply, Replies
 from actors.messages.codec import encode
-from actors.messages.protocol.any_message import decode_message
-from actors.messages.protocol.base import ConnectionFigures, ErrorReply, Message
+from actors.messages.protocol.base import ErrorReply, Message
+from actors.messages.protocol.request import Request, decoder
+from actors.messages.protocol.statistics import ConnectionFigures
 
 logger = logging.getLogger(__name__)
 
 Handler = Callable[[Any], Awaitable[Message]]
 """Handles one message and returns the reply. `Any`: each handler takes a message class of its own."""
+
+Handlers = Mapping[type[Request[Any]], Handler]
+"""The handlers of messages by their classes."""
 
 QuickHandler = Callable[[Any, "OwedReply"], bool]
 """Handles one message if nothing has to be waited for but the disk, and gives the reply when it is true. False: nothing is
@@ -48,12 +52,13 @@ class Actor:
         self.tasks: set[asyncio.Task[None]] = set()
         self._handlers = self.handlers()
         self._quick_handlers = self.quick_handlers()
+        self._decode = decoder(tuple({**self._handlers, **self._quick_handlers})).decode
 
-    def handlers(self) -> Mapping[type[Message], Handler]:
+    def handlers(self) -> Handlers:
         """The messages that the actor takes, each with its handler."""
         raise NotImplementedError
 
-    def quick_handlers(self) -> Mapping[type[Message], QuickHandler]:
+    def quick_handlers(self) -> Mapping[type[Request[Any]], QuickHandler]:
         """Handlers of frequent messages that need no task, beside those of `handlers`."""
         return {}
 
@@ -63,7 +68,7 @@ class Actor:
             return self._received(raw)
         # Nothing but a handler replies, so that no object has to take replies for a task.
         try:
-            return self._handled(decode_message(raw))
+            return self._handled(self._decode(raw))
         except _UNREADABLE as error:
             return _replied(self._unreadable(error))
 
@@ -82,7 +87,7 @@ class Actor:
             What handles the message, in a task, and returns the reply.
         """
         try:
-            message = decode_message(raw)
+            message = self._decode(raw)
         except _UNREADABLE as error:
             replies.reply(self._unreadable(error))
             return None
@@ -100,7 +105,7 @@ class Actor:
         """The reply to bytes that hold no message: constructors check no types, so a field may have a value of another type."""
         return _error_reply(NotEncodableError(f"message for {self.name}", str(error)))
 
-    async def _handled(self, message: Message) -> bytes:
+    async def _handled(self, message: Request[Any]) -> bytes:
         try:
             return encode(await self._handlers[type(message)](message))
         except BaseException as error:

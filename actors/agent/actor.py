@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from actors.actor import Actor, Handler, OwedReply, QuickHandler
+from actors.actor import Actor, Handlers, OwedReply, QuickHandler
 from actors.agent.environment import AgentEnvironment
 from actors.agent.flow_invocation import ControllerInvocation, RoundInvocation
 from actors.agent.invocation import Invocation
@@ -90,7 +90,7 @@ class AgentActor(Actor):
         self._stopped: LruDict[p.TurnRef, bool] = LruDict(MAX_STOPPED)
         self._counts = {"runs": 0, "events": 0, "partials": 0, "llm_calls": 0}
 
-    def handlers(self) -> Mapping[type[p.Message], Handler]:
+    def handlers(self) -> Handlers:
         """The messages that an agent's actor takes, beside those of `quick_handlers`."""
         return {
             p.StopRun: self.stop_run,
@@ -98,7 +98,7 @@ class AgentActor(Actor):
             p.Stop: self.stop,
         }
 
-    def quick_handlers(self) -> Mapping[type[p.Message], QuickHandler]:
+    def quick_handlers(self) -> Mapping[type[p.Request[Any]], QuickHandler]:
         """A run has a task of its own: its message needs none."""
         return {p.Invoke: self.invoke}
 

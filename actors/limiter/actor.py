@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
-from actors.actor import Actor, Handler
+from actors.actor import Actor, Handlers
 from actors.limiter.changed_limits import changed_limits, in_force, name_of
 from actors.messages import protocol as p
 from actors.messages.limits import ModelLimits
@@ -91,7 +91,7 @@ class LimiterActor(Actor):
         self._lease_timer: asyncio.TimerHandle | None = None
         self._looks_at_s = 0.0
 
-    def handlers(self) -> Mapping[type[p.Message], Handler]:
+    def handlers(self) -> Handlers:
         """The messages that the actor takes."""
         return {
             p.AcquirePermit: self.acquire,

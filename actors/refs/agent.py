@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Any, get_args
+from typing import Any
 
+from actors.interfaces.transport import EarlyReply
 from actors.messages import protocol as p
+from actors.messages.protocol.request import replies_to
 from actors.refs.base import Ref
-
-OUTCOMES: tuple[type[p.AnyOutcome], ...] = get_args(p.AnyOutcome)
-"""Replies to Invoke."""
 
 
 class AgentRef(Ref):
@@ -21,13 +20,13 @@ class AgentRef(Ref):
         Args:
             begun: called when the run is under way, if the message asks for that. Links of Ray's do not tell.
         """
-        early: Callable[[p.Message], None] | None = None if begun is None else lambda _: begun()
-        return self._ask(message, OUTCOMES, early=early)
+        early: EarlyReply | None = None if begun is None else lambda _: begun()
+        return self._ask(message, replies_to(p.Invoke), early=early)
 
     async def stop_run(self, message: p.StopRun) -> None:
         """Stop runs of a turn; returns when they have ended, or cannot say anything more."""
-        await self._ask(message, p.Ack)
+        await self.ask(message)
 
     async def statistics(self) -> p.Statistics:
         """The figures of the agent."""
-        return await self._ask(p.GetStatistics(), p.Statistics)
+        return await self.ask(p.GetStatistics())

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
-from actors.errors import RaygroveError, rebuild
-from actors.interfaces.transport import Link
+from actors.errors import ActorRestartsError, RaygroveError, rebuild
+from actors.interfaces.transport import EarlyReply, Link
 from actors.messages.codec import encode
-from actors.messages.protocol.any_message import decode_message
-from actors.messages.protocol.base import ErrorReply, Message
+from actors.messages.protocol.base import Message, error_in
+from actors.messages.protocol.request import Request, decoder, replies_to
 from actors.rules.checks.sizes import too_large_request
 
 T = TypeVar("T")
@@ -45,30 +44,8 @@ def _hand_on(waiting: asyncio.Future[T], task: asyncio.Task[T]) -> None:
         waiting.set_exception(error)
 
 
-class _Replies(msgspec.Struct, eq=False):
-    """The replies to a message that may have several. The last one mostly says once more what the one before has said.
-
-    Attributes:
-        early: takes those before the last one.
-        raw, message: the newest of these.
-    """
-
-    early: Callable[[Message], None]
-    raw: bytes = b""
-    message: Message | None = None
-
-    def take_early(self, raw: bytes) -> None:
-        """Take one that comes before the last one."""
-        self.raw, self.message = raw, decode_message(raw)
-        self.early(self.message)
-
-    def last(self, raw: bytes) -> Message:
-        """The last one."""
-        return self.message if self.message is not None and raw == self.raw else decode_message(raw)
-
-
 class Ref:
-    """A client of an actor. Subclasses have one method per message; each raises the error that the actor replied.
+    """A client of an actor. Each request raises the error that the actor replied.
 
     Args:
         link: the link to the actor.
@@ -79,37 +56,44 @@ class Ref:
         self._link = link
         self._max_bytes = max_bytes
 
-    async def _ask(
-        self,
-        message: Message,
-        reply_type: type[M] | tuple[type[M], ...],
-        *,
-        once: bool = False,
-        early: Callable[[Message], None] | None = None,
-    ) -> M:
-        """Send a message and return the reply.
-
-        Args:
-            reply_type: the class of the reply, or the classes that it may have.
-            once: see Link.send.
-            early: takes replies that come before the last one: see Link.send.
+    async def ask(self, request: Request[M]) -> M:
+        """Send a request and return the reply.
 
         Raises:
-            TooLargeError: the message has more than `max_bytes`.
-            ActorLostError, ActorRestartsError: see Link.send.
+            TooLargeError: the request has more than `max_bytes`.
+            ActorLostError: see Link.send.
             RaygroveError: the error that the actor replied, or a reply of another class.
         """
-        raw = encode(message)
+        kind = type(request)
+        if not kind.is_sent_once:
+            return await self._ask(request, replies_to(kind))
+        try:
+            return await self._ask(request, replies_to(kind), once=True)
+        except ActorRestartsError:
+            # It may have been done before the actor was lost.
+            return await self._ask(msgspec.structs.replace(request, again=True), replies_to(kind))
+
+    async def _ask(
+        self, request: Request[Any], replies: tuple[type[M], ...], *, once: bool = False, early: EarlyReply | None = None
+    ) -> M:
+        """The same with less than the request says of itself, or more.
+
+        Args:
+            replies: the classes that the reply may have.
+            once: see Link.send.
+            early: takes replies that come before the last one, encoded: see Link.send.
+
+        Raises:
+            ActorRestartsError: see Link.send.
+        """
+        raw = encode(request)
         if self._max_bytes is not None and len(raw) > self._max_bytes:
             raise too_large_request(len(raw), self._max_bytes)
-        if early is None:
-            reply = decode_message(await self._link.send(raw, once=once))
-        else:
-            replies = _Replies(early)
-            reply = replies.last(await self._link.send(raw, once=once, early=replies.take_early))
-        # By the class itself: for one that is not that of a struct `isinstance` asks its metaclass.
-        if type(reply) is ErrorReply:
-            raise rebuild(reply.error, reply.args, reply.traceback)
-        if not isinstance(reply, reply_type):
-            raise RaygroveError(f"asked with {type(message).__name__}, got {type(reply).__name__} back")
-        return reply
+        reply = await self._link.send(raw, once=once, early=early)
+        error = error_in(reply)
+        if error is not None:
+            raise rebuild(error.error, error.args, error.traceback)
+        try:
+            return decoder(replies).decode(reply)  # type: ignore[no-any-return]
+        except msgspec.DecodeError as unread:
+            raise RaygroveError(f"asked with {type(request).__name__}, got another reply back: {unread}") from None

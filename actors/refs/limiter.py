@@ -16,36 +16,36 @@ class LimiterRef(Ref):
 
     async def acquire(self, message: p.AcquirePermit) -> bool:
         """Wait until a call may begin or be repeated; False if it may not be repeated, or was released meanwhile."""
-        reply = await self._ask(message, p.PermitReply)
+        reply = await self.ask(message)
         while reply.again:
-            reply = await self._ask(message, p.PermitReply)
+            reply = await self.ask(message)
         return reply.granted
 
     async def release(self, message: p.ReleasePermit) -> None:
         """Give a permit back, whether it was granted or is still waited for."""
-        await self._ask(message, p.Ack)
+        await self.ask(message)
 
     async def renew(self, message: p.RenewPermits) -> None:
         """Renew the lease of a process, and of the permits that it holds."""
-        await self._ask(message, p.Ack)
+        await self.ask(message)
 
     async def waiting_calls(self, session: SessionKey) -> Sequence[ModelWait]:
         """The model calls of a session that wait, in the order in which they came."""
-        return (await self._ask(p.GetWaitingCalls(session=session), p.WaitingCallsReply)).calls
+        return (await self.ask(p.GetWaitingCalls(session=session))).calls
 
     async def limits(self) -> Sequence[LimitedModel]:
         """The limits of models."""
-        return (await self._ask(p.GetModelLimits(), p.ModelLimitsReply)).limits
+        return (await self.ask(p.GetModelLimits())).limits
 
     async def change_limits(self, model: str, change: Mapping[str, float | None] | None) -> Sequence[LimitedModel]:
         """Change limits, or with None have those of the settings again. Raises RequestError, DefinitionError, ClusterError."""
         changed = dict(change) if change is not None else None
-        return (await self._ask(p.ChangeModelLimits(model=model, change=changed), p.ModelLimitsReply)).limits
+        return (await self.ask(p.ChangeModelLimits(model=model, change=changed))).limits
 
     async def statistics(self) -> p.Statistics:
         """Return figures of each model's calls."""
-        return await self._ask(p.GetStatistics(), p.Statistics)
+        return await self.ask(p.GetStatistics())
 
     async def stop(self) -> None:
         """Refuse all calls that wait."""
-        await self._ask(p.Stop(), p.Ack)
+        await self.ask(p.Stop())

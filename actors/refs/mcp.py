@@ -28,23 +28,23 @@ class McpRef(Ref):
 
     async def list_tools(self, message: p.ListMcpTools) -> p.McpToolList:
         """Ask for the server's tools. Raises McpServerError."""
-        return await self._ask(message, p.McpToolList)
+        return await self.ask(message)
 
     async def call_tool(self, message: p.CallMcpTool) -> p.McpResult:
         """Call a tool. Raises McpServerError when the server gives no answer."""
-        return await self._ask(message, p.McpResult)
+        return await self.ask(message)
 
     async def stop_call(self, message: p.StopMcpCall) -> None:
         """Stop a call."""
-        await self._ask(message, p.Ack)
+        await self.ask(message)
 
     async def statistics(self) -> p.Statistics:
         """Return the figures of the connections."""
-        return await self._ask(p.GetStatistics(), p.Statistics)
+        return await self.ask(p.GetStatistics())
 
     async def stop(self) -> None:
         """Close the connections."""
-        await self._ask(p.Stop(), p.Ack)
+        await self.ask(p.Stop())
 
 
 class McpServers:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import msgspec
 
 from actors.errors import ActorRestartsError
@@ -30,14 +28,14 @@ class RunnerRef(Ref):
         """Start a turn; returns when it is open. Raises what is wrong with the message; nothing is stored then."""
         sent_s = now_s()
         try:
-            return await self._ask(message, p.TurnStarted, once=True)
+            return await self._ask(message, (p.TurnStarted,), once=True)
         except ActorRestartsError:
             # The Runner may have opened the turn before it was lost: if the turn is there, it is joined.
-            return await self._ask(msgspec.structs.replace(message, repeatable=True, sent_s=sent_s), p.TurnStarted)
+            return await self.ask(msgspec.structs.replace(message, repeatable=True, sent_s=sent_s))
 
     async def cancel_turn(self, message: p.CancelTurn) -> None:
         """Stop a turn; returns when it is closed."""
-        await self._ask(message, p.Ack)
+        await self.ask(message)
 
     async def retry_turn(self, message: p.RetryTurn) -> p.TurnRetried:
         """Run a turn that has failed on.
@@ -49,56 +47,56 @@ class RunnerRef(Ref):
             SessionBusyError: another turn of the session runs.
             StoreError: it could not be stored.
         """
-        return await self._ask(message, p.TurnRetried)
+        return await self._ask(message, (p.TurnRetried,))
 
     async def cancel_waiting_turns(self, message: p.CancelWaitingTurns) -> None:
         """Cancel the turns of a user that wait to be opened."""
-        await self._ask(message, p.Ack)
+        await self.ask(message)
 
     async def watch_schedules(self) -> None:
         """Have turns start from now on when schedules are due."""
-        await self._ask(p.WatchSchedules(), p.Ack)
+        await self.ask(p.WatchSchedules())
 
     async def run_child(self, message: p.RunChild) -> p.AnyOutcome:
         """Run a child, or an agent that is a tool, and return how the run ended. Raises UnknownAgentError, FencedError."""
-        return cast(p.AnyOutcome, await self._ask(message, p.Outcome))
+        return await self.ask(message)
 
     async def stop_branch(self, message: p.StopBranch) -> None:
         """Stop every run on a branch, or every run that the asking run has asked for. Raises FencedError."""
-        await self._ask(message, p.Ack)
+        await self.ask(message)
 
     async def take_llm_call(self, message: p.TakeLlmCall) -> None:
         """Count a model call. Raises LlmCallsLimitExceededError, FencedError."""
-        await self._ask(message, p.Ack)
+        await self.ask(message)
 
     async def recover_turn(self, message: p.RecoverTurn) -> None:
         """See that a turn runs that is open in the log, whichever Runner ran it before."""
-        await self._ask(message, p.Ack)
+        await self.ask(message)
 
     async def get_running_turn(self, message: p.GetRunningTurn) -> p.RunningTurnReply:
         """Tell which runs of a turn are under way there."""
-        return await self._ask(message, p.RunningTurnReply)
+        return await self.ask(message)
 
     async def resume_turns(self) -> None:
         """Go on with all turns that an earlier deployment has left open. Raises DrainingError, StoreError."""
-        await self._ask(p.ResumeTurns(), p.Ack)
+        await self.ask(p.ResumeTurns())
 
     async def statistics(self) -> p.Statistics:
         """The figures of the Runner and of every live agent."""
-        return await self._ask(p.GetStatistics(), p.Statistics)
+        return await self.ask(p.GetStatistics())
 
     async def load_version(self, version: str) -> None:
         """Load a version of the tree. Raises ClusterError when that cannot be."""
-        await self._ask(p.LoadVersion(version=version), p.Ack)
+        await self.ask(p.LoadVersion(version=version))
 
     async def use_versions(self, record: VersionRecord) -> None:
         """Go by another record of versions. Raises ClusterError when one of them cannot be loaded."""
-        await self._ask(p.UseVersions(record=record), p.Ack)
+        await self.ask(p.UseVersions(record=record))
 
     async def drain(self, message: p.Drain) -> p.Draining:
         """Begin no new turn for a while, and tell what is left of the others."""
-        return await self._ask(message, p.Draining)
+        return await self.ask(message)
 
     async def stop(self, *, leave_turns: bool = False) -> None:
         """Stop every agent, and cancel the turns that run, or leave them open in the log."""
-        await self._ask(p.Stop(leave_turns=leave_turns), p.Ack)
+        await self.ask(p.Stop(leave_turns=leave_turns))

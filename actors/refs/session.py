@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from actors.errors import ActorRestartsError
 from actors.messages import protocol as p
 from actors.messages.memory import MemoryEntry
 from actors.messages.operating.batch import BatchInfo, BatchItem
@@ -15,13 +14,11 @@ from actors.messages.operating.schedule import ScheduleRow
 from actors.messages.operating.store_seat import Arrival, FoundStore
 from actors.messages.operating.usage import UsageReport, UsedBudget
 from actors.messages.operating.versions import VersionRecord
+from actors.messages.protocol.request import replies_to
 from actors.messages.session import SessionKey, Shard
 from actors.messages.topology import Topology
 from actors.messages.turn_info import TurnCounts, TurnInfo
 from actors.refs.base import Ref
-
-_OPENED = (p.TurnBegun, p.TurnResumed, p.TurnJoined, p.FindAgain, p.InterruptFirst, p.ResumeFirst, p.AnnounceFirst)
-"""Replies to OpenTurn."""
 
 
 class SessionRef(Ref):
@@ -54,39 +51,39 @@ class SessionRef(Ref):
 
     async def get_store_seat(self, message: p.GetStoreSeat) -> FoundStore:
         """Ask what the store of a Session actor has of an app. Raises StoreError."""
-        return (await self._ask(message, p.StoreSeatReply)).store
+        return (await self.ask(message)).store
 
     async def take_store_seat(self, message: p.TakeStoreSeat) -> None:
         """Have the store keep its place among several. Raises StoreError."""
-        await self._ask(message, p.Ack)
+        await self.ask(message)
 
     async def list_store_users(self, message: p.ListStoreUsers) -> Sequence[str]:
         """Users of whom the store has anything. Raises StoreError."""
-        return (await self._ask(message, p.StoreUsers)).users
+        return (await self.ask(message)).users
 
     async def place_users(self, message: p.PlaceUsers) -> None:
         """Note in one Session actor, and in its store, that users are in another store. Raises StoreError."""
-        await self._ask(message, p.Ack)
+        await self.ask(message)
 
     async def read_user_rows(self, message: p.ReadUserRows) -> p.UserRows:
         """Read a part of all that a store has of a user. Raises StoreError."""
-        return await self._ask(message, p.UserRows)
+        return await self.ask(message)
 
     async def move_step(self, message: p.BeginArrival | p.StageUserRows | p.LeaveStore | p.AdmitUser | p.DropArrival) -> None:
         """Have one Session actor do a step of a user's move. Raises StoreError."""
-        await self._ask(message, p.Ack)
+        await self.ask(message)
 
     async def arrival_digest(self, message: p.GetArrivalDigest) -> bytes:
         """The digest of what a store keeps for a move. Raises StoreConflictError where it is for another one, StoreError."""
-        return (await self._ask(message, p.ArrivalDigest)).digest
+        return (await self.ask(message)).digest
 
     async def list_arrivals(self, message: p.ListArrivals) -> Sequence[Arrival]:
         """List the users of whom a store keeps parts. Raises StoreError."""
-        return (await self._ask(message, p.Arrivals)).users
+        return (await self.ask(message)).users
 
     async def get_placement(self, message: p.GetPlacement) -> p.PlacementReply:
         """Ask which other store a user is in, by the note of one store. Raises StoreError."""
-        return await self._ask(message, p.PlacementReply)
+        return await self.ask(message)
 
     async def topology(self) -> Topology:
         """The parent map."""
@@ -97,19 +94,19 @@ class SessionRef(Ref):
 
     async def topology_after(self, known: str) -> p.TopologyReply:
         """The parent map of the current version, if that is another than the one that is known."""
-        return await self._ask(p.GetTopology(known=known), p.TopologyReply)
+        return await self.ask(p.GetTopology(known=known))
 
     async def versions_in_use(self, app: str) -> tuple[str, ...]:
         """The versions of the tree that turns have begun with which are open or paused. Raises StoreError."""
-        return (await self._ask(p.GetVersions(app=app), p.VersionsReply)).versions
+        return (await self.ask(p.GetVersions(app=app))).versions
 
     async def use_versions(self, record: VersionRecord) -> None:
         """Have turns begin by another record of versions. Raises ClusterError when one of them cannot be read."""
-        await self._ask(p.UseVersions(record=record), p.Ack)
+        await self.ask(p.UseVersions(record=record))
 
     async def find_turn(self, message: p.FindTurn) -> p.TurnFound:
         """The agents that could take a message. Raises SessionNotFoundError, UnknownFunctionCallError."""
-        return await self._ask(message, p.TurnFound)
+        return await self.ask(message)
 
     def open_turn(self, message: p.OpenTurn, in_line: Callable[[], None] | None = None) -> Coroutine[Any, Any, p.OpenTurnReply]:
         """Begin a turn, as soon as no other turn of the session runs.
@@ -124,47 +121,47 @@ class SessionRef(Ref):
             StoreError: it could not be stored.
         """
         early = None if in_line is None else lambda _: in_line()
-        return self._ask(message, _OPENED, once=in_line is not None, early=early)
+        return self._ask(message, replies_to(p.OpenTurn), once=in_line is not None, early=early)
 
     async def announce_runner(self, message: p.AnnounceRunner) -> p.Ack | p.AnnounceFirst:
         """Take the place of the Runner before."""
-        return await self._ask(message, (p.Ack, p.AnnounceFirst))
+        return await self.ask(message)
 
     async def list_open_turns(self, message: p.ListOpenTurns) -> p.OpenTurnsReply | p.AnnounceFirst:
         """The turns that a Runner's predecessor has left open. Raises StoreError."""
-        return await self._ask(message, (p.OpenTurnsReply, p.AnnounceFirst))
+        return await self.ask(message)
 
     async def resume_turn(self, message: p.ResumeTurn) -> p.ResumeTurnReply:
         """Give an open turn to the Runner that asks. Raises StoreError."""
-        return await self._ask(message, (p.TurnResumed, p.TurnKept, p.NothingToResume, p.AnnounceFirst))
+        return await self.ask(message)
 
     async def retry_turn(self, message: p.RetryTurn) -> p.ResumeTurnReply:
         """Open a failed turn again for the Runner that asks: see RunnerRef.retry_turn."""
-        return await self._ask(message, (p.TurnResumed, p.TurnKept, p.NothingToResume, p.AnnounceFirst))
+        return await self.ask(message)
 
     async def abandon_runs(self, message: p.AbandonRuns) -> p.TurnProgress:
         """Fence off runs that were lost, and return how far their turn is. Raises FencedError when it has ended."""
-        return await self._ask(message, p.TurnProgress)
+        return await self.ask(message)
 
     async def begin_alone(self, message: p.BeginAlone) -> None:
         """Store that a run begins in a process of its own. Raises FencedError, StoreError."""
-        await self._ask(message, p.Ack)
+        await self.ask(message)
 
     async def close_turn(self, message: p.CloseTurn) -> None:
         """End a turn. Raises FencedError, StoreError."""
-        await self._ask(message, p.Ack)
+        await self.ask(message)
 
     async def cancel_turn(self, message: p.CancelTurn) -> p.Ack | p.TurnKept | p.AnnounceFirst:
         """Remove a turn from the queue, or seal one that no Runner runs. Raises SessionBusyError, StoreError."""
-        return await self._ask(message, (p.Ack, p.TurnKept, p.AnnounceFirst))
+        return await self.ask(message)
 
     def append(self, message: p.Append) -> Coroutine[Any, Any, p.Appended]:
         """Store events. Raises FencedError, StoreError."""
-        return self._ask(message, p.Appended)
+        return self.ask(message)
 
     def tell_partial(self, message: p.TellPartial) -> Coroutine[Any, Any, p.Ack | p.TellAgain]:
         """Deliver partial events. Raises FencedError."""
-        return self._ask(message, (p.Ack, p.TellAgain))
+        return self.ask(message)
 
     async def reserve(self, message: p.ReserveSpending) -> p.MaySpend | p.AskForMore:
         """Reserve what a run is about to use of budgets. Raises BudgetExceededError, NoPriceError, FencedError, StoreError."""
@@ -176,26 +173,26 @@ class SessionRef(Ref):
 
     async def fetch(self, message: p.Fetch) -> p.Fetched:
         """A page of what is new in a log. Raises SessionNotFoundError, StoreError."""
-        return await self._ask(message, p.Fetched)
+        return await self.ask(message)
 
     async def subscribe(self, message: p.Subscribe) -> p.TurnStatus:
         """Follow a turn, and return where it is. Raises InvocationNotFoundError, SessionNotFoundError, StoreError."""
-        return (await self._ask(message, p.Subscribed)).status
+        return (await self.ask(message)).status
 
     def poll(self, message: p.Poll) -> Coroutine[Any, Any, p.News]:
         """Wait for news."""
-        return self._ask(message, p.News)
+        return self.ask(message)
 
     async def read_turn(self, message: p.ReadTurn) -> p.TurnRead:
         """A page of the agents' events in a turn. Raises SessionNotFoundError, StoreError."""
-        return await self._ask(message, p.TurnRead)
+        return await self.ask(message)
 
     async def list_turns(self, message: p.ListTurns) -> list[TurnInfo]:
         """List turns, those in line first, then the one that began last. Raises StoreError."""
         found: list[TurnInfo] = []
         while len(found) < message.limit:
             asked = msgspec.structs.replace(message, limit=message.limit - len(found))
-            reply = await self._ask(asked, p.TurnsReply)
+            reply = await self.ask(asked)
             found += reply.turns
             if reply.next is None:
                 break
@@ -208,175 +205,164 @@ class SessionRef(Ref):
 
     async def counted(self, message: p.CountTurns) -> p.TurnsCounted:
         """The counts of one Session actor."""
-        return await self._ask(message, p.TurnsCounted)
+        return await self.ask(message)
 
     async def get_usage(self, message: p.GetUsage) -> UsageReport:
         """Usage of turns, added up. Raises StoreError."""
-        return (await self._ask(message, p.UsageReply)).report
+        return (await self.ask(message)).report
 
     async def get_usages(self, message: p.GetUsage) -> Sequence[UsageReport]:
         """Usage of each of the turns that a message names; nothing by deployments that do not know this. Raises StoreError."""
-        return (await self._ask(message, p.UsageReply)).reports
+        return (await self.ask(message)).reports
 
     async def get_turn(self, message: p.GetTurn) -> TurnInfo:
         """Where a turn is. Raises InvocationNotFoundError, SessionNotFoundError, StoreError."""
-        return (await self._ask(message, p.TurnsReply)).turns[0]
+        return (await self.ask(message)).turns[0]
 
     async def turn_budgets(self, message: p.GetTurnBudgets) -> Sequence[UsedBudget]:
         """The limits of a turn's budgets, each with its use. Raises InvocationNotFoundError, SessionNotFoundError, StoreError."""
-        return (await self._ask(message, p.TurnBudgetsReply)).budgets
+        return (await self.ask(message)).budgets
 
     async def get_model_calls(self, message: p.GetModelCalls) -> p.ModelCallsReply:
         """Recorded model calls of a turn. Raises InvocationNotFoundError, SessionNotFoundError, StoreError."""
-        return await self._ask(message, p.ModelCallsReply)
+        return await self.ask(message)
 
     async def list_pending(self, message: p.ListPending) -> p.PendingReply:
         """The calls at which turns wait for answers. Raises SessionNotFoundError, StoreError."""
-        return await self._ask(message, p.PendingReply)
+        return await self.ask(message)
 
     async def read_log(self, message: p.ReadLog) -> p.LogPart:
         """A part of a session's log. Raises SessionNotFoundError, StoreError."""
-        return await self._ask(message, p.LogPart)
+        return await self.ask(message)
 
     async def note_drain(self, message: p.Drain) -> p.Draining:
         """Keep that the deployment drains, and tell how many subscribers have news to fetch."""
-        return await self._ask(message, p.Draining)
+        return await self.ask(message)
 
     async def get_drain(self, message: p.GetDrain) -> p.Drain:
         """For how long yet the deployment drains."""
-        return await self._ask(message, p.Drain)
+        return await self.ask(message)
 
     async def unsubscribe(self, message: p.Unsubscribe) -> None:
         """Follow nothing any more."""
-        await self._ask(message, p.Ack)
+        await self.ask(message)
 
     async def create_session(self, message: p.CreateSessionRequest) -> p.SessionReply:
         """Create a session. Raises SessionExistsError, StoreError."""
-        try:
-            return await self._ask(message, p.SessionReply, once=True)
-        except ActorRestartsError:
-            # It may have been created before the actor was lost.
-            return await self._ask(msgspec.structs.replace(message, again=True), p.SessionReply)
+        return await self.ask(message)
 
     async def get_session(self, message: p.GetSessionRequest) -> p.SessionReply:
         """Read a session; None when there is none. Raises StoreError."""
-        return await self._ask(message, p.SessionReply)
+        return await self.ask(message)
 
     async def list_sessions(self, message: p.ListSessionsRequest) -> p.SessionsReply:
         """List sessions, the one written last first. Raises StoreError."""
-        return await self._ask(message, p.SessionsReply)
+        return await self.ask(message)
 
     async def delete_session(self, message: p.DeleteSessionRequest) -> None:
         """Delete a session. Raises SessionBusyError, StoreError."""
-        await self._ask(message, p.Ack)
+        await self.ask(message)
 
     async def append_event(self, message: p.AppendEventRequest) -> int:
         """Append an event outside of turns and return its position. Raises SessionNotFoundError, SessionBusyError, StoreError."""
-        return (await self._ask(message, p.Appended)).first_seq
+        return (await self.ask(message)).first_seq
 
     async def rewind(self, message: p.RewindRequest) -> None:
         """Hide a turn and all after it. Raises InvocationNotFoundError, SessionNotFoundError, SessionBusyError, StoreError."""
-        await self._change_once(message)
+        await self.ask(message)
 
     async def fork(self, message: p.ForkSession) -> None:
         """Make a fork of a session: see `SessionForks.fork`. Raises what that raises."""
-        await self._change_once(message)
-
-    async def _change_once(self, message: p.RewindRequest | p.ForkSession) -> None:
-        try:
-            await self._ask(message, p.Ack, once=True)
-        except ActorRestartsError:
-            # It may have been done before the actor was lost.
-            await self._ask(msgspec.structs.replace(message, again=True), p.Ack)
+        await self.ask(message)
 
     async def open_store(self) -> None:
         """Open the session store. Raises StoreError when it cannot be used."""
-        await self._ask(p.OpenStore(), p.Ack)
+        await self.ask(p.OpenStore())
 
     async def watch_states(self, message: p.WatchStates) -> p.StatesWatched:
         """Ask one Session actor to tell another one of changes of states that sessions share. Raises StoreError."""
-        return await self._ask(message, p.StatesWatched)
+        return await self.ask(message)
 
     async def forget_states(self, message: p.ForgetStates) -> None:
         """Tell one Session actor of such changes. Raises StoreError."""
-        await self._ask(message, p.Ack)
+        await self.ask(message)
 
     async def hold_user(self, message: p.HoldUser) -> p.UserHeld:
         """Let new requests of a user wait, and tell what of the user is still under way. Raises StoreError."""
-        return await self._ask(message, p.UserHeld)
+        return await self.ask(message)
 
     async def remove_user(self, message: p.RemoveUser) -> p.UserRemoved:
         """Remove everything of a user that all Session actors hold. Raises StoreError."""
-        return await self._ask(message, p.UserRemoved)
+        return await self.ask(message)
 
     async def release_user(self, message: p.ReleaseUser) -> None:
         """Let the requests of a user go on."""
-        await self._ask(message, p.Ack)
+        await self.ask(message)
 
     async def find_old_sessions(self, message: p.FindOldSessions) -> p.OldSessions:
         """List sessions that could be pruned. Raises StoreError."""
-        return await self._ask(message, p.OldSessions)
+        return await self.ask(message)
 
     async def prune_sessions(self, message: p.PruneSessions) -> p.SessionsPruned:
         """Remove a batch of the old sessions that one Session actor serves. Raises StoreError."""
-        return await self._ask(message, p.SessionsPruned)
+        return await self.ask(message)
 
     async def archive_old_events(self, message: p.ArchiveOldEvents) -> p.OldEventsArchived:
         """Archive old events of some of the sessions that one Session actor serves. Raises StoreError."""
-        return await self._ask(message, p.OldEventsArchived)
+        return await self.ask(message)
 
     async def create_schedule(self, message: p.CreateSchedule) -> ScheduleRow:
         """Create a schedule. Raises RequestError with what is wrong, StoreError."""
-        return (await self._ask(message, p.SchedulesReply)).schedules[0]
+        return (await self.ask(message)).schedules[0]
 
     async def list_schedules(self, message: p.ListSchedules) -> list[ScheduleRow]:
         """List schedules, by user and name. Raises StoreError."""
-        return list((await self._ask(message, p.SchedulesReply)).schedules)
+        return list((await self.ask(message)).schedules)
 
     async def change_schedule(self, message: p.ChangeSchedule) -> ScheduleRow | None:
         """Change a schedule, and return it as it is now; None when it is not there. Raises InvalidScheduleError, StoreError."""
-        found = (await self._ask(message, p.SchedulesReply)).schedules
+        found = (await self.ask(message)).schedules
         return found[0] if found else None
 
     async def await_due(self, message: p.AwaitDue) -> p.DueReply | p.AnnounceFirst:
         """Wait until schedules are due. Raises StoreError."""
-        return await self._ask(message, (p.DueReply, p.AnnounceFirst))
+        return await self.ask(message)
 
     async def pass_due_time(self, message: p.PassDueTime) -> None:
         """Have a schedule go on to its next due time. Raises StoreError."""
-        await self._ask(message, p.Ack)
+        await self.ask(message)
 
     async def save_batch(self, message: p.SaveBatch) -> None:
         """Store how far a batch is. Raises StoreError."""
-        await self._ask(message, p.Ack)
+        await self.ask(message)
 
     async def list_batches(self, message: p.ListBatches) -> list[BatchInfo]:
         """List batches, the one that began last first. Raises StoreError."""
-        return list((await self._ask(message, p.BatchesReply)).batches)
+        return list((await self.ask(message)).batches)
 
     async def list_batch_items(self, message: p.ListBatchItems) -> list[BatchItem]:
         """List what is kept of a batch's items, by position. Raises StoreError."""
-        return list((await self._ask(message, p.BatchItemsReply)).items)
+        return list((await self.ask(message)).items)
 
     async def remember(self, message: p.RememberSession) -> None:
         """Put a session into memory. Raises SessionNotFoundError, NoMemoryError, StoreError."""
-        await self._ask(message, p.Ack)
+        await self.ask(message)
 
     async def forget_session(self, message: p.ForgetSession) -> None:
         """Delete a session from memory. Raises NoMemoryError, StoreError."""
-        await self._ask(message, p.Ack)
+        await self.ask(message)
 
     async def search_memory(self, message: p.SearchMemory) -> list[MemoryEntry]:
         """Search the memory of a user, the best match first. Raises NoMemoryError, StoreError."""
-        return list((await self._ask(message, p.MemoriesReply)).entries)
+        return list((await self.ask(message)).entries)
 
     async def statistics(self) -> p.Statistics:
         """Its figures."""
-        return await self._ask(p.GetStatistics(), p.Statistics)
+        return await self.ask(p.GetStatistics())
 
     async def stop(self) -> None:
         """Write what waits, then close the store."""
-        await self._ask(p.Stop(), p.Ack)
+        await self.ask(p.Stop())
 
 
 def added_up(counted: Sequence[p.TurnsCounted]) -> TurnCounts:

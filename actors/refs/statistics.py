@@ -1,43 +1,12 @@
-"""Sums of the statistics of several actors of a kind."""
+"""The statistics of agents' actors, by process and by agent."""
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from actors.messages.operating.tally import sums
-from actors.messages.protocol.base import ConnectionFigures, Statistics
-
-
-def total(parts: Sequence[Statistics]) -> Statistics:
-    """The sums of several actors, under their name without its number. One alone stays as it is."""
-    if len(parts) == 1:
-        return parts[0]
-    return Statistics(
-        # Agents live in processes whose names say nothing about them.
-        actor=parts[0].agent or re.sub(r"-\d+$", "", parts[0].actor),
-        agent=parts[0].agent,
-        pid=0,
-        counts=_sum(part.counts for part in parts),
-        agents=[agent for part in parts for agent in part.agents],
-        activations=_sum(part.activations for part in parts),
-        parts=parts,
-        spare_pids=tuple(pid for part in parts for pid in part.spare_pids),
-        standby_pids=tuple(pid for part in parts for pid in part.standby_pids),
-        host_limit=parts[0].host_limit,
-        tallies=tuple(sums([part.tallies for part in parts])),
-    )
-
-
-def _sum(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """The sums of figures by name."""
-    found: Counter[str] = Counter()
-    for part in parts:
-        found.update(part)
-    return dict(found)
+from actors.messages.protocol.statistics import ConnectionFigures, Statistics
 
 
 class ProcessStatistics(Struct, frozen=True, kw_only=True):
@@ -80,4 +49,4 @@ def by_agent(statistics: Iterable[Statistics]) -> dict[str, Statistics]:
     found: dict[str, list[Statistics]] = {}
     for each in statistics:
         found.setdefault(each.agent, []).append(each)
-    return {agent: total(parts) for agent, parts in found.items()}
+    return {agent: Statistics.joined(parts) for agent, parts in found.items()}

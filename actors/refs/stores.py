@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from actors.errors import RaygroveError, UserArrivingError, UserElsewhereError
+from actors.interfaces.transport import EarlyReply
 from actors.messages import protocol as p
-from actors.messages.operating.batch import BatchInfo, BatchItem
 from actors.messages.operating.schedule import ScheduleRow
 from actors.messages.operating.usage import UsageReport
+from actors.messages.protocol.request import ABOUT_USERS
 from actors.messages.session import SessionKey, Shard
 from actors.messages.turn_info import TurnCounts, TurnInfo
 from actors.refs.session import SessionRef
@@ -80,28 +81,23 @@ class StoresSessionRef(ShardedSessionRef):
         self._known[app, user] = store % len(self._stores)
 
     async def _ask(
-        self,
-        message: p.Message,
-        reply_type: type[M] | tuple[type[M], ...],
-        *,
-        once: bool = False,
-        early: Callable[[p.Message], None] | None = None,
+        self, request: p.Request[Any], replies: tuple[type[M], ...], *, once: bool = False, early: EarlyReply | None = None
     ) -> M:
-        owner = user_of(message)
+        if request.route not in ABOUT_USERS:
+            return await super()._ask(request, replies, once=once, early=early)
+        owner = user_of(request)
         if owner is None:
-            raise RaygroveError(
-                f"{type(message).__name__} is for one actor of several: ask that one, which `of` gives for a session"
-            )
-        if isinstance(message, SENT_BY_DRIVERS):
+            raise RaygroveError(f"{type(request).__name__} without a user is for each of several stores")
+        if isinstance(request, SENT_BY_DRIVERS):
             try:
-                return await self._stores[self.store_of(*owner)]._ask(message, reply_type, once=once, early=early)
+                return await self._stores[self.store_of(*owner)]._ask(request, replies, once=once, early=early)
             except UserElsewhereError as error:
                 self.note_store(*owner, error.store)
                 raise
             except UserArrivingError as error:
                 await self.settle_move(*owner, error.store)
                 raise UserElsewhereError(owner[1], self.store_of(*owner)) from error
-        return await self._at_store(owner, lambda store: store._ask(message, reply_type, once=once, early=early))
+        return await self._at_store(owner, lambda store: store._ask(request, replies, once=once, early=early))
 
     async def _at_store(self, owner: tuple[str, str], ask: Callable[[SessionRef], Awaitable[T]]) -> T:
         """Ask the store in which a user is."""
@@ -143,7 +139,7 @@ class StoresSessionRef(ShardedSessionRef):
     async def list_sessions(self, message: p.ListSessionsRequest) -> p.SessionsReply:
         """List sessions, the one written last first. Raises StoreError."""
         if message.user is not None:
-            return await self._at_store((message.app, message.user), lambda store: store.list_sessions(message))
+            return await super().list_sessions(message)
         pages = await asyncio.gather(*(store.list_sessions(message) for store in self._stores))
         return p.SessionsReply(sessions=listing.sessions([page.sessions for page in pages], message.limit))
 
@@ -160,13 +156,13 @@ class StoresSessionRef(ShardedSessionRef):
     async def list_pending(self, message: p.ListPending) -> p.PendingReply:
         """The calls at which turns wait for answers. Raises SessionNotFoundError, StoreError."""
         if message.user is not None:
-            return await self._at_store((message.app, message.user), lambda store: store.list_pending(message))
+            return await super().list_pending(message)
         return listing.pending(await asyncio.gather(*(store.list_pending(message) for store in self._stores)))
 
     async def get_usage(self, message: p.GetUsage) -> UsageReport:
         """Usage of turns, added up. Raises StoreError."""
         if message.user is not None:
-            return await self._at_store((message.app, message.user), lambda store: store.get_usage(message))
+            return await super().get_usage(message)
         return merged_reports(await asyncio.gather(*(store.get_usage(message) for store in self._stores)))
 
     async def get_usages(self, message: p.GetUsage) -> Sequence[UsageReport]:
@@ -177,28 +173,8 @@ class StoresSessionRef(ShardedSessionRef):
     async def list_schedules(self, message: p.ListSchedules) -> list[ScheduleRow]:
         """List schedules, by user and name. Raises StoreError."""
         if message.user is not None:
-            return await self._at_store((message.app, message.user), lambda store: store.list_schedules(message))
+            return await super().list_schedules(message)
         return listing.schedules(await asyncio.gather(*(store.list_schedules(message) for store in self._stores)), message.limit)
-
-    async def save_batch(self, message: p.SaveBatch) -> None:
-        """Store how far a batch is, in the first store. Raises StoreError."""
-        await self._stores[0].save_batch(message)
-
-    async def list_batches(self, message: p.ListBatches) -> list[BatchInfo]:
-        """List batches, all of which the first store has. Raises StoreError."""
-        return await self._stores[0].list_batches(message)
-
-    async def list_batch_items(self, message: p.ListBatchItems) -> list[BatchItem]:
-        """List what is kept of a batch's items. Raises StoreError."""
-        return await self._stores[0].list_batch_items(message)
-
-    async def hold_user(self, message: p.HoldUser) -> p.UserHeld:
-        """Hold a user where the user is. Raises StoreError."""
-        return await self._at_store((message.app, message.user), lambda store: store.hold_user(message))
-
-    async def release_user(self, message: p.ReleaseUser) -> None:
-        """Release a user in all stores."""
-        await asyncio.gather(*(store.release_user(message) for store in self._stores))
 
 
 def stores_client(shards: Sequence[SessionRef], stores: int) -> SessionRef:

@@ -10,11 +10,10 @@ import asyncio
 import os
 import uuid
 from collections import Counter
-from collections.abc import Mapping
 
 import msgspec
 
-from actors.actor import Actor, Handler
+from actors.actor import Actor, Handlers
 from actors.errors import ActorLostError
 from actors.interfaces.transport import Link
 from actors.messages import protocol as p
@@ -81,7 +80,7 @@ class RunnerActor(Actor):
         self._due_turns = DueTurns(place, app, session, self._starter, self._recovery)
         super().__init__(name)
 
-    def handlers(self) -> Mapping[type[p.Message], Handler]:
+    def handlers(self) -> Handlers:
         """The messages that the Runner takes."""
         return {
             p.StartTurn: self._starter.start_turn,

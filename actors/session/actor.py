@@ -17,9 +17,10 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from actors.actor import Actor, Handler, QuickHandler
+from actors.actor import Actor, Handler, Handlers, QuickHandler
 from actors.interfaces.records import TurnRow
 from actors.messages import protocol as p
+from actors.messages.protocol.request import Lane
 from actors.messages.session import ONLY_SHARD, SessionKey, Shard
 from actors.refs.keyed_locks import KeyedLocks
 from actors.rules.accounting.tallies import Tallies
@@ -45,7 +46,7 @@ from actors.session.memory import Memory
 from actors.session.placing.gate import UserGate
 from actors.session.placing.moves import UserMoves
 from actors.session.placing.placements import UserPlacements
-from actors.session.query_line import QUERIES, QueryLine
+from actors.session.query_line import QueryLine
 from actors.session.retention import Retention
 from actors.session.retries.last_retry import LastRetry
 from actors.session.retries.retrying import TurnRetries
@@ -165,15 +166,18 @@ class SessionActor(Actor):
         self._line = QueryLine(limits)
         super().__init__(name)
 
-    def handlers(self) -> Mapping[type[p.Message], Handler]:
-        """The messages that the Session actor takes. Those that only ask come through a line of their own."""
-        handlers = self._all_handlers()
-        in_line = {kind: self._line.bounded(handler) if kind in QUERIES else handler for kind, handler in handlers.items()}
-        return {kind: self._gate.guarded(kind, handler) for kind, handler in in_line.items()}
+    def handlers(self) -> Handlers:
+        """The messages that the Session actor takes, each behind what its lane has it wait for."""
+        return {kind: self._gate.guarded(kind, self._in_lane(kind.lane, each)) for kind, each in self._all_handlers().items()}
 
-    def quick_handlers(self) -> Mapping[type[p.Message], QuickHandler]:
+    def _in_lane(self, lane: Lane, handler: Handler) -> Handler:
+        if lane is Lane.QUERY:
+            return self._line.bounded(handler)
+        return self._change(handler) if lane is Lane.CHANGE else handler
+
+    def quick_handlers(self) -> Mapping[type[p.Request[Any]], QuickHandler]:
         """Those of the messages that each turn has. Where there are several stores, users' placements are looked up first."""
-        of_no_user: Mapping[type[p.Message], QuickHandler] = {p.Poll: self._subscriptions.poll}
+        of_no_user: Mapping[type[p.Request[Any]], QuickHandler] = {p.Poll: self._subscriptions.poll}
         if self._placements.is_one_of_several:
             return of_no_user
         return {
@@ -183,7 +187,7 @@ class SessionActor(Actor):
             p.TellPartial: self._writer.tell_partial_quickly,
         }
 
-    def _all_handlers(self) -> Mapping[type[p.Message], Handler]:
+    def _all_handlers(self) -> Handlers:
         return {
             p.GetTopology: self._versions.get_topology,
             p.GetVersions: self._versions.get_versions,
@@ -193,7 +197,7 @@ class SessionActor(Actor):
             p.AnnounceRunner: self._recovery.announce_runner,
             p.ListOpenTurns: self._recovery.list_open_turns,
             p.ResumeTurn: self._recovery.resume_turn,
-            p.RetryTurn: self._change(self._retries.retry_turn),
+            p.RetryTurn: self._retries.retry_turn,
             p.AbandonRuns: self._losses.abandon_runs,
             p.BeginAlone: self._losses.begin_alone,
             p.CloseTurn: self._ender.close_turn,
@@ -216,10 +220,10 @@ class SessionActor(Actor):
             p.CreateSessionRequest: self._services.create_session,
             p.GetSessionRequest: self._services.get_session,
             p.ListSessionsRequest: self._services.list_sessions,
-            p.DeleteSessionRequest: self._change(self._services.delete_session),
-            p.AppendEventRequest: self._change(self._services.append_event),
-            p.RewindRequest: self._change(self._services.rewind),
-            p.ForkSession: self._change(self._forks.fork),
+            p.DeleteSessionRequest: self._services.delete_session,
+            p.AppendEventRequest: self._services.append_event,
+            p.RewindRequest: self._services.rewind,
+            p.ForkSession: self._forks.fork,
             p.OpenStore: self.open_store,
             p.WatchStates: self._state_news.watch_states,
             p.ForgetStates: self._state_news.forget_states,

@@ -14,34 +14,14 @@ import asyncio
 
 from actors.actor import Handler
 from actors.errors import OverloadedError
-from actors.messages import protocol as p
 from actors.messages.limits import Limits
+from actors.messages.protocol.base import Message
 from actors.rules.capacity.backlog import retry_after_s
 from actors.rules.capacity.fair_queue import FairQueue
 from actors.rules.capacity.user_weights import weights
 
 AT_ONCE = 32
 """Requests that are answered at the same time."""
-
-QUERIES = frozenset(
-    {
-        p.CountTurns,
-        p.FindOldSessions,
-        p.GetModelCalls,
-        p.GetSessionRequest,
-        p.GetTurn,
-        p.GetTurnBudgets,
-        p.GetUsage,
-        p.ListBatchItems,
-        p.ListBatches,
-        p.ListPending,
-        p.ListSchedules,
-        p.ListSessionsRequest,
-        p.ListTurns,
-        p.ReadLog,
-    }
-)
-"""The messages that only ask, and that no turn waits for."""
 
 
 class _Place:
@@ -74,7 +54,7 @@ class QueryLine:
     def bounded(self, handler: Handler) -> Handler:
         """The handler of a query, whose requests come through the line. It raises OverloadedError when that is full."""
 
-        async def handle(message: p.Message) -> p.Message:
+        async def handle(message: Message) -> Message:
             await self._enter(_user_of(message))
             try:
                 return await handler(message)
@@ -110,7 +90,7 @@ class QueryLine:
                 place.is_free.set_result(None)
 
 
-def _user_of(message: p.Message) -> str:
+def _user_of(message: Message) -> str:
     key = getattr(message, "key", None)
     user = key.user if key is not None else getattr(message, "user", None)
     return user or ""

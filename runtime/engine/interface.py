@@ -13,7 +13,7 @@ from actors.interfaces.deployment_events import DeploymentEvent
 from actors.interfaces.stores import ArtifactStore
 from actors.messages.operating.log_line import LogLine
 from actors.messages.operating.versions import TreeVersion, VersionRecord
-from actors.messages.protocol.base import ConnectionFigures
+from actors.messages.protocol.statistics import ConnectionFigures
 from actors.messages.session import SessionKey, TurnKey
 from actors.refs.limiter import LimiterRef
 from actors.refs.mcp import McpRef

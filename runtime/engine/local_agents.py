@@ -13,7 +13,7 @@ from actors.definitions.tree import AgentTree
 from actors.definitions.tree.process_groups import Replica, replica_for
 from actors.interfaces.transport import EARLY_REPLY, EarlyReply, Link
 from actors.messages.codec import encode
-from actors.messages.protocol.base import Stop
+from actors.messages.protocol.lifecycle import Stop
 from actors.messages.session import SessionKey
 from actors.refs.base import shielded
 from actors.rules.versions.marks import MarkedVersion, Marks, known_still, marks_of, serves_any

@@ -15,15 +15,13 @@ import msgspec
 
 from actors import BaseAgent
 from actors.interfaces.transport import EarlyReply
-from actors.messages.protocol.any_message import AnyMessage
-from actors.messages.protocol.base import Message
 from runtime import Runtime
 from runtime.engine.local_agents import LocalLink
 from tests.benchmarks.plan import TINY
 from tests.benchmarks.workloads import instant_agent, run_turn, runtime
+from tests.support.any_message import decode_message
 
 _TURNS = 10
-_decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(AnyMessage)
 
 
 class RecordedTurn(msgspec.Struct, frozen=True):
@@ -54,7 +52,7 @@ def record(root: BaseAgent | None = None) -> RecordedTurn:
 
     async def noting(link: LocalLink, raw: bytes, *, once: bool = False, early: EarlyReply | None = None) -> bytes:
         reply = await send(link, raw, once=once, early=early)
-        name = type(_decoder.decode(raw)).__name__
+        name = type(decode_message(raw)).__name__
         calls[name] += 1
         requests[name] += len(raw)
         replies[name] += len(reply)

@@ -14,7 +14,6 @@ from unittest.mock import patch
 
 from actors.actor import Actor
 from actors.interfaces.transport import EarlyReply, Replies
-from actors.messages.protocol.any_message import decode_message
 from runtime.cluster.core.runner_host import RunnerHost
 from runtime.cluster.core.session_host import SessionHost
 from runtime.cluster.deployment import engine
@@ -22,6 +21,7 @@ from runtime.cluster.processes import ray_processes
 from runtime.cluster.processes.agent_host import AgentHost
 from runtime.cluster.transport.peer import DirectLink
 from tests.graph.programs import Notes
+from tests.support.any_message import decode_message
 from tests.support.fixtures.lossy_engine import COUNTED
 
 Kind = Literal["agent", "runner", "session"]

@@ -22,12 +22,12 @@ import msgspec
 from actors.interfaces.records import TurnRow
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
-from actors.messages.protocol.any_message import decode_message
 from actors.messages.protocol.base import StoredEvent
 from actors.messages.session import TurnKey
 from tests.simulation.cluster import Sent
 from tests.simulation.stores import Disk
 from tests.simulation.virtual_loop import SimProcess
+from tests.support.any_message import decode_message
 
 PROMISING = frozenset(
     {"Append", "AppendEventRequest", "OpenTurn", "ResumeTurn", "RetryTurn", "CloseTurn", "Poll", "Fetch", "ReadTurn"}

@@ -9,7 +9,6 @@ import pytest
 
 from actors import Content, FunctionResponse, Part, RunConfig
 from actors.messages.codec import decode_event
-from actors.messages.protocol.any_message import decode_message
 from actors.messages.protocol.runs import RunChild
 from tests.simulation.agents import TWICE
 from tests.simulation.drivers import Driver
@@ -17,6 +16,7 @@ from tests.simulation.play import KEY
 from tests.simulation.scenarios import Node, Step
 from tests.simulation.scenes import attach, outcome_of, play_scene, run_turn
 from tests.simulation.world import World
+from tests.support.any_message import decode_message
 
 SLOW = Node(kind="llm", name="slow", steps=(Step(does="work", takes_s=20.0),))
 """An agent whose turns take 20 seconds."""

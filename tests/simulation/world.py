@@ -21,7 +21,6 @@ from actors.interfaces.clock import Clock
 from actors.messages import event as event_module
 from actors.messages.codec import encode
 from actors.messages.limits import DEFAULT_LIMITS, Limits
-from actors.messages.protocol.any_message import decode_message
 from actors.messages.protocol.base import ErrorReply
 from actors.messages.protocol.turns import RecoverTurns
 from actors.refs.runner import RunnerRef
@@ -43,6 +42,7 @@ from tests.simulation.firing import Firing
 from tests.simulation.promises import Promises
 from tests.simulation.stores import Disk, DiskStore, StoreCalls, called_on_the_loop
 from tests.simulation.virtual_loop import SimProcess, VirtualLoop, outside
+from tests.support.any_message import decode_message
 from tests.support.vectors.vector_agents import FailingArtifactStore
 
 SETTINGS = Settings(results_wait_s=DEFAULT_LIMITS.results_wait_s)

@@ -9,8 +9,9 @@ import msgspec
 from actors.messages.json_types import JsonObject, StateDelta
 from actors.messages.llm.recorded import PackedCall, PackedPart
 from actors.messages.operating.usage import BudgetWarning
-from actors.messages.protocol.base import Message, Note, StoredEvent, TurnRef
+from actors.messages.protocol.base import Ack, Message, Note, StoredEvent, TurnRef
 from actors.messages.protocol.outcomes import AnyOutcome
+from actors.messages.protocol.request import Lane, Request, Route
 from actors.messages.session import SessionKey
 
 
@@ -21,30 +22,6 @@ class FailedCall(msgspec.Struct, frozen=True, array_like=True, gc=False):
     model: str
     error: str
     took_s: float
-
-
-class Append(Message, frozen=True, kw_only=True):
-    """Store events of a turn, in this order, all or none.
-
-    Attributes:
-        temp: changes of `temp:` state, without the prefix.
-        outcome: set when the turn ends with these events: its end is stored with them, and no CloseTurn follows.
-        selected: with `outcome`, the agent that was selected for the turn.
-        notes: have to stand before the events; those that the log lacks are stored with them.
-        calls: records of model calls to be stored with them; there may be no events then.
-        parts: of the requests of these calls.
-        failed_calls: model calls of the run that have failed since its last event.
-    """
-
-    turn: TurnRef
-    events: Sequence[bytes]
-    temp: StateDelta = msgspec.field(default_factory=dict)
-    outcome: AnyOutcome | None = None
-    selected: str = ""
-    notes: Sequence[Note] = ()
-    calls: Sequence[PackedCall] = ()
-    parts: Sequence[PackedPart] = ()
-    failed_calls: Sequence[FailedCall] = ()
 
 
 class Appended(Message, frozen=True, kw_only=True):
@@ -59,27 +36,31 @@ class Appended(Message, frozen=True, kw_only=True):
     state_seq: int = 0
 
 
-class ReserveSpending(Message, frozen=True, kw_only=True):
-    """Ask whether the turn's budgets have room for a model call, or for calls of tools.
-
-    What the model call is likely to take is reserved until the run appends. The reply is MaySpend or AskForMore; for an optional
-    call it is MaySpend or DoWithout.
+class Append(Request[Appended], frozen=True, kw_only=True):
+    """Store events of a turn, in this order, all or none.
 
     Attributes:
-        branch: of the run.
-        model: the one that the run is about to call; "": tools are about to be run.
-        input_tokens: about how many the request has.
-        tool_calls: so many of the calls are not in the log yet.
-        is_optional: the run can do without the model call.
+        temp: changes of `temp:` state, without the prefix.
+        outcome: set when the turn ends with these events: its end is stored with them, and no CloseTurn follows.
+        selected: with `outcome`, the agent that was selected for the turn.
+        notes: have to stand before the events; those that the log lacks are stored with them.
+        calls: records of model calls to be stored with them; there may be no events then.
+        parts: of the requests of these calls.
+        failed_calls: model calls of the run that have failed since its last event.
     """
 
+    route = Route.SESSION
+    lane = Lane.GO_ON
+
     turn: TurnRef
-    agent: str
-    branch: str | None = None
-    model: str = ""
-    input_tokens: int = 0
-    tool_calls: int = 0
-    is_optional: bool = False
+    events: Sequence[bytes]
+    temp: StateDelta = msgspec.field(default_factory=dict)
+    outcome: AnyOutcome | None = None
+    selected: str = ""
+    notes: Sequence[Note] = ()
+    calls: Sequence[PackedCall] = ()
+    parts: Sequence[PackedPart] = ()
+    failed_calls: Sequence[FailedCall] = ()
 
 
 class MaySpend(Message, frozen=True, kw_only=True):
@@ -122,7 +103,37 @@ class DoWithout(Message, frozen=True, kw_only=True):
     warnings: Sequence[BudgetWarning] = ()
 
 
-class TellPartial(Message, frozen=True, kw_only=True):
+class ReserveSpending(Request[MaySpend | AskForMore | DoWithout], frozen=True, kw_only=True):
+    """Ask whether the turn's budgets have room for a model call, or for calls of tools.
+
+    What the model call is likely to take is reserved until the run appends. The reply is MaySpend or AskForMore; for an optional
+    call it is MaySpend or DoWithout.
+
+    Attributes:
+        branch: of the run.
+        model: the one that the run is about to call; "": tools are about to be run.
+        input_tokens: about how many the request has.
+        tool_calls: so many of the calls are not in the log yet.
+        is_optional: the run can do without the model call.
+    """
+
+    route = Route.SESSION
+    lane = Lane.GO_ON
+
+    turn: TurnRef
+    agent: str
+    branch: str | None = None
+    model: str = ""
+    input_tokens: int = 0
+    tool_calls: int = 0
+    is_optional: bool = False
+
+
+class TellAgain(Message, frozen=True, kw_only=True):
+    """The partials were not delivered: send the whole response so far."""
+
+
+class TellPartial(Request[Ack | TellAgain], frozen=True, kw_only=True):
     """Deliver partial events of a streamed model response to the turn's subscribers. They are not stored.
 
     The reply is Ack, or TellAgain when the Session actor does not know those before them, since it was lost in between.
@@ -133,28 +144,14 @@ class TellPartial(Message, frozen=True, kw_only=True):
         again: these are all of the response so far, merged.
     """
 
+    route = Route.SESSION
+    lane = Lane.READ
+
     turn: TurnRef
     events: Sequence[bytes]
     answer: int = 0
     first: int = 0
     again: bool = False
-
-
-class TellAgain(Message, frozen=True, kw_only=True):
-    """The partials were not delivered: send the whole response so far."""
-
-
-class Fetch(Message, frozen=True, kw_only=True):
-    """Ask for the events of a log after `after_seq`; with `state_only` for the state alone.
-
-    Attributes:
-        generation: that of the log which the reader has; "" when it has none.
-    """
-
-    key: SessionKey
-    after_seq: int = 0
-    generation: str = ""
-    state_only: bool = False
 
 
 class Fetched(Message, frozen=True, kw_only=True):
@@ -172,3 +169,19 @@ class Fetched(Message, frozen=True, kw_only=True):
     more: bool = False
     state: bytes = b""
     state_seq: int = 0
+
+
+class Fetch(Request[Fetched], frozen=True, kw_only=True):
+    """Ask for the events of a log after `after_seq`; with `state_only` for the state alone.
+
+    Attributes:
+        generation: that of the log which the reader has; "" when it has none.
+    """
+
+    route = Route.SESSION
+    lane = Lane.READ
+
+    key: SessionKey
+    after_seq: int = 0
+    generation: str = ""
+    state_only: bool = False

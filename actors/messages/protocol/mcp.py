@@ -9,7 +9,8 @@ import msgspec
 
 from actors.messages.content import Part
 from actors.messages.json_types import JsonObject
-from actors.messages.protocol.base import Message
+from actors.messages.protocol.base import Ack, Message
+from actors.messages.protocol.request import Request
 from actors.messages.session import SessionKey
 
 McpScope = Literal["app", "session"]
@@ -47,7 +48,19 @@ class McpToolInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     parameters: JsonObject = {}
 
 
-class ListMcpTools(Message, frozen=True, kw_only=True):
+class McpToolList(Message, frozen=True, kw_only=True):
+    """The tools of a server.
+
+    Attributes:
+        version: names the list.
+        tools: None when the sender has this version.
+    """
+
+    version: str
+    tools: Sequence[McpToolInfo] | None = None
+
+
+class ListMcpTools(Request[McpToolList], frozen=True, kw_only=True):
     """Ask for the tools of a server.
 
     Attributes:
@@ -61,19 +74,25 @@ class ListMcpTools(Message, frozen=True, kw_only=True):
     known: str = ""
 
 
-class McpToolList(Message, frozen=True, kw_only=True):
-    """The tools of a server.
+class McpResult(Message, frozen=True, kw_only=True):
+    """What came of a call.
 
     Attributes:
-        version: names the list.
-        tools: None when the sender has this version.
+        structured: the result as a JSON object, if the server gives one.
+        parts: texts and data of the result.
+        is_error: the tool has failed, and says why in its texts.
+        question: what the server asks the user; the call has no result then.
+        memo: what has to come with the user's answer.
     """
 
-    version: str
-    tools: Sequence[McpToolInfo] | None = None
+    structured: JsonObject | None = None
+    parts: Sequence[Part] = ()
+    is_error: bool = False
+    question: JsonObject | None = None
+    memo: JsonObject | None = None
 
 
-class CallMcpTool(Message, frozen=True, kw_only=True):
+class CallMcpTool(Request[McpResult], frozen=True, kw_only=True):
     """Call a tool of a server.
 
     Attributes:
@@ -94,25 +113,7 @@ class CallMcpTool(Message, frozen=True, kw_only=True):
     answer: JsonObject | None = None
 
 
-class StopMcpCall(Message, frozen=True, kw_only=True):
+class StopMcpCall(Request[Ack], frozen=True, kw_only=True):
     """Stop a call, since its run was cancelled: the server is to know. `call_id`: as in CallMcpTool."""
 
     call_id: str
-
-
-class McpResult(Message, frozen=True, kw_only=True):
-    """What came of a call.
-
-    Attributes:
-        structured: the result as a JSON object, if the server gives one.
-        parts: texts and data of the result.
-        is_error: the tool has failed, and says why in its texts.
-        question: what the server asks the user; the call has no result then.
-        memo: what has to come with the user's answer.
-    """
-
-    structured: JsonObject | None = None
-    parts: Sequence[Part] = ()
-    is_error: bool = False
-    question: JsonObject | None = None
-    memo: JsonObject | None = None

@@ -6,11 +6,23 @@ from collections.abc import Sequence
 
 from actors.messages.operating.limited_model import LimitedModel
 from actors.messages.operating.turn_description import ModelWait
-from actors.messages.protocol.base import Message
+from actors.messages.protocol.base import Ack, Message
+from actors.messages.protocol.request import Request
 from actors.messages.session import SessionKey
 
 
-class AcquirePermit(Message, frozen=True, kw_only=True):
+class PermitReply(Message, frozen=True):
+    """Whether a call may be made.
+
+    Attributes:
+        again: ask again: the call has lost its place in the queue, since its process was not heard of for so long.
+    """
+
+    granted: bool
+    again: bool = False
+
+
+class AcquirePermit(Request[PermitReply], frozen=True, kw_only=True):
     """Wait until a call of a limited model may begin, or be repeated.
 
     Attributes:
@@ -30,18 +42,7 @@ class AcquirePermit(Message, frozen=True, kw_only=True):
     retry_after_s: float | None = None
 
 
-class PermitReply(Message, frozen=True):
-    """Whether a call may be made.
-
-    Attributes:
-        again: ask again: the call has lost its place in the queue, since its process was not heard of for so long.
-    """
-
-    granted: bool
-    again: bool = False
-
-
-class ReleasePermit(Message, frozen=True, kw_only=True):
+class ReleasePermit(Request[Ack], frozen=True, kw_only=True):
     """End a call, or give up waiting for its permit.
 
     Attributes:
@@ -54,17 +55,11 @@ class ReleasePermit(Message, frozen=True, kw_only=True):
     answered: bool = False
 
 
-class RenewPermits(Message, frozen=True, kw_only=True):
+class RenewPermits(Request[Ack], frozen=True, kw_only=True):
     """Renew the lease of a process. `held`: the models of its running calls, by permit."""
 
     holder: str
     held: dict[str, str]
-
-
-class GetWaitingCalls(Message, frozen=True, kw_only=True):
-    """Ask which model calls of a session wait. The reply is WaitingCallsReply."""
-
-    session: SessionKey
 
 
 class WaitingCallsReply(Message, frozen=True, kw_only=True):
@@ -73,11 +68,23 @@ class WaitingCallsReply(Message, frozen=True, kw_only=True):
     calls: Sequence[ModelWait] = ()
 
 
-class GetModelLimits(Message, frozen=True, kw_only=True):
+class GetWaitingCalls(Request[WaitingCallsReply], frozen=True, kw_only=True):
+    """Ask which model calls of a session wait. The reply is WaitingCallsReply."""
+
+    session: SessionKey
+
+
+class ModelLimitsReply(Message, frozen=True, kw_only=True):
+    """The limits of models."""
+
+    limits: Sequence[LimitedModel] = ()
+
+
+class GetModelLimits(Request[ModelLimitsReply], frozen=True, kw_only=True):
     """Ask which limits models have. The reply is ModelLimitsReply."""
 
 
-class ChangeModelLimits(Message, frozen=True, kw_only=True):
+class ChangeModelLimits(Request[ModelLimitsReply], frozen=True, kw_only=True):
     """Change the limits of a model or of a pattern. The reply is ModelLimitsReply.
 
     Attributes:
@@ -86,9 +93,3 @@ class ChangeModelLimits(Message, frozen=True, kw_only=True):
 
     model: str
     change: dict[str, float | None] | None = None
-
-
-class ModelLimitsReply(Message, frozen=True, kw_only=True):
-    """The limits of models."""
-
-    limits: Sequence[LimitedModel] = ()

@@ -9,10 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from actors.messages.protocol.base import Message
+from actors.messages.protocol.request import Lane, Request, Route
 from actors.messages.session import OldSession, SessionKey, SessionPlace
 
 
-class FindOldSessions(Message, frozen=True, kw_only=True):
+class OldSessions(Message, frozen=True, kw_only=True):
+    """Reply to FindOldSessions."""
+
+    sessions: Sequence[OldSession] = ()
+
+
+class FindOldSessions(Request[OldSessions], frozen=True, kw_only=True):
     """List sessions that could be pruned, the oldest first.
 
     Attributes:
@@ -22,38 +29,14 @@ class FindOldSessions(Message, frozen=True, kw_only=True):
         after: only those that come after this place.
     """
 
+    route = Route.ACTOR
+    lane = Lane.QUERY
+
     app: str
     user: str | None = None
     before_s: float
     limit: int
     after: SessionPlace | None = None
-
-
-class OldSessions(Message, frozen=True, kw_only=True):
-    """Reply to FindOldSessions."""
-
-    sessions: Sequence[OldSession] = ()
-
-
-class PruneSessions(Message, frozen=True, kw_only=True):
-    """Remove a batch of old sessions.
-
-    Attributes:
-        user: only sessions of this user; None: of all users.
-        before_s: sessions to which nothing was written from this time on, in seconds since the epoch.
-        after: where the batch before has ended; None: this is the first.
-        done: sessions that were removed before, and whose artifacts are deleted.
-        pruner: tells those apart that prune at the same time.
-        is_given_up: it has failed: it removes nothing, and deletes no further artifacts.
-    """
-
-    app: str
-    user: str | None = None
-    before_s: float
-    after: SessionPlace | None = None
-    done: Sequence[SessionKey] = ()
-    pruner: str = ""
-    is_given_up: bool = False
 
 
 class SessionsPruned(Message, frozen=True, kw_only=True):
@@ -72,21 +55,28 @@ class SessionsPruned(Message, frozen=True, kw_only=True):
     has_moved: bool = False
 
 
-class ArchiveOldEvents(Message, frozen=True, kw_only=True):
-    """Archive old events of some of the sessions that one Session actor serves.
+class PruneSessions(Request[SessionsPruned], frozen=True, kw_only=True):
+    """Remove a batch of old sessions.
 
     Attributes:
         user: only sessions of this user; None: of all users.
-        before_s: only events from before this time, in seconds since the epoch.
-        dry_run: only count them.
-        after: the session after which to begin; None: at the first.
+        before_s: sessions to which nothing was written from this time on, in seconds since the epoch.
+        after: where the batch before has ended; None: this is the first.
+        done: sessions that were removed before, and whose artifacts are deleted.
+        pruner: tells those apart that prune at the same time.
+        is_given_up: it has failed: it removes nothing, and deletes no further artifacts.
     """
+
+    route = Route.ACTOR
+    lane = Lane.DIRECT
 
     app: str
     user: str | None = None
     before_s: float
-    dry_run: bool = False
-    after: SessionKey | None = None
+    after: SessionPlace | None = None
+    done: Sequence[SessionKey] = ()
+    pruner: str = ""
+    is_given_up: bool = False
 
 
 class OldEventsArchived(Message, frozen=True, kw_only=True):
@@ -101,3 +91,23 @@ class OldEventsArchived(Message, frozen=True, kw_only=True):
     events: Sequence[tuple[SessionKey, int]] = ()
     after: SessionKey | None = None
     is_last: bool = False
+
+
+class ArchiveOldEvents(Request[OldEventsArchived], frozen=True, kw_only=True):
+    """Archive old events of some of the sessions that one Session actor serves.
+
+    Attributes:
+        user: only sessions of this user; None: of all users.
+        before_s: only events from before this time, in seconds since the epoch.
+        dry_run: only count them.
+        after: the session after which to begin; None: at the first.
+    """
+
+    route = Route.ACTOR
+    lane = Lane.DIRECT
+
+    app: str
+    user: str | None = None
+    before_s: float
+    dry_run: bool = False
+    after: SessionKey | None = None

@@ -13,10 +13,12 @@ from actors.messages.config import DEFAULT_RUN_CONFIG, RunConfig
 from actors.messages.flow import Work
 from actors.messages.graph import NodeTask
 from actors.messages.json_types import Progress
-from actors.messages.protocol.base import Message, Note, StoredEvent, TurnRef
+from actors.messages.protocol.base import Ack, Note, StoredEvent, TurnRef
+from actors.messages.protocol.outcomes import AnyOutcome
+from actors.messages.protocol.request import Request, Route
 
 
-class Invoke(Message, frozen=True, kw_only=True):
+class Invoke(Request[AnyOutcome], frozen=True, kw_only=True):
     """Run an agent in a turn. The reply is the run's Outcome; with `tells_begun` an Ack comes before.
 
     Attributes:
@@ -77,14 +79,14 @@ class Invoke(Message, frozen=True, kw_only=True):
     first_seq: int = 0
 
 
-class StopRun(Message, frozen=True, kw_only=True):
+class StopRun(Request[Ack], frozen=True, kw_only=True):
     """Stop runs of a turn in this actor, by their numbers in the epoch of `turn`."""
 
     turn: TurnRef
     runs: tuple[int, ...]
 
 
-class RunChild(Message, frozen=True, kw_only=True):
+class RunChild(Request[AnyOutcome], frozen=True, kw_only=True):
     """Run a child of an agent, or an agent that it has as a tool. The reply is that run's Outcome.
 
     Attributes:
@@ -98,6 +100,8 @@ class RunChild(Message, frozen=True, kw_only=True):
         traceparent: of the tool call that asks for the run; "" without one.
         place: tells the runs apart that the asking run wants of one child; the same when it asks again after a loss.
     """
+
+    route = Route.SESSION
 
     turn: TurnRef
     parent: str
@@ -115,20 +119,24 @@ class RunChild(Message, frozen=True, kw_only=True):
     state_seq: int = 0
 
 
-class StopBranch(Message, frozen=True, kw_only=True):
+class StopBranch(Request[Ack], frozen=True, kw_only=True):
     """Stop every run on a branch or below it; without a branch, every run that the asking run has asked for.
 
     Attributes:
         child: without a branch, only what it has asked of this agent.
     """
 
+    route = Route.SESSION
+
     turn: TurnRef
     branch: str = ""
     child: str = ""
 
 
-class TakeLlmCall(Message, frozen=True, kw_only=True):
+class TakeLlmCall(Request[Ack], frozen=True, kw_only=True):
     """Ask for one model call out of the turn's allowance. Raises LlmCallsLimitExceededError when it is used up."""
+
+    route = Route.SESSION
 
     turn: TurnRef
     agent: str

@@ -8,23 +8,18 @@ import msgspec
 
 from actors.messages.json_types import JsonObject, StateDelta
 from actors.messages.memory import MemoryEntry
-from actors.messages.protocol.base import Message, StoredEvent
+from actors.messages.protocol.base import Ack, Message, StoredEvent
+from actors.messages.protocol.log import Appended
+from actors.messages.protocol.request import Lane, Request, Route
 from actors.messages.session import SessionKey, SessionPlace
 from actors.messages.topology import Topology
 
 
-class OpenStore(Message, frozen=True, kw_only=True):
+class OpenStore(Request[Ack], frozen=True, kw_only=True):
     """Open the session store, which is opened by the first request that needs it otherwise."""
 
-
-class GetTopology(Message, frozen=True, kw_only=True):
-    """Ask for the parent map of the current version of the tree.
-
-    Attributes:
-        known: the name of the version that the program knows; "": none.
-    """
-
-    known: str = ""
+    route = Route.ALL
+    lane = Lane.DIRECT
 
 
 class TopologyReply(Message, frozen=True, kw_only=True):
@@ -38,24 +33,50 @@ class TopologyReply(Message, frozen=True, kw_only=True):
     version: str = ""
 
 
-class CreateSessionRequest(Message, frozen=True, kw_only=True):
+class GetTopology(Request[TopologyReply], frozen=True, kw_only=True):
+    """Ask for the parent map of the current version of the tree.
+
+    Attributes:
+        known: the name of the version that the program knows; "": none.
+    """
+
+    route = Route.FIRST
+    lane = Lane.DIRECT
+
+    known: str = ""
+
+
+class SessionReply(Message, frozen=True, kw_only=True):
+    """The session asked for, or None."""
+
+    session: SessionInfo | None = None
+
+
+class CreateSessionRequest(Request[SessionReply], frozen=True, kw_only=True):
     """Create a session with a state, all scopes by prefixed keys.
 
     Attributes:
         again: the request may have been done before: then a session as it would be now is taken for the one that it has created.
     """
 
+    route = Route.SESSION
+    lane = Lane.BEGIN
+    is_sent_once = True
+
     key: SessionKey
     state: StateDelta = msgspec.field(default_factory=dict)
     again: bool = False
 
 
-class GetSessionRequest(Message, frozen=True, kw_only=True):
+class GetSessionRequest(Request[SessionReply], frozen=True, kw_only=True):
     """Read a session: its newest `num_recent_events` events (None: all) not older than `after_timestamp` seconds.
 
     Attributes:
         after_seq: give a page of the events after this position, without regard to `num_recent_events`; None: one reply for all.
     """
+
+    route = Route.SESSION
+    lane = Lane.QUERY
 
     key: SessionKey
     num_recent_events: int | None = None
@@ -63,7 +84,13 @@ class GetSessionRequest(Message, frozen=True, kw_only=True):
     after_seq: int | None = None
 
 
-class ListSessionsRequest(Message, frozen=True, kw_only=True):
+class SessionsReply(Message, frozen=True, kw_only=True):
+    """The sessions asked for, without their events."""
+
+    sessions: Sequence[SessionInfo] = ()
+
+
+class ListSessionsRequest(Request[SessionsReply], frozen=True, kw_only=True):
     """List the sessions of a user, or of all users with None, the one written last first.
 
     Attributes:
@@ -71,38 +98,51 @@ class ListSessionsRequest(Message, frozen=True, kw_only=True):
         before: only sessions that come after this one in the list.
     """
 
+    route = Route.USER
+    lane = Lane.QUERY
+
     app: str
     user: str | None = None
     limit: int | None = None
     before: SessionPlace | None = None
 
 
-class DeleteSessionRequest(Message, frozen=True, kw_only=True):
+class DeleteSessionRequest(Request[Ack], frozen=True, kw_only=True):
     """Delete a session."""
+
+    route = Route.SESSION
+    lane = Lane.CHANGE
 
     key: SessionKey
 
 
-class AppendEventRequest(Message, frozen=True, kw_only=True):
+class AppendEventRequest(Request[Appended], frozen=True, kw_only=True):
     """Append an event to a session outside of any turn."""
+
+    route = Route.SESSION
+    lane = Lane.CHANGE
 
     key: SessionKey
     event: bytes
 
 
-class RewindRequest(Message, frozen=True, kw_only=True):
+class RewindRequest(Request[Ack], frozen=True, kw_only=True):
     """Hide a turn and all that followed it, and restore the state as it was before.
 
     Attributes:
         again: the request may have been done before: then nothing is left to do if the log ends with the rewind of that turn.
     """
 
+    route = Route.SESSION
+    lane = Lane.CHANGE
+    is_sent_once = True
+
     key: SessionKey
     invocation_id: str
     again: bool = False
 
 
-class ForkSession(Message, frozen=True, kw_only=True):
+class ForkSession(Request[Ack], frozen=True, kw_only=True):
     """Make a new session of the same user that has all of a session up to the end of a turn. The reply is Ack.
 
     Attributes:
@@ -110,6 +150,10 @@ class ForkSession(Message, frozen=True, kw_only=True):
         fork: the id of the new session.
         again: the request may have been done before: then nothing is left to do if the fork is there.
     """
+
+    route = Route.SESSION
+    lane = Lane.CHANGE
+    is_sent_once = True
 
     key: SessionKey
     invocation_id: str
@@ -136,39 +180,36 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     generation: str = ""
 
 
-class SessionReply(Message, frozen=True, kw_only=True):
-    """The session asked for, or None."""
-
-    session: SessionInfo | None = None
-
-
-class SessionsReply(Message, frozen=True, kw_only=True):
-    """The sessions asked for, without their events."""
-
-    sessions: Sequence[SessionInfo] = ()
-
-
-class RememberSession(Message, frozen=True, kw_only=True):
+class RememberSession(Request[Ack], frozen=True, kw_only=True):
     """Put the texts of a session into memory, in place of what memory has of it."""
 
+    route = Route.SESSION
+    lane = Lane.BEGIN
+
     key: SessionKey
 
 
-class ForgetSession(Message, frozen=True, kw_only=True):
+class ForgetSession(Request[Ack], frozen=True, kw_only=True):
     """Delete a session from memory. Its log stays."""
 
+    route = Route.SESSION
+    lane = Lane.BEGIN
+
     key: SessionKey
-
-
-class SearchMemory(Message, frozen=True, kw_only=True):
-    """Search the memory of a user."""
-
-    app: str
-    user: str
-    query: str
 
 
 class MemoriesReply(Message, frozen=True, kw_only=True):
     """The entries found, the best match first."""
 
     entries: Sequence[MemoryEntry] = ()
+
+
+class SearchMemory(Request[MemoriesReply], frozen=True, kw_only=True):
+    """Search the memory of a user."""
+
+    route = Route.USER
+    lane = Lane.READ
+
+    app: str
+    user: str
+    query: str

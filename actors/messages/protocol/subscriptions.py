@@ -7,20 +7,30 @@ from typing import Literal
 
 import msgspec
 
-from actors.messages.protocol.base import Message, StoredEvent
+from actors.messages.protocol.base import Ack, Message, StoredEvent
 from actors.messages.protocol.outcomes import AnyOutcome
+from actors.messages.protocol.request import Lane, Request, Route
 from actors.messages.session import SessionKey
 
 WHOLE_SESSION = " *"
 """Stands for the id of a turn where all events of a session are meant, users' messages too. No id has space around it."""
 
 
-class Subscribe(Message, frozen=True, kw_only=True):
+class Subscribed(Message, frozen=True, kw_only=True):
+    """The subscriber follows the turn. A turn that is lost runs again only when its Runner is asked for it (RecoverTurn)."""
+
+    status: TurnStatus
+
+
+class Subscribe(Request[Subscribed], frozen=True, kw_only=True):
     """Deliver a turn's events, or those of the WHOLE_SESSION, after `after_seq` to a subscriber. The reply is Subscribed.
 
     Attributes:
         store: the number of the store whose Session actor the subscriber polls; None: the one that gets this.
     """
+
+    route = Route.SESSION
+    lane = Lane.READ
 
     subscriber: str
     key: SessionKey
@@ -33,19 +43,32 @@ TurnStatus = Literal["waiting", "running", "lost", "ended"]
 """Where a turn is: in the queue, in a Runner, open without a Runner that is known to run it, or ended (a paused one, too)."""
 
 
-class Subscribed(Message, frozen=True, kw_only=True):
-    """The subscriber follows the turn. A turn that is lost runs again only when its Runner is asked for it (RecoverTurn)."""
+class News(Message, frozen=True, kw_only=True):
+    """The next News of a subscriber.
 
-    status: TurnStatus
+    Attributes:
+        number: counts the News of one outbox, from 1.
+        outbox: the outbox from which it comes. When it changes, the Session actor was lost with all undelivered news: the
+            subscriber has to subscribe again, even if the new one knows it already by a turn that was begun since.
+        known: False when the Session actor does not know the subscriber (any more): it has to subscribe again.
+    """
+
+    number: int = 0
+    outbox: str = ""
+    turns: Sequence[TurnNews] = ()
+    known: bool = True
 
 
-class Poll(Message, frozen=True, kw_only=True):
+class Poll(Request[News], frozen=True, kw_only=True):
     """Wait for news of all turns that a subscriber follows. The reply is News.
 
     Attributes:
         ack: the number of the last News that the subscriber has received.
         outbox: the outbox from which it came; "" before the first.
     """
+
+    route = Route.ACTOR
+    lane = Lane.DIRECT
 
     subscriber: str
     ack: int = 0
@@ -75,30 +98,6 @@ class TurnNews(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
     is_dropped: bool = False
 
 
-class News(Message, frozen=True, kw_only=True):
-    """The next News of a subscriber.
-
-    Attributes:
-        number: counts the News of one outbox, from 1.
-        outbox: the outbox from which it comes. When it changes, the Session actor was lost with all undelivered news: the
-            subscriber has to subscribe again, even if the new one knows it already by a turn that was begun since.
-        known: False when the Session actor does not know the subscriber (any more): it has to subscribe again.
-    """
-
-    number: int = 0
-    outbox: str = ""
-    turns: Sequence[TurnNews] = ()
-    known: bool = True
-
-
-class ReadTurn(Message, frozen=True, kw_only=True):
-    """Ask for a page of the agents' events in a turn after `after_seq`."""
-
-    key: SessionKey
-    invocation_id: str
-    after_seq: int = 0
-
-
 class TurnRead(Message, frozen=True, kw_only=True):
     """A page of a turn.
 
@@ -112,8 +111,22 @@ class TurnRead(Message, frozen=True, kw_only=True):
     more: bool = False
 
 
-class Unsubscribe(Message, frozen=True, kw_only=True):
+class ReadTurn(Request[TurnRead], frozen=True, kw_only=True):
+    """Ask for a page of the agents' events in a turn after `after_seq`."""
+
+    route = Route.SESSION
+    lane = Lane.READ
+
+    key: SessionKey
+    invocation_id: str
+    after_seq: int = 0
+
+
+class Unsubscribe(Request[Ack], frozen=True, kw_only=True):
     """A subscriber goes away, or with a turn follows only that turn no more."""
+
+    route = Route.ACTOR
+    lane = Lane.DIRECT
 
     subscriber: str
     key: SessionKey | None = None

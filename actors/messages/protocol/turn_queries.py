@@ -10,31 +10,9 @@ from actors.messages.llm.recorded import PackedCall, PackedPart
 from actors.messages.operating.turn_description import LiveRun
 from actors.messages.operating.usage import UsageReport, UsedBudget
 from actors.messages.protocol.base import Message, StoredEvent
+from actors.messages.protocol.request import Lane, Request, Route
 from actors.messages.session import SessionKey
 from actors.messages.turn_info import ANY_TURN, PendingCall, TurnInfo, TurnMatch
-
-
-class ListTurns(Message, frozen=True, kw_only=True):
-    """List turns, those in line first, then the one that began last. The reply is TurnsReply.
-
-    Attributes:
-        user: of that user only; None: of all users.
-        session: of that session of the user only; None: of all sessions.
-        state: in that state only; "": in any.
-        limit: at most so many.
-        before: only turns after this one in the list, by its `begun_s` and invocation id: none in line.
-        since_s: only turns that began at this time or later, in Unix seconds; and those in line.
-        match: only turns that fit it.
-    """
-
-    app: str
-    user: str | None = None
-    session: str | None = None
-    state: str = ""
-    limit: int = 100
-    before: tuple[float, str] | None = None
-    since_s: float = 0.0
-    match: TurnMatch = ANY_TURN
 
 
 class TurnsReply(Message, frozen=True, kw_only=True):
@@ -48,15 +26,30 @@ class TurnsReply(Message, frozen=True, kw_only=True):
     next: tuple[float, str] | None = None
 
 
-class CountTurns(Message, frozen=True, kw_only=True):
-    """Count the turns of an app that have not ended. The reply is TurnsCounted.
+class ListTurns(Request[TurnsReply], frozen=True, kw_only=True):
+    """List turns, those in line first, then the one that began last. The reply is TurnsReply.
 
     Attributes:
-        in_line_only: only those in line, which each Session actor knows of its own sessions.
+        user: of that user only; None: of all users.
+        session: of that session of the user only; None: of all sessions.
+        state: in that state only; "": in any.
+        limit: at most so many.
+        before: only turns after this one in the list, by its `begun_s` and invocation id: none in line.
+        since_s: only turns that began at this time or later, in Unix seconds; and those in line.
+        match: only turns that fit it.
     """
 
+    route = Route.USER
+    lane = Lane.QUERY
+
     app: str
-    in_line_only: bool = False
+    user: str | None = None
+    session: str | None = None
+    state: str = ""
+    limit: int = 100
+    before: tuple[float, str] | None = None
+    since_s: float = 0.0
+    match: TurnMatch = ANY_TURN
 
 
 class TurnsCounted(Message, frozen=True, kw_only=True):
@@ -74,31 +67,28 @@ class TurnsCounted(Message, frozen=True, kw_only=True):
     paused: int = 0
 
 
-class GetTurn(Message, frozen=True, kw_only=True):
+class CountTurns(Request[TurnsCounted], frozen=True, kw_only=True):
+    """Count the turns of an app that have not ended. The reply is TurnsCounted.
+
+    Attributes:
+        in_line_only: only those in line, which each Session actor knows of its own sessions.
+    """
+
+    route = Route.ACTOR
+    lane = Lane.QUERY
+
+    app: str
+    in_line_only: bool = False
+
+
+class GetTurn(Request[TurnsReply], frozen=True, kw_only=True):
     """Ask where a turn is. The reply is TurnsReply with that turn."""
+
+    route = Route.SESSION
+    lane = Lane.QUERY
 
     key: SessionKey
     invocation_id: str
-
-
-class ListPending(Message, frozen=True, kw_only=True):
-    """List the calls at which paused turns wait, those of the turn that began last first. The reply is PendingReply.
-
-    Attributes:
-        user, session: as in ListTurns.
-        invocation_id: of that turn of the session only; "": of all.
-        with_open: also the unanswered long-running calls of the session's open turn, which may answer themselves yet.
-        limit: look at so many paused turns at most.
-        before: as in ListTurns.
-    """
-
-    app: str
-    user: str | None = None
-    session: str | None = None
-    invocation_id: str = ""
-    with_open: bool = False
-    limit: int = 100
-    before: tuple[float, str] | None = None
 
 
 class PendingReply(Message, frozen=True, kw_only=True):
@@ -114,38 +104,27 @@ class PendingReply(Message, frozen=True, kw_only=True):
     next: tuple[float, str] | None = None
 
 
-class GetUsage(Message, frozen=True, kw_only=True):
-    """Ask what turns have used. The reply is UsageReply.
+class ListPending(Request[PendingReply], frozen=True, kw_only=True):
+    """List the calls at which paused turns wait, those of the turn that began last first. The reply is PendingReply.
 
     Attributes:
-        user: of that user only; None: of all users.
-        session: of that session of the user only; None: of all sessions.
-        invocation_id: that turn of the session only; "": all of them.
-        since_s: only turns that began at this time or later, in seconds since the epoch.
-        by: what to list the sums by: "agent", "model", "user", "day", "version" or "turn"; "": nothing.
-        turns: sessions and the ids of turns in them; if there are any, the reply has a report for each, and no other.
+        user, session: as in ListTurns.
+        invocation_id: of that turn of the session only; "": of all.
+        with_open: also the unanswered long-running calls of the session's open turn, which may answer themselves yet.
+        limit: look at so many paused turns at most.
+        before: as in ListTurns.
     """
+
+    route = Route.USER
+    lane = Lane.QUERY
 
     app: str
     user: str | None = None
     session: str | None = None
     invocation_id: str = ""
-    since_s: float = 0.0
-    by: str = ""
-    turns: Sequence[tuple[SessionKey, str]] = ()
-
-
-class GetTurnBudgets(Message, frozen=True, kw_only=True):
-    """Ask how far the budgets of a turn are used. The reply is TurnBudgetsReply; a turn that is over has none."""
-
-    key: SessionKey
-    invocation_id: str
-
-
-class TurnBudgetsReply(Message, frozen=True, kw_only=True):
-    """The limits of the budgets that bound a turn."""
-
-    budgets: Sequence[UsedBudget] = ()
+    with_open: bool = False
+    limit: int = 100
+    before: tuple[float, str] | None = None
 
 
 class UsageReply(Message, frozen=True, kw_only=True):
@@ -159,20 +138,44 @@ class UsageReply(Message, frozen=True, kw_only=True):
     reports: Sequence[UsageReport] = ()
 
 
-class ReadLog(Message, frozen=True, kw_only=True):
-    """Ask for a part of a session's log. The reply is LogPart.
+class GetUsage(Request[UsageReply], frozen=True, kw_only=True):
+    """Ask what turns have used. The reply is UsageReply.
 
     Attributes:
-        after_seq, before_seq: only events between these positions; None: to the newest.
-        limit: at most so many; fewer come when they are large.
-        newest_first: begin at the newest.
+        user: of that user only; None: of all users.
+        session: of that session of the user only; None: of all sessions.
+        invocation_id: that turn of the session only; "": all of them.
+        since_s: only turns that began at this time or later, in seconds since the epoch.
+        by: what to list the sums by: "agent", "model", "user", "day", "version" or "turn"; "": nothing.
+        turns: sessions and the ids of turns in them; if there are any, the reply has a report for each, and no other.
     """
 
+    route = Route.USER
+    lane = Lane.QUERY
+
+    app: str
+    user: str | None = None
+    session: str | None = None
+    invocation_id: str = ""
+    since_s: float = 0.0
+    by: str = ""
+    turns: Sequence[tuple[SessionKey, str]] = ()
+
+
+class TurnBudgetsReply(Message, frozen=True, kw_only=True):
+    """The limits of the budgets that bound a turn."""
+
+    budgets: Sequence[UsedBudget] = ()
+
+
+class GetTurnBudgets(Request[TurnBudgetsReply], frozen=True, kw_only=True):
+    """Ask how far the budgets of a turn are used. The reply is TurnBudgetsReply; a turn that is over has none."""
+
+    route = Route.SESSION
+    lane = Lane.QUERY
+
     key: SessionKey
-    after_seq: int = 0
-    before_seq: int | None = None
-    limit: int = 100
-    newest_first: bool = False
+    invocation_id: str
 
 
 class LogPart(Message, frozen=True, kw_only=True):
@@ -182,7 +185,34 @@ class LogPart(Message, frozen=True, kw_only=True):
     more: bool = False
 
 
-class GetModelCalls(Message, frozen=True, kw_only=True):
+class ReadLog(Request[LogPart], frozen=True, kw_only=True):
+    """Ask for a part of a session's log. The reply is LogPart.
+
+    Attributes:
+        after_seq, before_seq: only events between these positions; None: to the newest.
+        limit: at most so many; fewer come when they are large.
+        newest_first: begin at the newest.
+    """
+
+    route = Route.SESSION
+    lane = Lane.QUERY
+
+    key: SessionKey
+    after_seq: int = 0
+    before_seq: int | None = None
+    limit: int = 100
+    newest_first: bool = False
+
+
+class ModelCallsReply(Message, frozen=True, kw_only=True):
+    """Records of model calls. `parts`: all of their requests that are there; `more`: there are further calls."""
+
+    calls: Sequence[StoredCall] = ()
+    parts: Sequence[PackedPart] = ()
+    more: bool = False
+
+
+class GetModelCalls(Request[ModelCallsReply], frozen=True, kw_only=True):
     """Ask for the recorded model calls of a turn, the one that began first first. The reply is ModelCallsReply.
 
     Attributes:
@@ -190,17 +220,13 @@ class GetModelCalls(Message, frozen=True, kw_only=True):
         limit: at most so many.
     """
 
+    route = Route.SESSION
+    lane = Lane.QUERY
+
     key: SessionKey
     invocation_id: str
     after: tuple[float, str] | None = None
     limit: int = 100
-
-
-class GetRunningTurn(Message, frozen=True, kw_only=True):
-    """Ask a Runner what goes on in a turn that it runs. The reply is RunningTurnReply."""
-
-    key: SessionKey
-    invocation_id: str
 
 
 class RunningTurnReply(Message, frozen=True, kw_only=True):
@@ -215,16 +241,17 @@ class RunningTurnReply(Message, frozen=True, kw_only=True):
     llm_calls: int = 0
 
 
+class GetRunningTurn(Request[RunningTurnReply], frozen=True, kw_only=True):
+    """Ask a Runner what goes on in a turn that it runs. The reply is RunningTurnReply."""
+
+    route = Route.SESSION
+
+    key: SessionKey
+    invocation_id: str
+
+
 class StoredCall(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The record of a model call, and the position of the event with which it was stored."""
 
     seq: int
     call: PackedCall
-
-
-class ModelCallsReply(Message, frozen=True, kw_only=True):
-    """Records of model calls. `parts`: all of their requests that are there; `more`: there are further calls."""
-
-    calls: Sequence[StoredCall] = ()
-    parts: Sequence[PackedPart] = ()
-    more: bool = False

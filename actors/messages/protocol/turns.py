@@ -10,13 +10,29 @@ from actors.messages.config import DEFAULT_RUN_CONFIG, RunConfig
 from actors.messages.content import Content
 from actors.messages.json_types import JsonObject, StateDelta
 from actors.messages.operating.schedule import ScheduledTime
-from actors.messages.protocol.base import Message, Note, StoredEvent, TurnRef
+from actors.messages.protocol.base import Ack, Message, Note, StoredEvent, TurnRef
 from actors.messages.protocol.outcomes import AnyOutcome
 from actors.messages.protocol.progress import TurnProgress
+from actors.messages.protocol.request import Lane, Request, Route
 from actors.messages.session import ONLY_SHARD, SessionKey, Shard
 
 
-class StartTurn(Message, frozen=True, kw_only=True):
+class TurnStarted(Message, frozen=True, kw_only=True):
+    """The turn is open, or was already.
+
+    Attributes:
+        agent: the agent selected for it; "" when that is not known.
+        attached: the turn was there already; its events are delivered from the first.
+        seq: the position of the user's event, if it is the one that was asked with; else 0.
+    """
+
+    invocation_id: str
+    agent: str
+    attached: bool = False
+    seq: int = 0
+
+
+class StartTurn(Request[TurnStarted], frozen=True, kw_only=True):
     """Run a turn. The reply is TurnStarted.
 
     Attributes:
@@ -30,6 +46,8 @@ class StartTurn(Message, frozen=True, kw_only=True):
         traceparent: the span of the caller, as the header of that name has it; "" without one.
         due: the time of a schedule that makes this turn; None: a driver asks for it.
     """
+
+    route = Route.SESSION
 
     key: SessionKey
     invocation_id: str
@@ -49,22 +67,7 @@ class StartTurn(Message, frozen=True, kw_only=True):
     due: ScheduledTime | None = None
 
 
-class TurnStarted(Message, frozen=True, kw_only=True):
-    """The turn is open, or was already.
-
-    Attributes:
-        agent: the agent selected for it; "" when that is not known.
-        attached: the turn was there already; its events are delivered from the first.
-        seq: the position of the user's event, if it is the one that was asked with; else 0.
-    """
-
-    invocation_id: str
-    agent: str
-    attached: bool = False
-    seq: int = 0
-
-
-class RecoverTurns(Message, frozen=True, kw_only=True):
+class RecoverTurns(Request[Ack], frozen=True, kw_only=True):
     """Resume the turns that were open. A process that takes the place of a lost Runner sends it to its own.
 
     Attributes:
@@ -74,204 +77,12 @@ class RecoverTurns(Message, frozen=True, kw_only=True):
     term: int = 0
 
 
-class RecoverTurn(Message, frozen=True, kw_only=True):
+class RecoverTurn(Request[Ack], frozen=True, kw_only=True):
     """Resume a turn that is open in the log, unless the Runner runs it already."""
 
-    key: SessionKey
-    invocation_id: str
-
-
-class RetryTurn(Message, frozen=True, kw_only=True):
-    """Run a turn that has failed on from its last stored step; or any turn that has ended again from a step of it.
-
-    The Runner replies with TurnRetried; the Session actor, which gives the turn to the Runner that asks, as to ResumeTurn.
-
-    Attributes:
-        config: the options of the turn from now on; None: those with which it was opened last.
-        from_event: the id of the event after which it runs again; "": after the last one.
-        request: names the request: sent again, it does not retry the turn twice.
-        runner: of a Runner that asks the Session actor: its id.
-        running: see ResumeTurn.
-    """
+    route = Route.SESSION
 
     key: SessionKey
-    invocation_id: str
-    config: RunConfig | None = None
-    from_event: str = ""
-    request: str = ""
-    runner: str = ""
-    running: TurnRef | None = None
-
-
-class TurnRetried(Message, frozen=True, kw_only=True):
-    """The turn runs again, and was given to `agent`. Its new events stand after `after_seq`."""
-
-    agent: str
-    after_seq: int
-
-
-class CancelTurn(Message, frozen=True, kw_only=True):
-    """Stop a turn, wherever it is: the Runner stops a running one, the Session actor one that waits, is lost, or is paused.
-
-    A turn that has ended stays as it is. The Runner replies with Ack; the Session actor with Ack when the turn is open no more,
-    TurnKept when its Runner has to stop it, or AnnounceFirst.
-
-    Attributes:
-        runner: of a Runner that asks the Session actor: its id.
-        begins: that Runner opens, resumes or ends the turn just now.
-    """
-
-    key: SessionKey
-    invocation_id: str
-    runner: str = ""
-    begins: bool = False
-
-
-class FindTurn(Message, frozen=True, kw_only=True):
-    """Ask which agents could take a message, before anything is stored. The reply is TurnFound.
-
-    Attributes:
-        call_ids: the ids of the message's function responses.
-        invocation_id: a turn that may be there already; "": do not look for one.
-        fingerprint: see StartTurn.
-        auto_create: the session may still have to be created.
-        takes_words: the message is for the agent that works on a task with the user, if one waits for the user's words.
-        event_id: of the message, if it is for that agent; "" when it cannot be.
-        wants_questions: the calls may be questions of nodes of a graph.
-    """
-
-    key: SessionKey
-    call_ids: tuple[str, ...] = ()
-    invocation_id: str = ""
-    fingerprint: str = ""
-    auto_create: bool = False
-    takes_words: bool = False
-    event_id: str = ""
-    wants_questions: bool = False
-
-
-class TurnFound(Message, frozen=True, kw_only=True):
-    """What was found.
-
-    Attributes:
-        authors: the log's agents, the most recent first, as far as they decide which agent is selected.
-        caller: the agent that made the first of the calls, or waits for the user's words; "" when no agent waits.
-        invocation_id: the turn in which it waits; "" when no agent waits.
-        awaits: see Paused.
-        is_there: the turn asked for is open, waits in the queue, or has ended.
-        agent: the agent that was selected for it, if that is known.
-        questions: the arguments of those calls that nodes of a graph have made to ask the user, by their ids.
-    """
-
-    authors: tuple[str, ...]
-    caller: str = ""
-    invocation_id: str = ""
-    awaits: str = ""
-    is_there: bool = False
-    agent: str = ""
-    questions: JsonObject = msgspec.field(default_factory=dict)
-
-
-class OpenTurn(Message, frozen=True, kw_only=True):
-    """Begin a turn, or with `answers` or `awaits` continue a paused one. The reply is one of OpenTurnReply.
-
-    Attributes:
-        repeatable, only_waiting, subscriber, store: see StartTurn.
-        event: the user's event, encoded. `answers`: the ids of the calls that it answers.
-        takes_words: see FindTurn. `awaits`: the run for which the user's words are, as FindTurn has found it.
-        fingerprint: see StartTurn; `event` has it, too.
-        runner, term: of the Runner that will run the turn: see AnnounceRunner.
-        interrupting: the open turn that this Runner cancels for it; the turn is the next to run then.
-        epoch: in which a new turn begins. One more each time the request is sent again: one that comes late is known by it.
-        traceparent: see StartTurn. It stays in the record of a turn that begins.
-        due: see StartTurn. The schedule goes on in the step that begins the turn.
-    """
-
-    key: SessionKey
-    invocation_id: str
-    repeatable: bool = False
-    event: bytes
-    answers: tuple[str, ...] = ()
-    takes_words: bool = False
-    awaits: str = ""
-    only_waiting: bool = False
-    state_delta: StateDelta = msgspec.field(default_factory=dict)
-    auto_create: bool = False
-    config: RunConfig = DEFAULT_RUN_CONFIG
-    subscriber: str = ""
-    store: int = 0
-    fingerprint: str = ""
-    runner: str = ""
-    term: int = 0
-    interrupting: str = ""
-    epoch: int = 1
-    traceparent: str = ""
-    due: ScheduledTime | None = None
-
-    @property
-    def continues(self) -> bool:
-        """The turn is there, and is paused."""
-        return bool(self.answers or self.awaits)
-
-
-class TurnInLine(Message, frozen=True, kw_only=True):
-    """The turn waits until those before it have ended: an early reply to OpenTurn."""
-
-
-class TurnBegun(Message, frozen=True, kw_only=True):
-    """The user's event is stored, and the turn is to be run.
-
-    Attributes:
-        epoch: stands in everything that is written for the turn.
-        seq: the position of the user's event.
-        generation: names the log; a rewind changes it, and what was compiled from the log before is void.
-        authors: the log's agents, the most recent first, as far as they decide which agent is selected.
-        state: the session's state, all scopes, encoded.
-        progress: of a turn that continues after a pause; None for a new one.
-        traceparent, version: of the caller and of the tree, with which the turn began.
-        before: the events before the message that some agent has missed, if they are few.
-    """
-
-    epoch: int
-    seq: int
-    generation: str
-    authors: tuple[str, ...] = ()
-    state: bytes = b""
-    progress: TurnProgress | None = None
-    traceparent: str = ""
-    before: Sequence[StoredEvent] = ()
-    version: str = ""
-
-
-class TurnJoined(Message, frozen=True, kw_only=True):
-    """The turn was there already; the subscriber follows it from its first event on.
-
-    Attributes:
-        seq: the position of the user's event, if it is the one that was asked with; else 0.
-        agent: the agent that was selected for the turn, once it has ended or was paused; "" before.
-        is_lost: the turn is open, but this Runner is not known to run it: it has to be resumed.
-    """
-
-    seq: int = 0
-    agent: str = ""
-    is_lost: bool = False
-
-
-class FindAgain(Message, frozen=True, kw_only=True):
-    """Another agent waits for the user's words now than FindTurn has found, or none. Ask again, with what is `found` now."""
-
-    found: TurnFound
-
-
-class InterruptFirst(Message, frozen=True, kw_only=True):
-    """Another turn is open, which the new one interrupts. Cancel it, and meanwhile ask again with it as `interrupting`."""
-
-    invocation_id: str
-
-
-class ResumeFirst(Message, frozen=True, kw_only=True):
-    """Another turn is open that this Runner is not known to run. Resume it, then ask again."""
-
     invocation_id: str
 
 
@@ -287,21 +98,8 @@ class AnnounceFirst(Message, frozen=True, kw_only=True):
     term: int = 0
 
 
-class ResumeTurn(Message, frozen=True, kw_only=True):
-    """Give an open turn to a Runner, since the Runner that ran it was lost.
-
-    The reply is one of ResumeTurnReply.
-
-    Attributes:
-        runner, term: of the Runner: see AnnounceRunner.
-        running: names the turn, of a Runner that runs it all the time and only tells a restarted Session actor so.
-    """
-
-    key: SessionKey
-    invocation_id: str
-    runner: str
-    term: int = 0
-    running: TurnRef | None = None
+class NothingToResume(Message, frozen=True, kw_only=True):
+    """The turn has ended, or is about to, or is not known."""
 
 
 class TurnResumed(Message, frozen=True, kw_only=True):
@@ -335,17 +133,262 @@ class TurnKept(Message, frozen=True, kw_only=True):
     """The Runner that asked runs the turn with its newest epoch, or is about to, and is the one that goes on with it."""
 
 
-class NothingToResume(Message, frozen=True, kw_only=True):
-    """The turn has ended, or is about to, or is not known."""
+ResumeTurnReply = TurnResumed | TurnKept | NothingToResume | AnnounceFirst
+
+
+class RetryTurn(Request[ResumeTurnReply], frozen=True, kw_only=True):
+    """Run a turn that has failed on from its last stored step; or any turn that has ended again from a step of it.
+
+    The Runner replies with TurnRetried; the Session actor, which gives the turn to the Runner that asks, as to ResumeTurn.
+
+    Attributes:
+        config: the options of the turn from now on; None: those with which it was opened last.
+        from_event: the id of the event after which it runs again; "": after the last one.
+        request: names the request: sent again, it does not retry the turn twice.
+        runner: of a Runner that asks the Session actor: its id.
+        running: see ResumeTurn.
+    """
+
+    route = Route.SESSION
+    lane = Lane.CHANGE
+
+    key: SessionKey
+    invocation_id: str
+    config: RunConfig | None = None
+    from_event: str = ""
+    request: str = ""
+    runner: str = ""
+    running: TurnRef | None = None
+
+
+class TurnRetried(Message, frozen=True, kw_only=True):
+    """The turn runs again, and was given to `agent`. Its new events stand after `after_seq`."""
+
+    agent: str
+    after_seq: int
+
+
+class CancelTurn(Request[Ack | TurnKept | AnnounceFirst], frozen=True, kw_only=True):
+    """Stop a turn, wherever it is: the Runner stops a running one, the Session actor one that waits, is lost, or is paused.
+
+    A turn that has ended stays as it is. The Runner replies with Ack; the Session actor with Ack when the turn is open no more,
+    TurnKept when its Runner has to stop it, or AnnounceFirst.
+
+    Attributes:
+        runner: of a Runner that asks the Session actor: its id.
+        begins: that Runner opens, resumes or ends the turn just now.
+    """
+
+    route = Route.SESSION
+    lane = Lane.GO_ON
+
+    key: SessionKey
+    invocation_id: str
+    runner: str = ""
+    begins: bool = False
+
+
+class TurnFound(Message, frozen=True, kw_only=True):
+    """What was found.
+
+    Attributes:
+        authors: the log's agents, the most recent first, as far as they decide which agent is selected.
+        caller: the agent that made the first of the calls, or waits for the user's words; "" when no agent waits.
+        invocation_id: the turn in which it waits; "" when no agent waits.
+        awaits: see Paused.
+        is_there: the turn asked for is open, waits in the queue, or has ended.
+        agent: the agent that was selected for it, if that is known.
+        questions: the arguments of those calls that nodes of a graph have made to ask the user, by their ids.
+    """
+
+    authors: tuple[str, ...]
+    caller: str = ""
+    invocation_id: str = ""
+    awaits: str = ""
+    is_there: bool = False
+    agent: str = ""
+    questions: JsonObject = msgspec.field(default_factory=dict)
+
+
+class FindTurn(Request[TurnFound], frozen=True, kw_only=True):
+    """Ask which agents could take a message, before anything is stored. The reply is TurnFound.
+
+    Attributes:
+        call_ids: the ids of the message's function responses.
+        invocation_id: a turn that may be there already; "": do not look for one.
+        fingerprint: see StartTurn.
+        auto_create: the session may still have to be created.
+        takes_words: the message is for the agent that works on a task with the user, if one waits for the user's words.
+        event_id: of the message, if it is for that agent; "" when it cannot be.
+        wants_questions: the calls may be questions of nodes of a graph.
+    """
+
+    route = Route.SESSION
+    lane = Lane.BEGIN
+
+    key: SessionKey
+    call_ids: tuple[str, ...] = ()
+    invocation_id: str = ""
+    fingerprint: str = ""
+    auto_create: bool = False
+    takes_words: bool = False
+    event_id: str = ""
+    wants_questions: bool = False
+
+
+class ResumeFirst(Message, frozen=True, kw_only=True):
+    """Another turn is open that this Runner is not known to run. Resume it, then ask again."""
+
+    invocation_id: str
+
+
+class InterruptFirst(Message, frozen=True, kw_only=True):
+    """Another turn is open, which the new one interrupts. Cancel it, and meanwhile ask again with it as `interrupting`."""
+
+    invocation_id: str
+
+
+class FindAgain(Message, frozen=True, kw_only=True):
+    """Another agent waits for the user's words now than FindTurn has found, or none. Ask again, with what is `found` now."""
+
+    found: TurnFound
+
+
+class TurnJoined(Message, frozen=True, kw_only=True):
+    """The turn was there already; the subscriber follows it from its first event on.
+
+    Attributes:
+        seq: the position of the user's event, if it is the one that was asked with; else 0.
+        agent: the agent that was selected for the turn, once it has ended or was paused; "" before.
+        is_lost: the turn is open, but this Runner is not known to run it: it has to be resumed.
+    """
+
+    seq: int = 0
+    agent: str = ""
+    is_lost: bool = False
+
+
+class TurnBegun(Message, frozen=True, kw_only=True):
+    """The user's event is stored, and the turn is to be run.
+
+    Attributes:
+        epoch: stands in everything that is written for the turn.
+        seq: the position of the user's event.
+        generation: names the log; a rewind changes it, and what was compiled from the log before is void.
+        authors: the log's agents, the most recent first, as far as they decide which agent is selected.
+        state: the session's state, all scopes, encoded.
+        progress: of a turn that continues after a pause; None for a new one.
+        traceparent, version: of the caller and of the tree, with which the turn began.
+        before: the events before the message that some agent has missed, if they are few.
+    """
+
+    epoch: int
+    seq: int
+    generation: str
+    authors: tuple[str, ...] = ()
+    state: bytes = b""
+    progress: TurnProgress | None = None
+    traceparent: str = ""
+    before: Sequence[StoredEvent] = ()
+    version: str = ""
 
 
 OpenTurnReply = TurnBegun | TurnResumed | TurnJoined | FindAgain | InterruptFirst | ResumeFirst | AnnounceFirst
 """TurnResumed when the turn had begun with this very event, and only the reply was lost."""
 
-ResumeTurnReply = TurnResumed | TurnKept | NothingToResume | AnnounceFirst
+
+class OpenTurn(Request[OpenTurnReply], frozen=True, kw_only=True):
+    """Begin a turn, or with `answers` or `awaits` continue a paused one. The reply is one of OpenTurnReply.
+
+    Attributes:
+        repeatable, only_waiting, subscriber, store: see StartTurn.
+        event: the user's event, encoded. `answers`: the ids of the calls that it answers.
+        takes_words: see FindTurn. `awaits`: the run for which the user's words are, as FindTurn has found it.
+        fingerprint: see StartTurn; `event` has it, too.
+        runner, term: of the Runner that will run the turn: see AnnounceRunner.
+        interrupting: the open turn that this Runner cancels for it; the turn is the next to run then.
+        epoch: in which a new turn begins. One more each time the request is sent again: one that comes late is known by it.
+        traceparent: see StartTurn. It stays in the record of a turn that begins.
+        due: see StartTurn. The schedule goes on in the step that begins the turn.
+    """
+
+    route = Route.SESSION
+    lane = Lane.BEGIN
+
+    key: SessionKey
+    invocation_id: str
+    repeatable: bool = False
+    event: bytes
+    answers: tuple[str, ...] = ()
+    takes_words: bool = False
+    awaits: str = ""
+    only_waiting: bool = False
+    state_delta: StateDelta = msgspec.field(default_factory=dict)
+    auto_create: bool = False
+    config: RunConfig = DEFAULT_RUN_CONFIG
+    subscriber: str = ""
+    store: int = 0
+    fingerprint: str = ""
+    runner: str = ""
+    term: int = 0
+    interrupting: str = ""
+    epoch: int = 1
+    traceparent: str = ""
+    due: ScheduledTime | None = None
+
+    @property
+    def continues(self) -> bool:
+        """The turn is there, and is paused."""
+        return bool(self.answers or self.awaits)
 
 
-class AbandonRuns(Message, frozen=True, kw_only=True):
+class TurnInLine(Message, frozen=True, kw_only=True):
+    """The turn waits until those before it have ended: an early reply to OpenTurn."""
+
+
+class AnnounceRunner(Request[Ack | AnnounceFirst], frozen=True, kw_only=True):
+    """A Runner that was started again takes the place of the one before. The reply is Ack or AnnounceFirst.
+
+    Messages of the one before may still be on their way when its successor runs turns already. They do no harm: until it has
+    announced itself a Runner opens, resumes and lists nothing, and the dead do not.
+
+    Attributes:
+        runner: the id of the Runner: the name of the actor, a slash, and what only this process of it is called.
+        shard: the sessions whose turns it runs. Those that others have left open are lost until they are resumed.
+        number: of AnnounceFirst. With another number than the newest, someone else has announced itself meanwhile.
+        term: of a Runner that has a standby: each that takes the place of another has a later one. 0: it has none.
+    """
+
+    route = Route.ACTOR
+    lane = Lane.DIRECT
+
+    runner: str
+    shard: Shard = ONLY_SHARD
+    number: int
+    term: int = 0
+
+
+class ResumeTurn(Request[ResumeTurnReply], frozen=True, kw_only=True):
+    """Give an open turn to a Runner, since the Runner that ran it was lost.
+
+    The reply is one of ResumeTurnReply.
+
+    Attributes:
+        runner, term: of the Runner: see AnnounceRunner.
+        running: names the turn, of a Runner that runs it all the time and only tells a restarted Session actor so.
+    """
+
+    route = Route.SESSION
+    lane = Lane.BEGIN
+
+    key: SessionKey
+    invocation_id: str
+    runner: str
+    term: int = 0
+    running: TurnRef | None = None
+
+
+class AbandonRuns(Request[TurnProgress], frozen=True, kw_only=True):
     """Fence off runs of a turn that were lost: they may write no more. The reply is TurnProgress.
 
     Attributes:
@@ -357,6 +400,9 @@ class AbandonRuns(Message, frozen=True, kw_only=True):
         reason: what is known of why it was lost.
     """
 
+    route = Route.SESSION
+    lane = Lane.GO_ON
+
     turn: TurnRef
     lost: tuple[int, ...]
     notes: Sequence[Note] = ()
@@ -367,7 +413,7 @@ class AbandonRuns(Message, frozen=True, kw_only=True):
     reason: str = ""
 
 
-class BeginAlone(Message, frozen=True, kw_only=True):
+class BeginAlone(Request[Ack], frozen=True, kw_only=True):
     """Store that a run begins in a process of its own, before it does. The reply is Ack.
 
     Attributes:
@@ -375,12 +421,21 @@ class BeginAlone(Message, frozen=True, kw_only=True):
         attempt: counts its attempts alone, from 1. One that is there already is not stored again.
     """
 
+    route = Route.SESSION
+    lane = Lane.GO_ON
+
     turn: TurnRef
     run: str
     attempt: int
 
 
-class ListOpenTurns(Message, frozen=True, kw_only=True):
+class OpenTurnsReply(Message, frozen=True, kw_only=True):
+    """The turns that are open and that the asking Runner is not known to run."""
+
+    turns: Sequence[tuple[SessionKey, str]] = ()
+
+
+class ListOpenTurns(Request[OpenTurnsReply | AnnounceFirst], frozen=True, kw_only=True):
     """A Runner was started again: drop the queued requests of its predecessor, and list the turns of the app that are open.
 
     The reply is OpenTurnsReply or AnnounceFirst.
@@ -390,24 +445,24 @@ class ListOpenTurns(Message, frozen=True, kw_only=True):
         term: of the Runner: see AnnounceRunner.
     """
 
+    route = Route.ACTOR
+    lane = Lane.READ
+
     app: str
     runner: str
     term: int = 0
     shard: Shard = ONLY_SHARD
 
 
-class OpenTurnsReply(Message, frozen=True, kw_only=True):
-    """The turns that are open and that the asking Runner is not known to run."""
-
-    turns: Sequence[tuple[SessionKey, str]] = ()
-
-
-class CloseTurn(Message, frozen=True, kw_only=True):
+class CloseTurn(Request[Ack], frozen=True, kw_only=True):
     """End a turn: its record is stored, its subscribers get the outcome, and the next turn in the queue may begin.
 
     Attributes:
         agent: the agent that was selected for it.
     """
+
+    route = Route.SESSION
+    lane = Lane.GO_ON
 
     turn: TurnRef
     agent: str

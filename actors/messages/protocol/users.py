@@ -7,32 +7,20 @@ everything, and releases the user. A hold ends by itself when the driver is lost
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Self
 
-from actors.messages.protocol.base import Message
+from actors.messages.protocol.base import Ack, Message
+from actors.messages.protocol.request import Lane, Request, Route
 from actors.messages.session import SessionKey
 
 
-class CancelWaitingTurns(Message, frozen=True, kw_only=True):
+class CancelWaitingTurns(Request[Ack], frozen=True, kw_only=True):
     """Cancel the turns of a user that wait in a Runner to be opened: no Session actor knows of them yet."""
 
-    app: str
-    user: str
-
-
-class HoldUser(Message, frozen=True, kw_only=True):
-    """Let what would write data of a user wait, and cancel the turns of the user that wait in queues. Sent again, it holds on.
-
-    Attributes:
-        moves: the user is to be moved: nothing is cancelled, and a user who has turns that run or wait is not held.
-        renews: hold on if the sender has the user held still, and else do nothing: something may have happened since.
-        token: tells those apart that hold the user. A move holds its user alone.
-    """
+    route = Route.ALL
 
     app: str
     user: str
-    moves: bool = False
-    renews: bool = False
-    token: str = ""
 
 
 class UserHeld(Message, frozen=True, kw_only=True):
@@ -48,12 +36,32 @@ class UserHeld(Message, frozen=True, kw_only=True):
     is_idle: bool = False
     is_held: bool = True
 
+    @classmethod
+    def joined(cls, replies: Sequence[Self]) -> Self:
+        """What is under way in any of them; the user is held where all hold."""
+        return cls(
+            turns=[turn for reply in replies for turn in reply.turns],
+            is_idle=all(reply.is_idle for reply in replies),
+            is_held=all(reply.is_held for reply in replies),
+        )
 
-class RemoveUser(Message, frozen=True, kw_only=True):
-    """Remove all sessions of a user, the user's state and memory. Every Session actor holds the user for this token."""
+
+class HoldUser(Request[UserHeld], frozen=True, kw_only=True):
+    """Let what would write data of a user wait, and cancel the turns of the user that wait in queues. Sent again, it holds on.
+
+    Attributes:
+        moves: the user is to be moved: nothing is cancelled, and a user who has turns that run or wait is not held.
+        renews: hold on if the sender has the user held still, and else do nothing: something may have happened since.
+        token: tells those apart that hold the user. A move holds its user alone.
+    """
+
+    route = Route.USER_ACTORS
+    lane = Lane.DIRECT
 
     app: str
     user: str
+    moves: bool = False
+    renews: bool = False
     token: str = ""
 
 
@@ -75,8 +83,22 @@ class UserRemoved(Message, frozen=True, kw_only=True):
     schedules: int = 0
 
 
-class ReleaseUser(Message, frozen=True, kw_only=True):
+class RemoveUser(Request[UserRemoved], frozen=True, kw_only=True):
+    """Remove all sessions of a user, the user's state and memory. Every Session actor holds the user for this token."""
+
+    route = Route.USER
+    lane = Lane.DIRECT
+
+    app: str
+    user: str
+    token: str = ""
+
+
+class ReleaseUser(Request[Ack], frozen=True, kw_only=True):
     """End the hold of a token. Once no other has the user held, what has waited goes on, with nothing of the user in memory."""
+
+    route = Route.ALL
+    lane = Lane.DIRECT
 
     app: str
     user: str

@@ -17,7 +17,7 @@ from actors.errors import ClusterError
 from actors.interfaces.deployment_events import tell_event
 from actors.messages.codec import encode
 from actors.messages.operating.versions import VersionRecord
-from actors.messages.protocol.base import UseVersions
+from actors.messages.protocol.lifecycle import UseVersions
 from actors.rules.recovery.backoff import Backoff
 from actors.rules.recovery.leaving import Whereabouts
 from runtime.cluster.core.standby import Standby, StandbyPlan, term_now

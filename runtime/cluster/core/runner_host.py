@@ -17,8 +17,7 @@ from ray.exceptions import RayError
 from actors.actor import Actor
 from actors.interfaces.deployment_events import tell_event
 from actors.messages.codec import encode
-from actors.messages.protocol.any_message import decode_message
-from actors.messages.protocol.base import ErrorReply
+from actors.messages.protocol.base import error_in
 from actors.messages.protocol.turns import RecoverTurns
 from runtime.cluster.cluster_watch import ClusterWatch
 from runtime.cluster.control_service_watch import ControlServiceWatch
@@ -149,7 +148,7 @@ class RunnerHost(CoreHost):
     async def _recover_here(self) -> None:
         raw = encode(RecoverTurns(term=self._term))
         for attempt in count(1):
-            if not isinstance(decode_message(await self._actor.receive(raw)), ErrorReply):
+            if error_in(await self._actor.receive(raw)) is None:
                 break
             # The store is away, or a Session actor. A turn that no driver follows would wait for ever.
             await asyncio.sleep(RECOVERY.after_attempts(attempt))
@@ -184,6 +183,6 @@ async def _surely(reading: Awaitable[None]) -> None:
 
 def _is_answered(reply: ray.ObjectRef[bytes]) -> bool:
     try:
-        return not isinstance(decode_message(ray.get(reply)), ErrorReply)
+        return error_in(ray.get(reply)) is None
     except RayError:
         return False

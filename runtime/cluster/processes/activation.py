@@ -9,7 +9,7 @@ from contextlib import suppress
 from actors.definitions.tree.process_groups import ProcessGroup, Replica
 from actors.errors import ActorLostError
 from actors.messages.codec import encode
-from actors.messages.protocol.base import Stop
+from actors.messages.protocol.lifecycle import Stop
 from actors.rules.capacity.process_choice import chosen, leaving
 from runtime.cluster.processes.passivation import Passivation
 from runtime.cluster.processes.process_table import ProcessTable

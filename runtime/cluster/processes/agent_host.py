@@ -15,7 +15,8 @@ from actors.errors import ActorLostError
 from actors.errors.listing import some_of
 from actors.interfaces.transport import Replies
 from actors.messages.codec import encode
-from actors.messages.protocol.base import ErrorReply, Stop
+from actors.messages.protocol.base import ErrorReply
+from actors.messages.protocol.lifecycle import Stop
 from runtime.cluster.logs.process import name_output
 from runtime.cluster.packing.definitions import unpack
 from runtime.cluster.packing.importing import import_alone

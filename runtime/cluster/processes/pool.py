@@ -16,7 +16,7 @@ from actors.definitions.tree.process_groups import ProcessGroup, Replica, scaled
 from actors.errors import ActorLostError
 from actors.interfaces.transport import Link
 from actors.messages.codec import encode
-from actors.messages.protocol.base import Stop
+from actors.messages.protocol.lifecycle import Stop
 from actors.messages.session import SessionKey
 from actors.rules.capacity.nodes import Node
 from actors.rules.capacity.process_choice import replica_of

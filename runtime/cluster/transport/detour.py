@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from ray.exceptions import RayError
 
 from actors.interfaces.deployment_events import tell_event
-from actors.messages.protocol.base import UnreachedPeer
+from actors.messages.protocol.statistics import UnreachedPeer
 from runtime.cluster.transport.link import ProcessUnreachableError
 
 logger = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 
 from actors.interfaces.deployment_events import tell_event
 from actors.interfaces.transport import EarlyReply
-from actors.messages.protocol.base import UnreachedPeer
+from actors.messages.protocol.statistics import UnreachedPeer
 from runtime.cluster.handle import Handle
 from runtime.cluster.transport.detour import Detour
 from runtime.cluster.transport.link import ProcessReplacedError, ProcessUnreachableError, delivered, host_failed, over_ray

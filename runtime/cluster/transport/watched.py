@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 from actors.errors import ActorLostError, ActorRestartsError, RaygroveError, rebuild
 from actors.interfaces.transport import EarlyReply, Link
-from actors.messages.protocol.any_message import error_in
+from actors.messages.protocol.base import error_in
 from runtime.cluster.handle import Handle
 from runtime.cluster.transport.pair import Pair
 from runtime.cluster.transport.wires import WireOptions, Wires

@@ -15,7 +15,7 @@ from typing import Literal
 import ray
 
 from actors.interfaces.transport import Link
-from actors.messages.protocol.base import ConnectionFigures
+from actors.messages.protocol.statistics import ConnectionFigures
 from runtime.cluster.handle import Handle
 from runtime.cluster.transport.link import RayLink
 from runtime.cluster.transport.pair import Pair, PairPeer, PairRayLink

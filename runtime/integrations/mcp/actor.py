@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from itertools import count
 from typing import TypeVar
 
-from actors.actor import Actor, Handler
+from actors.actor import Actor, Handlers
 from actors.errors import McpServerError
 from actors.messages import protocol as p
 from actors.messages.codec import encode
@@ -92,7 +92,7 @@ class McpActor(Actor):
         self._under_way: dict[str, asyncio.Task[p.McpResult]] = {}
         self._counts = {"connections": 0, "calls": 0, "repeated": 0, "lists": 0}
 
-    def handlers(self) -> Mapping[type[p.Message], Handler]:
+    def handlers(self) -> Handlers:
         """The messages that the actor takes."""
         return {
             p.ListMcpTools: self.list_tools,

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from actors.messages.protocol.base import Statistics
+from actors.messages.protocol.statistics import Statistics
 
 GROWING = frozenset(
     {

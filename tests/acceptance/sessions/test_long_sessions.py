@@ -24,13 +24,13 @@ from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.event import USER
 from actors.messages.limits import KIB, MIB
-from actors.messages.protocol.any_message import decode_message
 from actors.rules.prompt import history as contents
 from actors.testing import ScriptedModel
 from runtime import Runtime
 from runtime.engine.local_agents import LocalLink
 from runtime.settings import Settings
 from tests.benchmarks.workloads import APP, ROOT, SENTENCE, write_history
+from tests.support.any_message import decode_message
 from tests.support.fixtures.log_events import shown
 from tests.support.runtimes import Deploy, run_turn
 

@@ -18,7 +18,7 @@ import pytest
 from actors import Content, FunctionResponse, LlmAgent, LongRunningFunctionTool, Part, Paused
 from actors.errors import RequestError, StoreError
 from actors.messages import protocol as p
-from actors.messages.protocol.base import Message
+from actors.messages.protocol.request import Request
 from actors.refs.base import Ref
 from actors.testing import PatternModel
 from runtime import Runtime
@@ -166,14 +166,14 @@ class _LostError(Exception):
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.__name__)
 @pytest.mark.parametrize("restarts", [True, False], ids=["restarted", "running"])
 def test_a_user_is_in_one_store_when_the_program_that_moves_is_lost(
-    local: Deploy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: type[Message], when: str, restarts: bool
+    local: Deploy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: type[Request[Any]], when: str, restarts: bool
 ) -> None:
     urls = store_files(tmp_path, 2)
     ask = Ref._ask
     lost: list[bool] = []
     tokens: list[str] = []
 
-    async def losing(self: Ref, message: Message, *args: Any, **options: Any) -> Any:
+    async def losing(self: Ref, message: Request[Any], *args: Any, **options: Any) -> Any:
         if lost:
             raise _LostError
         if isinstance(message, p.HoldUser):
@@ -224,12 +224,12 @@ def test_a_user_who_is_admitted_by_two_at_once_is_there(tmp_path: Path, monkeypa
                 await done.wait()
         return found
 
-    async def first(ref: Ref, message: Message, *args: Any, **options: Any) -> Any:
+    async def first(ref: Ref, message: Request[Any], *args: Any, **options: Any) -> Any:
         reply = await ask(ref, message, *args, **options)
         done.set()
         return reply
 
-    async def twice(ref: Ref, message: Message, *args: Any, **options: Any) -> Any:
+    async def twice(ref: Ref, message: Request[Any], *args: Any, **options: Any) -> Any:
         if not isinstance(message, p.AdmitUser):
             return await ask(ref, message, *args, **options)
         with monkeypatch.context() as patched:
@@ -257,7 +257,7 @@ class KillingMove:
         self._step, self._when, self._pid, self._asks = step, when, pid, asks
         self.asked: list[asyncio.Future[object]] = []
 
-    async def __call__(self, ref: Ref, message: Message, *args: Any, **options: Any) -> Any:
+    async def __call__(self, ref: Ref, message: Request[Any], *args: Any, **options: Any) -> Any:
         is_moment = isinstance(message, self._step) and not self.asked
         if is_moment and self._when == "before":
             self._kill()
@@ -322,7 +322,7 @@ def test_turns_are_waited_for_and_what_comes_meanwhile_goes_on_in_the_other_stor
         mover.join()
         ask, came = Ref._ask, []
 
-        async def with_a_request(self: Ref, message: Message, *args: Any, **options: Any) -> Any:
+        async def with_a_request(self: Ref, message: Request[Any], *args: Any, **options: Any) -> Any:
             if isinstance(message, p.LeaveStore):
                 came.append(rt.run(user_id=USER, session_id="s1", message="hi"))
                 came.append(rt.run(user_id=USER, session_id="new", message="hi"))
@@ -347,14 +347,14 @@ async def set_now(event: asyncio.Event) -> None:
 class AtStep:
     """Does something once when a step of a move is about to be taken, on the loop of the program."""
 
-    def __init__(self, step: type[Message], does: Callable[[], Coroutine[Any, Any, object]]) -> None:
+    def __init__(self, step: type[Request[Any]], does: Callable[[], Coroutine[Any, Any, object]]) -> None:
         self._ask: Any = Ref._ask
         self._step = step
         self._does = does
         self.has_come = False
         self.is_other_there = asyncio.Event()
 
-    async def __call__(self, ref: Ref, message: Message, *args: Any, **options: Any) -> Any:
+    async def __call__(self, ref: Ref, message: Request[Any], *args: Any, **options: Any) -> Any:
         if isinstance(message, self._step) and not self.has_come:
             self.has_come = True
             await self._does()
@@ -398,7 +398,7 @@ def test_of_two_moves_at_once_the_second_waits_and_the_user_is_whole(
 @pytest.mark.parametrize("other", [1, 2], ids=["to the same store", "to another one"])
 @pytest.mark.parametrize("step", STEPS[1:-1], ids=lambda step: step.__name__)
 def test_a_move_that_goes_on_after_another_one_has_taken_its_place_changes_nothing(
-    local: Deploy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: type[Message], other: int
+    local: Deploy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: type[Request[Any]], other: int
 ) -> None:
     urls = store_files(tmp_path, 3)
     with local(desk(), session_store=urls) as rt, ThreadPoolExecutor() as pool:
@@ -408,7 +408,7 @@ def test_a_move_that_goes_on_after_another_one_has_taken_its_place_changes_nothi
         has_stopped, goes_on_again = threading.Event(), asyncio.Event()
         holds: list[p.HoldUser] = []
 
-        async def noting(ref: Ref, message: Message, *args: Any, **options: Any) -> Any:
+        async def noting(ref: Ref, message: Request[Any], *args: Any, **options: Any) -> Any:
             if isinstance(message, p.HoldUser):
                 holds.append(message)
             return await ask(ref, message, *args, **options)

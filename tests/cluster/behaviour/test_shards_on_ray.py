@@ -13,7 +13,7 @@ import pytest
 
 from actors import Event, LlmAgent
 from actors.errors import DeploymentExistsError, DeploymentNotFoundError
-from actors.messages.protocol.base import Statistics
+from actors.messages.protocol.statistics import Statistics
 from actors.messages.session import SessionKey
 from actors.rules.capacity.sharding import shard_of
 from actors.testing import PatternModel

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from actors import LlmAgent, ModelLimits
-from actors.messages.protocol.base import ConnectionFigures
+from actors.messages.protocol.statistics import ConnectionFigures
 from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.settings import Settings

@@ -21,7 +21,7 @@ from actors.errors import (
     DeploymentNotFoundError,
     RuntimeClosedError,
 )
-from actors.messages.protocol.base import Statistics
+from actors.messages.protocol.statistics import Statistics
 from actors.testing import ScriptedModel
 from runtime import Runtime
 from tests.support.programs.detached_driver import APP, PipeGate, detached_runtime, detached_tree

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from actors import Event, LlmAgent
-from actors.messages.protocol.base import Statistics
+from actors.messages.protocol.statistics import Statistics
 from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.settings import Settings

@@ -9,12 +9,12 @@ import msgspec
 
 from actors.errors import OverloadedError
 from actors.messages import protocol as p
-from actors.messages.protocol.any_message import decode_message
 from actors.messages.protocol.base import ErrorReply
 from actors.messages.session import TurnKey
 from tests.simulation.cluster import Sent, Trace
 from tests.simulation.crowds.crowd import Crowd
 from tests.simulation.frame import Left
+from tests.support.any_message import decode_message
 
 
 class Request(msgspec.Struct):

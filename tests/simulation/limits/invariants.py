@@ -11,13 +11,13 @@ import msgspec
 
 from actors.messages import protocol as p
 from actors.messages.limits import ModelLimits
-from actors.messages.protocol.any_message import decode_message
 from actors.messages.session import SessionKey
 from actors.rules.capacity.rate_limiter import LEASE_S, MINUTE_S, RENEW_S, limits_of
 from tests.model.history import Ask
 from tests.simulation.faults import Network
 from tests.simulation.limits.play import Limited, Made
 from tests.simulation.limits.traffic import MODELS, Change, Traffic
+from tests.support.any_message import decode_message
 
 COUNTS_S = LEASE_S - RENEW_S
 """For so long at least a call of a process that is lost counts: its lease was renewed by then."""

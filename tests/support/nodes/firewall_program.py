@@ -13,7 +13,7 @@ from pathlib import Path
 from ray.cluster_utils import Cluster
 
 from actors import LlmAgent, ParallelAgent, Placement
-from actors.messages.protocol.base import ConnectionFigures
+from actors.messages.protocol.statistics import ConnectionFigures
 from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.driver.statistics import RuntimeStatistics

@@ -19,7 +19,7 @@ from ray.cluster_utils import Cluster
 
 from actors import LlmAgent, RunConfig
 from actors.messages.event import USER
-from actors.messages.protocol.base import Statistics
+from actors.messages.protocol.statistics import Statistics
 from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.driver.event_loop import Portal

@@ -16,10 +16,11 @@ from actors.definitions.tree import AgentTree
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.event import USER, Event
-from actors.messages.protocol.any_message import decode_message
-from actors.messages.protocol.base import Ack, Stop
+from actors.messages.protocol.base import Ack
+from actors.messages.protocol.lifecycle import Stop
 from actors.messages.session import SessionKey
 from actors.testing import PatternModel
+from tests.support.any_message import decode_message
 from tests.support.fixtures.runner_fixture import RunnerFixture
 
 

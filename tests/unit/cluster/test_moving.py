@@ -15,7 +15,7 @@ from actors.definitions.tree.process_groups import Replica
 from actors.errors import ActorLostError, ClusterError
 from actors.messages.codec import encode
 from actors.messages.event import now_s
-from actors.messages.protocol.base import Stop
+from actors.messages.protocol.lifecycle import Stop
 from actors.rules.capacity.node_choice import next_move
 from actors.rules.capacity.nodes import DrainNotice, Node
 from runtime.cluster.processes import moving

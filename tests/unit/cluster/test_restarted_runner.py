@@ -15,10 +15,10 @@ from ray.exceptions import ActorUnavailableError
 from actors.errors import StoreUnavailableError
 from actors.messages.codec import encode
 from actors.messages.operating.versions import NO_VERSIONS, VersionRecord
-from actors.messages.protocol.any_message import decode_message
 from actors.messages.protocol.base import Ack, ErrorReply
 from runtime.cluster.core.core_host import TURNS_FIRST_S
 from runtime.cluster.core.runner_host import RunnerHost
+from tests.support.any_message import decode_message
 from tests.support.virtual_time import run_in_virtual_time
 
 

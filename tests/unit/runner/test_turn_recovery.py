@@ -171,9 +171,9 @@ class LateReplies(SessionRef):
         super().__init__(link)
         self._gates = {kind: Gate() for kind in kinds}
 
-    async def _ask(self, message: p.Message, *args: Any, **options: Any) -> Any:
-        reply = await super()._ask(message, *args, **options)
-        gate = self._gates.get(type(message))
+    async def _ask(self, request: p.Request[Any], *args: Any, **options: Any) -> Any:
+        reply = await super()._ask(request, *args, **options)
+        gate = self._gates.get(type(request))
         if gate is not None and not isinstance(reply, p.AnnounceFirst):
             await gate.let_pass()
         return reply

@@ -19,12 +19,12 @@ from actors.messages.operating.batch import BatchInfo
 from actors.messages.operating.schedule import ScheduledTime, SchedulePlan, Timing
 from actors.messages.operating.store_seat import StoreSeat
 from actors.messages.operating.versions import NO_VERSIONS
-from actors.messages.protocol.any_message import decode_message
 from actors.messages.session import SessionKey
 from actors.rules.placing.copies import digest_with
 from actors.session.environment import ONLY_STORE, StorePlace
 from runtime.stores.memory import SqlMemoryStore, url_beside
 from runtime.stores.transfer.tables import WholeStore
+from tests.support.any_message import decode_message
 from tests.support.fixtures.session_fixture import KEY, OTHER, FailingStore, SessionFixture, settled
 
 APP, USER = KEY.app, KEY.user

@@ -11,7 +11,7 @@ import pytest
 
 from actors.errors import RuntimeClosedError
 from actors.messages.protocol import Statistics
-from actors.messages.protocol.base import ConnectionFigures
+from actors.messages.protocol.statistics import ConnectionFigures
 from actors.refs.statistics import ProcessStatistics
 from runtime import Runtime
 from runtime.driver.statistics import RuntimeStatistics

@@ -5,32 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from actors.messages.operating.batch import BatchInfo, BatchItem
-from actors.messages.protocol.base import Message
+from actors.messages.protocol.base import Ack, Message
+from actors.messages.protocol.request import Lane, Request, Route
 
 
-class SaveBatch(Message, frozen=True, kw_only=True):
+class SaveBatch(Request[Ack], frozen=True, kw_only=True):
     """Store how far a batch is, in place of what was stored of it, with more of its items. The reply is Ack.
 
     Attributes:
         items: by position; those that are there already are stored again.
     """
 
+    route = Route.FIRST
+    lane = Lane.DIRECT
+
     app: str
     batch: BatchInfo
     items: Sequence[BatchItem] = ()
-
-
-class ListBatches(Message, frozen=True, kw_only=True):
-    """List batches, the one that began last first. The reply is BatchesReply.
-
-    Attributes:
-        batch: only that of this id; "": all.
-        limit: at most so many.
-    """
-
-    app: str
-    batch: str = ""
-    limit: int
 
 
 class BatchesReply(Message, frozen=True, kw_only=True):
@@ -39,17 +30,19 @@ class BatchesReply(Message, frozen=True, kw_only=True):
     batches: Sequence[BatchInfo] = ()
 
 
-class ListBatchItems(Message, frozen=True, kw_only=True):
-    """List the items that are kept of a batch, by position. The reply is BatchItemsReply.
+class ListBatches(Request[BatchesReply], frozen=True, kw_only=True):
+    """List batches, the one that began last first. The reply is BatchesReply.
 
     Attributes:
-        after: only those after this position; -1: all.
+        batch: only that of this id; "": all.
         limit: at most so many.
     """
 
+    route = Route.FIRST
+    lane = Lane.QUERY
+
     app: str
-    batch: str
-    after: int = -1
+    batch: str = ""
     limit: int
 
 
@@ -57,3 +50,20 @@ class BatchItemsReply(Message, frozen=True, kw_only=True):
     """Items as they are stored."""
 
     items: Sequence[BatchItem] = ()
+
+
+class ListBatchItems(Request[BatchItemsReply], frozen=True, kw_only=True):
+    """List the items that are kept of a batch, by position. The reply is BatchItemsReply.
+
+    Attributes:
+        after: only those after this position; -1: all.
+        limit: at most so many.
+    """
+
+    route = Route.FIRST
+    lane = Lane.QUERY
+
+    app: str
+    batch: str
+    after: int = -1
+    limit: int

@@ -8,18 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from actors.messages.protocol.base import Message
+from actors.messages.protocol.base import Ack, Message
+from actors.messages.protocol.request import Lane, Request, Route
 from actors.messages.session import SessionKey
-
-
-class WatchStates(Message, frozen=True, kw_only=True):
-    """Tell the sender of each change of a state that sessions share, before anybody else hears that it is stored.
-
-    Attributes:
-        shard: the number of the Session actor that asks.
-    """
-
-    shard: int
 
 
 class StatesWatched(Message, frozen=True, kw_only=True):
@@ -32,11 +23,27 @@ class StatesWatched(Message, frozen=True, kw_only=True):
     for_s: float
 
 
-class ForgetStates(Message, frozen=True, kw_only=True):
+class WatchStates(Request[StatesWatched], frozen=True, kw_only=True):
+    """Tell the sender of each change of a state that sessions share, before anybody else hears that it is stored.
+
+    Attributes:
+        shard: the number of the Session actor that asks.
+    """
+
+    route = Route.ACTOR
+    lane = Lane.DIRECT
+
+    shard: int
+
+
+class ForgetStates(Request[Ack], frozen=True, kw_only=True):
     """Read states from the store before they are used again: they were changed there. The reply is Ack.
 
     Attributes:
         scopes: their keys; None: any may have been changed, since the sender has taken the place of one that was lost.
     """
+
+    route = Route.ACTOR
+    lane = Lane.DIRECT
 
     scopes: Sequence[SessionKey] | None = None

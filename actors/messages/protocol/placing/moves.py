@@ -12,19 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from actors.messages.operating.store_seat import Arrival
-from actors.messages.protocol.base import Message
-
-
-class ReadUserRows(Message, frozen=True, kw_only=True):
-    """Read a part of all that a store, and the memory beside it, have of a user. The reply is UserRows.
-
-    Attributes:
-        after: where it begins; b"" at the begin.
-    """
-
-    app: str
-    user: str
-    after: bytes = b""
+from actors.messages.protocol.base import Ack, Message
+from actors.messages.protocol.request import Lane, Request, Route
 
 
 class UserRows(Message, frozen=True, kw_only=True):
@@ -41,7 +30,22 @@ class UserRows(Message, frozen=True, kw_only=True):
     next: bytes = b""
 
 
-class BeginArrival(Message, frozen=True, kw_only=True):
+class ReadUserRows(Request[UserRows], frozen=True, kw_only=True):
+    """Read a part of all that a store, and the memory beside it, have of a user. The reply is UserRows.
+
+    Attributes:
+        after: where it begins; b"" at the begin.
+    """
+
+    route = Route.ACTOR
+    lane = Lane.DIRECT
+
+    app: str
+    user: str
+    after: bytes = b""
+
+
+class BeginArrival(Request[Ack], frozen=True, kw_only=True):
     """Have a store keep parts of a user from now on. The reply is Ack.
 
     Attributes:
@@ -51,6 +55,9 @@ class BeginArrival(Message, frozen=True, kw_only=True):
             the store keeps those of another.
     """
 
+    route = Route.ACTOR
+    lane = Lane.DIRECT
+
     app: str
     user: str
     token: str
@@ -58,8 +65,11 @@ class BeginArrival(Message, frozen=True, kw_only=True):
     replaces: str = ""
 
 
-class StageUserRows(Message, frozen=True, kw_only=True):
+class StageUserRows(Request[Ack], frozen=True, kw_only=True):
     """Have a store keep a part, by its number from 1. The reply is Ack."""
+
+    route = Route.ACTOR
+    lane = Lane.DIRECT
 
     app: str
     user: str
@@ -68,21 +78,24 @@ class StageUserRows(Message, frozen=True, kw_only=True):
     raw: bytes
 
 
-class GetArrivalDigest(Message, frozen=True, kw_only=True):
-    """Ask for the digest of all parts that a store keeps for a move. The reply is ArrivalDigest."""
-
-    app: str
-    user: str
-    token: str
-
-
 class ArrivalDigest(Message, frozen=True, kw_only=True):
     """The digest of all parts that are kept: see `actors.rules.placing.copies`."""
 
     digest: bytes
 
 
-class LeaveStore(Message, frozen=True, kw_only=True):
+class GetArrivalDigest(Request[ArrivalDigest], frozen=True, kw_only=True):
+    """Ask for the digest of all parts that a store keeps for a move. The reply is ArrivalDigest."""
+
+    route = Route.ACTOR
+    lane = Lane.DIRECT
+
+    app: str
+    user: str
+    token: str
+
+
+class LeaveStore(Request[Ack], frozen=True, kw_only=True):
     """Have a store remove all of a user whom a move holds, and note that the user is in store `to`. The reply is Ack.
 
     Attributes:
@@ -90,6 +103,9 @@ class LeaveStore(Message, frozen=True, kw_only=True):
         token: of the move.
         digest: of what the other store keeps. The user stays where something else is here now.
     """
+
+    route = Route.ACTOR
+    lane = Lane.DIRECT
 
     app: str
     user: str
@@ -99,15 +115,18 @@ class LeaveStore(Message, frozen=True, kw_only=True):
     digest: bytes = b""
 
 
-class AdmitUser(Message, frozen=True, kw_only=True):
+class AdmitUser(Request[Ack], frozen=True, kw_only=True):
     """Have a store write all that it keeps of a user, who has left the other store. The reply is Ack."""
+
+    route = Route.ACTOR
+    lane = Lane.DIRECT
 
     app: str
     user: str
     token: str
 
 
-class DropArrival(Message, frozen=True, kw_only=True):
+class DropArrival(Request[Ack], frozen=True, kw_only=True):
     """Have a store forget what it keeps for a move that has ended, of a user who is in another one. The reply is Ack.
 
     Attributes:
@@ -115,16 +134,13 @@ class DropArrival(Message, frozen=True, kw_only=True):
         token: of the move; "": it keeps nothing.
     """
 
+    route = Route.ACTOR
+    lane = Lane.DIRECT
+
     app: str
     user: str
     with_batches: bool = False
     token: str = ""
-
-
-class ListArrivals(Message, frozen=True, kw_only=True):
-    """List the users of whom a store keeps parts. The reply is Arrivals."""
-
-    app: str
 
 
 class Arrivals(Message, frozen=True, kw_only=True):
@@ -133,11 +149,13 @@ class Arrivals(Message, frozen=True, kw_only=True):
     users: Sequence[Arrival] = ()
 
 
-class GetPlacement(Message, frozen=True, kw_only=True):
-    """Ask where a store says that a user is. The reply is PlacementReply."""
+class ListArrivals(Request[Arrivals], frozen=True, kw_only=True):
+    """List the users of whom a store keeps parts. The reply is Arrivals."""
+
+    route = Route.ACTOR
+    lane = Lane.DIRECT
 
     app: str
-    user: str
 
 
 class PlacementReply(Message, frozen=True, kw_only=True):
@@ -150,3 +168,13 @@ class PlacementReply(Message, frozen=True, kw_only=True):
 
     store: int | None = None
     token: str | None = None
+
+
+class GetPlacement(Request[PlacementReply], frozen=True, kw_only=True):
+    """Ask where a store says that a user is. The reply is PlacementReply."""
+
+    route = Route.ACTOR
+    lane = Lane.DIRECT
+
+    app: str
+    user: str

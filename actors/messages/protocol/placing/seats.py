@@ -5,13 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from actors.messages.operating.store_seat import FoundStore, StoreSeat
-from actors.messages.protocol.base import Message
-
-
-class GetStoreSeat(Message, frozen=True, kw_only=True):
-    """Ask what the store of a Session actor has of an app. The reply is StoreSeatReply."""
-
-    app: str
+from actors.messages.protocol.base import Ack, Message
+from actors.messages.protocol.request import Lane, Request, Route
 
 
 class StoreSeatReply(Message, frozen=True, kw_only=True):
@@ -20,24 +15,23 @@ class StoreSeatReply(Message, frozen=True, kw_only=True):
     store: FoundStore
 
 
-class TakeStoreSeat(Message, frozen=True, kw_only=True):
+class GetStoreSeat(Request[StoreSeatReply], frozen=True, kw_only=True):
+    """Ask what the store of a Session actor has of an app. The reply is StoreSeatReply."""
+
+    route = Route.ACTOR
+    lane = Lane.DIRECT
+
+    app: str
+
+
+class TakeStoreSeat(Request[Ack], frozen=True, kw_only=True):
     """Have the store keep its place in the list of an app's stores. The reply is Ack."""
+
+    route = Route.ACTOR
+    lane = Lane.DIRECT
 
     app: str
     seat: StoreSeat
-
-
-class ListStoreUsers(Message, frozen=True, kw_only=True):
-    """List users of whom the store has anything, in the order of their names. The reply is StoreUsers.
-
-    Attributes:
-        after: only those after this one; "": from the first.
-        limit: at most so many.
-    """
-
-    app: str
-    after: str = ""
-    limit: int = 1_000
 
 
 class StoreUsers(Message, frozen=True, kw_only=True):
@@ -46,13 +40,32 @@ class StoreUsers(Message, frozen=True, kw_only=True):
     users: Sequence[str] = ()
 
 
-class PlaceUsers(Message, frozen=True, kw_only=True):
+class ListStoreUsers(Request[StoreUsers], frozen=True, kw_only=True):
+    """List users of whom the store has anything, in the order of their names. The reply is StoreUsers.
+
+    Attributes:
+        after: only those after this one; "": from the first.
+        limit: at most so many.
+    """
+
+    route = Route.ACTOR
+    lane = Lane.DIRECT
+
+    app: str
+    after: str = ""
+    limit: int = 1_000
+
+
+class PlaceUsers(Request[Ack], frozen=True, kw_only=True):
     """Note that users are in another store. The reply is Ack.
 
     Attributes:
         digests: of the users: see `user_digest`.
         store: the number of that store, from 0.
     """
+
+    route = Route.ACTOR
+    lane = Lane.DIRECT
 
     app: str
     digests: Sequence[bytes]

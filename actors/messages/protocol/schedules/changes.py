@@ -7,13 +7,20 @@ from typing import Literal
 
 from actors.messages.operating.schedule import SchedulePlan, ScheduleRow
 from actors.messages.protocol.base import Message
+from actors.messages.protocol.request import Lane, Request, Route
 from actors.messages.session import SessionKey
 
 ScheduleChange = Literal["pause", "resume", "delete"]
 """What may be done to a schedule."""
 
 
-class CreateSchedule(Message, frozen=True, kw_only=True):
+class SchedulesReply(Message, frozen=True, kw_only=True):
+    """Schedules as they are stored."""
+
+    schedules: Sequence[ScheduleRow] = ()
+
+
+class CreateSchedule(Request[SchedulesReply], frozen=True, kw_only=True):
     """Create a schedule. The reply is SchedulesReply with it.
 
     Attributes:
@@ -25,6 +32,9 @@ class CreateSchedule(Message, frozen=True, kw_only=True):
             the deployment.
     """
 
+    route = Route.SESSION
+    lane = Lane.BEGIN
+
     key: SessionKey
     name: str
     id: str
@@ -32,7 +42,7 @@ class CreateSchedule(Message, frozen=True, kw_only=True):
     most_of_agents: int | None = None
 
 
-class ListSchedules(Message, frozen=True, kw_only=True):
+class ListSchedules(Request[SchedulesReply], frozen=True, kw_only=True):
     """List schedules by user and name. The reply is SchedulesReply.
 
     Attributes:
@@ -42,6 +52,9 @@ class ListSchedules(Message, frozen=True, kw_only=True):
         after: only those after the one of this user and name.
     """
 
+    route = Route.USER
+    lane = Lane.QUERY
+
     app: str
     user: str | None = None
     name: str = ""
@@ -49,7 +62,7 @@ class ListSchedules(Message, frozen=True, kw_only=True):
     after: tuple[str, str] | None = None
 
 
-class ChangeSchedule(Message, frozen=True, kw_only=True):
+class ChangeSchedule(Request[SchedulesReply], frozen=True, kw_only=True):
     """Change a schedule. The reply is SchedulesReply, with the schedule as it is now, or without any when it is not there.
 
     Attributes:
@@ -57,13 +70,10 @@ class ChangeSchedule(Message, frozen=True, kw_only=True):
         name, id: the schedule.
     """
 
+    route = Route.SESSION
+    lane = Lane.BEGIN
+
     key: SessionKey
     name: str
     id: str
     change: ScheduleChange
-
-
-class SchedulesReply(Message, frozen=True, kw_only=True):
-    """Schedules as they are stored."""
-
-    schedules: Sequence[ScheduleRow] = ()

@@ -11,15 +11,31 @@ from collections.abc import Sequence
 from actors.messages.config import DEFAULT_RUN_CONFIG, RunConfig
 from actors.messages.content import Content
 from actors.messages.operating.schedule import DuePlace, ScheduledTime
-from actors.messages.protocol.base import Message
+from actors.messages.protocol.base import Ack, Message
+from actors.messages.protocol.request import Lane, Request, Route
+from actors.messages.protocol.turns import AnnounceFirst
 from actors.messages.session import ONLY_SHARD, SessionKey, Shard
 
 
-class WatchSchedules(Message, frozen=True, kw_only=True):
+class WatchSchedules(Request[Ack], frozen=True, kw_only=True):
     """Start turns from now on when schedules are due: driver to Runner. Sent again, it changes nothing."""
 
+    route = Route.ALL
 
-class AwaitDue(Message, frozen=True, kw_only=True):
+
+class DueReply(Message, frozen=True, kw_only=True):
+    """What is due, in order.
+
+    Attributes:
+        turns: the turns that are to be started. There may be more after the last.
+        after: where to go on.
+    """
+
+    turns: Sequence[DueTurn] = ()
+    after: DuePlace | None = None
+
+
+class AwaitDue(Request[DueReply | AnnounceFirst], frozen=True, kw_only=True):
     """Wait until schedules are due. The reply is DueReply or AnnounceFirst. A newer request of the same Runner ends the wait.
 
     Attributes:
@@ -27,6 +43,9 @@ class AwaitDue(Message, frozen=True, kw_only=True):
         shard: the sessions whose turns it runs.
         after: only those that are due after this one: the Runner has those before.
     """
+
+    route = Route.ACTOR
+    lane = Lane.DIRECT
 
     app: str
     runner: str
@@ -52,24 +71,15 @@ class DueTurn(Message, frozen=True, kw_only=True):
     config: RunConfig = DEFAULT_RUN_CONFIG
 
 
-class DueReply(Message, frozen=True, kw_only=True):
-    """What is due, in order.
-
-    Attributes:
-        turns: the turns that are to be started. There may be more after the last.
-        after: where to go on.
-    """
-
-    turns: Sequence[DueTurn] = ()
-    after: DuePlace | None = None
-
-
-class PassDueTime(Message, frozen=True, kw_only=True):
+class PassDueTime(Request[Ack], frozen=True, kw_only=True):
     """A due time makes no turn, or has made it: the schedule goes on to the next. The reply is Ack.
 
     Attributes:
         error: why it makes none; "": it has made its turn.
     """
+
+    route = Route.SESSION
+    lane = Lane.BEGIN
 
     key: SessionKey
     time: ScheduledTime

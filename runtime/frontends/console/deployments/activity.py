@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from actors.messages.protocol.base import Statistics
+from actors.messages.protocol.statistics import Statistics
 from runtime.cluster.cluster_watch import cluster_use
 from runtime.cluster.deployments import NamedActor, named_actors, this_node
 from runtime.driver.runtime import Runtime

@@ -12,7 +12,7 @@ from runtime.frontends.console.deployments.options import Address
 from runtime.frontends.console.options import Json
 
 if TYPE_CHECKING:
-    from actors.messages.protocol.base import Statistics
+    from actors.messages.protocol.statistics import Statistics
     from runtime.driver.services.agents import AgentInfo
 
 LIVE = "●"

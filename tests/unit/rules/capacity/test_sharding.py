@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.messages.protocol.base import Statistics
+from actors.messages.protocol.statistics import Statistics
 from actors.messages.session import SessionKey, Shard
-from actors.refs.statistics import by_agent, total
+from actors.refs.statistics import by_agent
 from actors.rules.capacity.sharding import all_shards, holds, may_share, shard_name, shard_of
 
 numbers = st.integers(1, 40)
@@ -74,7 +74,7 @@ def test_statistics_of_several_actors_are_their_sums_with_each_beside() -> None:
         statistics("app/runner-0", 1, "", billing[0], turns=2, running=1),
         statistics("app/runner-1", 2, "", billing[1], root, turns=3),
     ]
-    both = total(runners)
+    both = Statistics.joined(runners)
     assert both == Statistics(
         actor="app/runner", pid=0, counts={"turns": 5, "running": 1}, agents=[billing[0], billing[1], root], parts=runners
     )
@@ -85,4 +85,4 @@ def test_statistics_of_several_actors_are_their_sums_with_each_beside() -> None:
         {"runs": 7},
         billing,
     )
-    assert total(runners[:1]) is runners[0]
+    assert Statistics.joined(runners[:1]) is runners[0]

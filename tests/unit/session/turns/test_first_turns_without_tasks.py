@@ -14,8 +14,8 @@ import pytest
 from actors.errors import StoreError
 from actors.messages import protocol as p
 from actors.messages.codec import encode
-from actors.messages.protocol.any_message import decode_message
 from actors.messages.session import SessionKey
+from tests.support.any_message import decode_message
 from tests.support.fixtures.session_fixture import KEY, FailingStore, HeldCommits, SessionFixture, settled
 
 

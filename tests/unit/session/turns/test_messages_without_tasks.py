@@ -9,7 +9,7 @@ import pytest
 
 from actors.messages import protocol as p
 from actors.messages.codec import encode
-from actors.messages.protocol.any_message import decode_message
+from tests.support.any_message import decode_message
 from tests.support.fixtures.session_fixture import KEY, HeldCommits, SessionFixture, settled
 
 

@@ -1,0 +1,114 @@
+"""The life of a deployment: actors drain, stop, go on with turns that were left open, and get other versions of the tree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Self
+
+from actors.messages.operating.versions import VersionRecord
+from actors.messages.protocol.base import Ack, Message
+from actors.messages.protocol.request import Lane, Request, Route
+
+
+class Stop(Request[Ack], frozen=True, kw_only=True):
+    """Finish what is under way, release everything, and take no more messages.
+
+    Attributes:
+        leave_turns: of a Runner: turns that run are not cancelled; they stay open in the log, for a later deployment to resume.
+    """
+
+    route = Route.ALL
+    lane = Lane.DIRECT
+
+    leave_turns: bool = False
+
+
+class Draining(Message, frozen=True, kw_only=True):
+    """What keeps a deployment from being drained.
+
+    Attributes:
+        left: from a Runner, turns that run, begin, end or wait in line; from a Session actor, subscribers with news to fetch.
+    """
+
+    left: int
+
+    @classmethod
+    def joined(cls, replies: Sequence[Self]) -> Self:
+        """The sum of what is left."""
+        return cls(left=sum(reply.left for reply in replies))
+
+
+class Drain(Request[Draining], frozen=True, kw_only=True):
+    """Begin no new turn for a while: the deployment is to be stopped. Sent again and again, while it drains.
+
+    A Runner refuses new turns meanwhile. A Session actor only keeps it, for Runners that are started again. Both reply with
+    Draining.
+
+    Attributes:
+        lease_s: for how long from now, in seconds; 0: new turns may begin again. A program that drains and is lost ends it so.
+        since_s: when the drain began, in Unix seconds: what was asked for before is not new.
+        wait_s: a Runner may reply so much later, as soon as nothing is left, in seconds.
+    """
+
+    route = Route.ALL
+    lane = Lane.DIRECT
+
+    lease_s: float
+    since_s: float = 0.0
+    wait_s: float = 0.0
+
+
+class GetDrain(Request[Drain], frozen=True, kw_only=True):
+    """A Runner that was started again asks a Session actor whether the deployment drains. The reply is Drain."""
+
+    route = Route.FIRST
+    lane = Lane.DIRECT
+
+
+class ResumeTurns(Request[Ack], frozen=True, kw_only=True):
+    """Go on with all turns that are open in the store and do not run: an earlier deployment has left them.
+
+    A program asks a Runner, which does so for the sessions of its shard. The reply is Ack.
+    """
+
+    route = Route.ALL
+
+
+class VersionsReply(Message, frozen=True, kw_only=True):
+    """The names of versions."""
+
+    versions: tuple[str, ...] = ()
+
+    @classmethod
+    def joined(cls, replies: Sequence[Self]) -> Self:
+        """Each version once, in order."""
+        return cls(versions=tuple(sorted({version for reply in replies for version in reply.versions})))
+
+
+class GetVersions(Request[VersionsReply], frozen=True, kw_only=True):
+    """Ask a Session actor with which versions of the tree turns have begun that are open or paused. It replies VersionsReply."""
+
+    route = Route.ALL
+    lane = Lane.DIRECT
+
+    app: str
+
+
+class LoadVersion(Request[Ack], frozen=True, kw_only=True):
+    """Load a version of the tree that turns are to get: a Runner finds out whether it can. The reply is Ack."""
+
+    route = Route.ALL
+
+    version: str
+
+
+class UseVersions(Request[Ack], frozen=True, kw_only=True):
+    """Go by another record of versions from now on. A Session actor, or a Runner, that has a newer one stays with it.
+
+    The record is kept already where actors find it that are started again. The reply is Ack.
+    """
+
+    route = Route.ALL
+    lane = Lane.DIRECT
+
+    record: VersionRecord

@@ -1,0 +1,88 @@
+"""What a message that is answered says of itself, once: which replies it gets, which actor answers it, and what it waits for.
+
+Clients route by it, the Session actor's line of queries and its gate for users go by it, and nothing lists messages by name.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from functools import cache
+from typing import Any, ClassVar, Generic, TypeVar, Union, get_args
+
+import msgspec
+
+from actors.messages.protocol.base import Message
+
+R = TypeVar("R", bound=Message, covariant=True)
+
+
+class Route(Enum):
+    """Which actor answers a request, of several Session actors, or of several Runners.
+
+    Attributes:
+        SESSION: the one that serves the session of the request's `key`, or of its `turn`.
+        USER: any one of the store that has the `user`. Without a user it is sent to each store.
+        USER_ACTORS: each one of the store that has the `user`.
+        FIRST: any could answer; the first one does.
+        ACTOR: the one that the sender has chosen.
+        ALL: each of them.
+    """
+
+    SESSION = auto()
+    USER = auto()
+    USER_ACTORS = auto()
+    FIRST = auto()
+    ACTOR = auto()
+    ALL = auto()
+
+
+ABOUT_USERS = frozenset({Route.SESSION, Route.USER, Route.USER_ACTORS})
+"""Routes of requests about what a user has. Where there are several stores, they are refused by those without the user."""
+
+
+class Lane(Enum):
+    """What a request to a Session actor waits for.
+
+    Attributes:
+        QUERY: it only asks, and no turn waits for it: it comes through the line of queries.
+        READ: it only asks, and is answered at once.
+        BEGIN: it writes something new of a user: it waits while the user is deleted or moved.
+        CHANGE: so it does, and it waits for the changes of its session that came before.
+        GO_ON: it writes what an open turn does: it waits while the user is moved. A deletion waits for it.
+        DIRECT: nothing; its handler sees to users who are held, if it is about users at all.
+    """
+
+    QUERY = auto()
+    READ = auto()
+    BEGIN = auto()
+    CHANGE = auto()
+    GO_ON = auto()
+    DIRECT = auto()
+
+
+class Request(Message, Generic[R], frozen=True, kw_only=True):
+    """A message that is answered with an `R`.
+
+    Attributes:
+        route: which actor answers it. Requests to a single actor have none.
+        lane: what it waits for. Only requests to Session actors have one, and each has.
+        is_sent_once: its sender does not send it again as it is when the actor was lost, but with `again=True`.
+    """
+
+    route: ClassVar[Route]
+    lane: ClassVar[Lane]
+    is_sent_once: ClassVar[bool] = False
+
+
+@cache
+def replies_to(kind: type[Request[R]]) -> tuple[type[R], ...]:
+    """The classes of the replies that a request may get."""
+    [base] = kind.__orig_bases__  # type: ignore[attr-defined]
+    [reply] = get_args(base)
+    return get_args(reply) or (reply,)
+
+
+@cache
+def decoder(kinds: tuple[type[Message], ...]) -> msgspec.msgpack.Decoder[Any]:
+    """Decodes messages of these classes, each by its tag, and no others."""
+    return msgspec.msgpack.Decoder(Union[kinds])  # noqa: UP007

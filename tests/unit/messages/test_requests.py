@@ -1,0 +1,103 @@
+"""What each request to a Session actor says of itself, in one table: a change of one shows here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from actors.messages.protocol.request import Request, replies_to
+from tests.support.fixtures.session_fixture import SessionFixture
+
+OPENED = "TurnBegun | TurnResumed | TurnJoined | FindAgain | InterruptFirst | ResumeFirst | AnnounceFirst"
+
+REQUESTS = {
+    "AbandonRuns": ("SESSION", "GO_ON", "TurnProgress", False),
+    "AdmitUser": ("ACTOR", "DIRECT", "Ack", False),
+    "AnnounceRunner": ("ACTOR", "DIRECT", "Ack | AnnounceFirst", False),
+    "Append": ("SESSION", "GO_ON", "Appended", False),
+    "AppendEventRequest": ("SESSION", "CHANGE", "Appended", False),
+    "ArchiveOldEvents": ("ACTOR", "DIRECT", "OldEventsArchived", False),
+    "AwaitDue": ("ACTOR", "DIRECT", "DueReply | AnnounceFirst", False),
+    "BeginAlone": ("SESSION", "GO_ON", "Ack", False),
+    "BeginArrival": ("ACTOR", "DIRECT", "Ack", False),
+    "CancelTurn": ("SESSION", "GO_ON", "Ack | TurnKept | AnnounceFirst", False),
+    "ChangeSchedule": ("SESSION", "BEGIN", "SchedulesReply", False),
+    "CloseTurn": ("SESSION", "GO_ON", "Ack", False),
+    "CountTurns": ("ACTOR", "QUERY", "TurnsCounted", False),
+    "CreateSchedule": ("SESSION", "BEGIN", "SchedulesReply", False),
+    "CreateSessionRequest": ("SESSION", "BEGIN", "SessionReply", True),
+    "DeleteSessionRequest": ("SESSION", "CHANGE", "Ack", False),
+    "Drain": ("ALL", "DIRECT", "Draining", False),
+    "DropArrival": ("ACTOR", "DIRECT", "Ack", False),
+    "Fetch": ("SESSION", "READ", "Fetched", False),
+    "FindOldSessions": ("ACTOR", "QUERY", "OldSessions", False),
+    "FindTurn": ("SESSION", "BEGIN", "TurnFound", False),
+    "ForgetSession": ("SESSION", "BEGIN", "Ack", False),
+    "ForgetStates": ("ACTOR", "DIRECT", "Ack", False),
+    "ForkSession": ("SESSION", "CHANGE", "Ack", True),
+    "GetArrivalDigest": ("ACTOR", "DIRECT", "ArrivalDigest", False),
+    "GetDrain": ("FIRST", "DIRECT", "Drain", False),
+    "GetModelCalls": ("SESSION", "QUERY", "ModelCallsReply", False),
+    "GetPlacement": ("ACTOR", "DIRECT", "PlacementReply", False),
+    "GetSessionRequest": ("SESSION", "QUERY", "SessionReply", False),
+    "GetStatistics": ("ALL", "DIRECT", "Statistics", False),
+    "GetStoreSeat": ("ACTOR", "DIRECT", "StoreSeatReply", False),
+    "GetTopology": ("FIRST", "DIRECT", "TopologyReply", False),
+    "GetTurn": ("SESSION", "QUERY", "TurnsReply", False),
+    "GetTurnBudgets": ("SESSION", "QUERY", "TurnBudgetsReply", False),
+    "GetUsage": ("USER", "QUERY", "UsageReply", False),
+    "GetVersions": ("ALL", "DIRECT", "VersionsReply", False),
+    "HoldUser": ("USER_ACTORS", "DIRECT", "UserHeld", False),
+    "LeaveStore": ("ACTOR", "DIRECT", "Ack", False),
+    "ListArrivals": ("ACTOR", "DIRECT", "Arrivals", False),
+    "ListBatchItems": ("FIRST", "QUERY", "BatchItemsReply", False),
+    "ListBatches": ("FIRST", "QUERY", "BatchesReply", False),
+    "ListOpenTurns": ("ACTOR", "READ", "OpenTurnsReply | AnnounceFirst", False),
+    "ListPending": ("USER", "QUERY", "PendingReply", False),
+    "ListSchedules": ("USER", "QUERY", "SchedulesReply", False),
+    "ListSessionsRequest": ("USER", "QUERY", "SessionsReply", False),
+    "ListStoreUsers": ("ACTOR", "DIRECT", "StoreUsers", False),
+    "ListTurns": ("USER", "QUERY", "TurnsReply", False),
+    "OpenStore": ("ALL", "DIRECT", "Ack", False),
+    "OpenTurn": (
+        "SESSION",
+        "BEGIN",
+        OPENED,
+        False,
+    ),
+    "PassDueTime": ("SESSION", "BEGIN", "Ack", False),
+    "PlaceUsers": ("ACTOR", "DIRECT", "Ack", False),
+    "Poll": ("ACTOR", "DIRECT", "News", False),
+    "PruneSessions": ("ACTOR", "DIRECT", "SessionsPruned", False),
+    "ReadLog": ("SESSION", "QUERY", "LogPart", False),
+    "ReadTurn": ("SESSION", "READ", "TurnRead", False),
+    "ReadUserRows": ("ACTOR", "DIRECT", "UserRows", False),
+    "ReleaseUser": ("ALL", "DIRECT", "Ack", False),
+    "RememberSession": ("SESSION", "BEGIN", "Ack", False),
+    "RemoveUser": ("USER", "DIRECT", "UserRemoved", False),
+    "ReserveSpending": ("SESSION", "GO_ON", "MaySpend | AskForMore | DoWithout", False),
+    "ResumeTurn": ("SESSION", "BEGIN", "TurnResumed | TurnKept | NothingToResume | AnnounceFirst", False),
+    "RetryTurn": ("SESSION", "CHANGE", "TurnResumed | TurnKept | NothingToResume | AnnounceFirst", False),
+    "RewindRequest": ("SESSION", "CHANGE", "Ack", True),
+    "SaveBatch": ("FIRST", "DIRECT", "Ack", False),
+    "SearchMemory": ("USER", "READ", "MemoriesReply", False),
+    "StageUserRows": ("ACTOR", "DIRECT", "Ack", False),
+    "Stop": ("ALL", "DIRECT", "Ack", False),
+    "Subscribe": ("SESSION", "READ", "Subscribed", False),
+    "TakeStoreSeat": ("ACTOR", "DIRECT", "Ack", False),
+    "TellPartial": ("SESSION", "READ", "Ack | TellAgain", False),
+    "Unsubscribe": ("ACTOR", "DIRECT", "Ack", False),
+    "UseVersions": ("ALL", "DIRECT", "Ack", False),
+    "WatchStates": ("ACTOR", "DIRECT", "StatesWatched", False),
+}
+"""By name: the route, the lane, the classes of the replies, and whether it is sent once."""
+
+
+def said_of(kind: type[Request[Any]]) -> tuple[str, str, str, bool]:
+    return kind.route.name, kind.lane.name, " | ".join(reply.__name__ for reply in replies_to(kind)), kind.is_sent_once
+
+
+def test_each_request_to_a_session_actor_is_as_in_the_table(tmp_path: Path) -> None:
+    actor = SessionFixture(tmp_path).actor
+    kinds = {**actor.handlers(), **actor.quick_handlers()}
+    assert {kind.__name__: said_of(kind) for kind in kinds} == REQUESTS
