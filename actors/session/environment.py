@@ -13,7 +13,10 @@ from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.messages.operating.usage import Price
 from actors.messages.operating.versions import NO_VERSIONS, TreeVersion, VersionRecord
 from actors.messages.topology import Topology
-from actors.session.sharing.peers import FindPeers
+from actors.refs.session import SessionRef
+
+FindPeers = Callable[[], Awaitable[Mapping[int, SessionRef]]]
+"""Finds clients of the others, by their shards. It raises when one of them is not there yet."""
 
 
 class StorePlace(NamedTuple):

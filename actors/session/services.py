@@ -7,12 +7,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from actors.errors import InvocationNotFoundError, SessionBusyError, SessionExistsError
-from actors.interfaces.records import HideEvents, PutState, TurnRow, Write
+from actors.errors import SessionBusyError, SessionExistsError
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
-from actors.messages.event import USER, Event, EventActions, new_event_id, new_invocation_id, now_s
-from actors.messages.session import SessionKey
 from actors.rules.checks import state as scopes
 from actors.session.log.event_scan import new_event, scan
 from actors.session.log.session_log import SessionLog
@@ -42,7 +39,7 @@ class SessionServices:
         try:
             return p.SessionReply(session=_info(await self._logs.create(message.key, message.state, check)))
         except SessionExistsError:
-            if not message.again or await self._newest(message.key):
+            if not message.again or await self._reader.events(message.key, limit=1, newest=True):
                 raise
             log = await self._logs.load(message.key)
             await self._parts.refresh_shared_state(message.key)
@@ -87,7 +84,7 @@ class SessionServices:
         log = await self._logs.find(message.key)
         if log is not None:
             if log.turn is None or log.turn.runner:
-                _refuse_if_busy(log)
+                refuse_if_busy(log)
             log.queue.is_taken = True
             try:
                 await remove_session(self._parts, log)
@@ -100,7 +97,7 @@ class SessionServices:
         """Store an event that belongs to no turn. Raises SessionNotFoundError, SessionBusyError, RequestError, StoreError."""
         log = await self._logs.load(message.key)
         await self._parts.refresh_shared_state(message.key)
-        _refuse_if_busy(log)
+        refuse_if_busy(log)
         raw, event = message.event, scan(message.event)
         if any(key.startswith(scopes.TEMP) for key in event.actions.state_delta):
             # Only a turn has `temp:` state, and this event belongs to none.
@@ -113,51 +110,13 @@ class SessionServices:
             return p.Appended(first_seq=position[0])
         # The log may have been evicted, or a turn may have begun, while the store was asked.
         log = await self._logs.load(message.key)
-        _refuse_if_busy(log)
+        refuse_if_busy(log)
         self._admission.event(log, raw, event)
         return p.Appended(first_seq=await self._writer.add(log, [(raw, event)]))
 
-    async def rewind(self, message: p.RewindRequest) -> p.Ack:
-        """Hide a turn and all that followed it, and restore the state as it was before.
 
-        Raises InvocationNotFoundError, SessionNotFoundError, SessionBusyError, StoreError.
-        """
-        log = await self._logs.load(message.key)
-        _refuse_if_busy(log)
-        log.queue.is_taken = True
-        try:
-            row = await self._reader.turn(message.key, message.invocation_id)
-            if row is None and message.again and await self._ends_with_rewind(message):
-                return p.Ack()
-            if row is None:
-                raise InvocationNotFoundError(message.invocation_id, message.key.session)
-            await self._rewind_to(log, row)
-        finally:
-            log.queue.start_next()
-        return p.Ack()
-
-    async def _ends_with_rewind(self, message: p.RewindRequest) -> bool:
-        events = [decode_event(each.raw, each.seq) for each in await self._newest(message.key)]
-        return [event.actions.rewind_before_invocation_id for event in events] == [message.invocation_id]
-
-    async def _newest(self, key: SessionKey) -> Sequence[p.StoredEvent]:
-        """The last event of a log, if it has any."""
-        return await self._reader.events(key, limit=1, newest=True)
-
-    async def _rewind_to(self, log: SessionLog, row: TurnRow) -> None:
-        overwritten = scopes.take_back(await self._reader.undos(log.key, row.first_seq))
-        removed = tuple(key for key, value in overwritten.items() if not value)
-        restored = {key: value[0] for key, value in overwritten.items() if value}
-        actions = EventActions(rewind_before_invocation_id=row.invocation_id, state_delta={**restored, **dict.fromkeys(removed)})
-        event = Event(id=new_event_id(), invocation_id=new_invocation_id(), author=USER, timestamp=now_s(), actions=actions)
-        writes: list[Write] = [PutState(log.key, {}, removed), HideEvents(log.key, row.first_seq, log.head_seq)]
-        await self._writer.add(log, [new_event(event)], writes)
-        # Rewinds are rare enough to load the log again.
-        log.mark_stale()
-        await self._logs.load(log.key)
-
-
-def _refuse_if_busy(log: SessionLog) -> None:
+def refuse_if_busy(log: SessionLog) -> None:
+    """Raise SessionBusyError where a turn runs, or waits."""
     if not log.queue.is_idle():
         raise SessionBusyError(log.key.session, log.open_id())
 

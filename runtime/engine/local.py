@@ -17,6 +17,7 @@ from actors.errors import DefinitionError
 from actors.interfaces.clock import WallClock
 from actors.interfaces.deployment_events import LOGGER, DeploymentEvent
 from actors.interfaces.telemetry import NO_TELEMETRY, Telemetry
+from actors.layers.services import session_actor
 from actors.limiter.actor import LimiterActor
 from actors.messages.operating.log_line import LogLine
 from actors.messages.session import SessionKey, Shard, TurnKey
@@ -30,9 +31,7 @@ from actors.rules.capacity.opening_window import least_opened
 from actors.rules.capacity.sharding import all_shards, shard_name
 from actors.runner.actor import RunnerActor
 from actors.runner.environment import RunnerEnvironment
-from actors.session.actor import SessionActor
-from actors.session.environment import SessionEnvironment
-from actors.session.sharing.peers import FindPeers
+from actors.session.environment import FindPeers, SessionEnvironment
 from runtime.engine.deployment import Deployment
 from runtime.engine.flow_registry import FlowRegistry
 from runtime.engine.local_agents import LocalDirectory, LocalLink, LocalTrees
@@ -159,7 +158,7 @@ class LocalEngine:
             peers=self._peers(place),
             looks_again=self.loop_clock is None,
         )
-        actor = SessionActor(environment, place.name, place.shard)
+        actor = session_actor(environment, place.name, place.shard)
         actor.cache.max_bytes = self._cache_bytes
         return SessionRef(LocalLink(actor), settings.max_message_bytes)
 

@@ -18,6 +18,7 @@ from actors.agent.environment import AgentEnvironment
 from actors.definitions.tree import AgentTree
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.clock import Clock
+from actors.layers.services import session_actor
 from actors.messages import event as event_module
 from actors.messages.codec import encode
 from actors.messages.limits import DEFAULT_LIMITS, Limits
@@ -28,7 +29,6 @@ from actors.refs.session import SessionRef
 from actors.rules.recovery.standby import next_term
 from actors.runner.actor import RunnerActor
 from actors.runner.environment import RunnerEnvironment
-from actors.session.actor import SessionActor
 from actors.session.environment import SessionEnvironment
 from runtime.cluster.core.core_host import RECOVERY
 from runtime.engine.deployment import Deployment
@@ -214,7 +214,7 @@ class World:
             version=self._deployment.tree.version.id,
             **self.session_options(),
         )
-        process.actors[""] = process.run(SessionActor, environment)
+        process.actors[""] = process.run(session_actor, environment)
         self.trace.add(self.loop.time(), f"{process.name} starts")
 
     def replace_session(self, lives_s: float) -> None:

@@ -13,16 +13,16 @@ import pytest
 
 from actors import RunConfig
 from actors.interfaces.records import TurnRow
+from actors.layers import archiving, recording, retention
+from actors.layers.sharing import news, watching
+from actors.layers.spending import day_sums, warnings
 from actors.runner.dispatch import invoker
 from actors.runner.turns import gate
 from actors.runner.turns.tasks import TurnTasks
-from actors.session import archiving, retention
 from actors.session.log import logs, reader, session_log, user_holds
 from actors.session.log.commits import LogCommits
 from actors.session.log.open_turn import SessionTurn
 from actors.session.log.queries import LogQueries
-from actors.session.sharing import news, watching
-from actors.session.spending import day_sums, warnings
 from actors.session.store import pending_turn_ends
 from actors.session.store.access import StoreAccess
 from actors.session.store.store_thread import Job, Worker
@@ -58,7 +58,7 @@ _STEPS: dict[str, tuple[type[Any], str]] = {
     "read a part of a log": (LogQueries, "read_log"),
     "read the store": (StoreAccess, "read"),
 }
-_CLOCKS = {"budgets": (day_sums, warnings), "records": (recorded_calls,)}
+_CLOCKS = {"budgets": (day_sums, warnings), "records": (recorded_calls, recording)}
 
 
 def change(monkeypatch: pytest.MonkeyPatch, of: str, **figures: float) -> None:

@@ -13,13 +13,13 @@ from actors.actor import Actor
 from actors.errors import ActorLostError
 from actors.interfaces.records import VersionedState
 from actors.interfaces.transport import EarlyReply, Link
+from actors.layers.services import session_actor
 from actors.messages import protocol as p
 from actors.messages.codec import decode, encode
 from actors.messages.session import SessionKey, Shard
 from actors.refs.session import SessionRef
 from actors.refs.sharded import session_client
 from actors.rules.capacity.sharding import all_shards
-from actors.session.actor import SessionActor
 from actors.session.environment import SessionEnvironment
 from runtime.engine.local_agents import LocalLink
 from runtime.stores.sql.sessions import SqlSessionStore
@@ -142,7 +142,7 @@ class SessionPair:
         environment = SessionEnvironment(self.stores[shard.index], TREE, writer=self.writer(shard.index))
         if self._are_told:
             environment = replace(environment, peers=self._peers, is_successor=is_successor)
-        return SessionActor(environment, shard=shard)
+        return session_actor(environment, shard=shard)
 
     async def _peers(self) -> Mapping[int, SessionRef]:
         return {shard: SessionRef(link) for shard, link in enumerate(self.peer_links)}

@@ -62,7 +62,7 @@ BUDGET_QUESTIONS = ("take_llm_call", "take_optional_llm_call", "take_tool_calls"
 """Methods whose answers say what budgets have room for."""
 
 BANNED = re.compile(r"\b(whoever|nobody|somebody|is told|are told|who asks)\b", re.IGNORECASE)
-INSIDE = re.compile(r"actors\.(session|runner)\.(?!(actor|environment)\b)")
+INSIDE = re.compile(r"actors\.(session|runner|layers)\.(?!(actor|environment|services)\b)")
 """Modules of the inside: all but the actor, and what it is given when it is made."""
 
 RULER = re.compile(r"#\s*[-=*#]{4,}")
@@ -240,7 +240,7 @@ def modules_taken_out(given: Sequence[Source]) -> list[str]:
 def inside_imported(given: Sequence[Source]) -> list[str]:
     """Imports of the inside of Session actors and Runners, and strings that name a part of it, in tests of behaviour."""
     found = []
-    for each in that_say(re.compile(r"actors\.(session|runner)\b"), given):
+    for each in that_say(re.compile(r"actors\.(session|runner|layers)\b"), given):
         if not each.path.as_posix().startswith(tuple(OF_THE_INSIDE)):
             named = [f"{module}.{taken}" for module, taken in imports(each)]
             named += [str(node.value) for node in each.nodes if isinstance(node, ast.Constant)]
@@ -417,7 +417,7 @@ def complain(found: Sequence[str]) -> None:
         (modules_taken_out, {"a/x.py": "monkeypatch.delitem(sys.modules, 'b')"}, "a/x.py:1 takes a module out"),
         (modules_taken_out, {"a/x.py": "del sys.modules['b']"}, "a/x.py:1 takes a module out"),
         (inside_imported, {"a/x.py": "from actors.session.log import logs"}, "uses actors.session.log.logs"),
-        (inside_imported, {"a/x.py": "from actors.session import archiving"}, "uses actors.session.archiving"),
+        (inside_imported, {"a/x.py": "from actors.layers import archiving"}, "uses actors.layers.archiving"),
         (inside_imported, {"a/x.py": "patch('actors.runner.turns.gate.HOLD_S')"}, "uses actors.runner.turns.gate.HOLD_S"),
         (folders_on_disk, {"a/x.py": "with tempfile.TemporaryDirectory() as folder: ..."}, "a/x.py:1 makes a folder"),
         (unknown_citations, {"a/x.py": '"""See semantics.md 5.1 and 5.99."""'}, "cites semantics.md 5.99"),

@@ -38,7 +38,7 @@ class UserHeld(Message, frozen=True, kw_only=True):
 
     @classmethod
     def joined(cls, replies: Sequence[Self]) -> Self:
-        """What is under way in any of them; the user is held where all hold."""
+        """The turns of all of them. The user is held where all hold."""
         return cls(
             turns=[turn for reply in replies for turn in reply.turns],
             is_idle=all(reply.is_idle for reply in replies),

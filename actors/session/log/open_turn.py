@@ -1,7 +1,7 @@
 """The open turn of a session in memory, and its record in the store.
 
 A feature that keeps something of each turn is a `TurnExtension`. A Session actor is given their classes (`EXTENSIONS` in
-`actors.session.actor`); this module and the handlers of turns import none of them.
+`actors.layers.services`); this module and the handlers of turns import none of them.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from actors.rules.accounting.tallies import Tallies
 from actors.rules.routing.selection import deciding
 from actors.session.admission import Admission
 from actors.session.due_times import DueTimes
+from actors.session.environment import SessionEnvironment
 from actors.session.log.logs import SessionLogs
 from actors.session.log.reader import LogReader
 from actors.session.log.session_log import SessionLog
@@ -32,6 +33,7 @@ class SessionParts:
     """What the handlers of one Session actor work with.
 
     Attributes:
+        environment: what the actor works with.
         versions: of the tree.
         shard: the sessions that the actor serves.
         counts: the actor's figures.
@@ -49,6 +51,7 @@ class SessionParts:
         changes: of sessions between turns; those of one session wait for each other.
     """
 
+    environment: SessionEnvironment
     versions: SessionVersions
     shard: Shard
     counts: Counter[str]

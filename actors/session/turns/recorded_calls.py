@@ -1,4 +1,4 @@
-"""Recorded model calls: they are stored with the events of their runs, read by turns, and deleted when they are old."""
+"""Recorded model calls: they are stored with the events of their runs, and deleted when they are old."""
 
 from __future__ import annotations
 
@@ -7,25 +7,19 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 
-from actors.errors import InvocationNotFoundError, RaygroveError, UserArrivingError, UserElsewhereError
+from actors.errors import RaygroveError, UserArrivingError, UserElsewhereError
 from actors.interfaces.records import AddModelCall, DeleteModelCalls, ModelCallRow, Write
 from actors.interfaces.stores import SessionStore
 from actors.messages import protocol as p
-from actors.messages.codec import decode, encode
+from actors.messages.codec import encode
 from actors.messages.event import now_s
-from actors.messages.llm.recorded import PackedCall, PackedPart
 from actors.messages.session import SessionKey
 from actors.rules.capacity.sharding import holds
-from actors.rules.recording.packing import reachable
 from actors.session.log.session_log import SessionLog
 from actors.session.log.writer import Events
-from actors.session.turns.lookup import TurnLookup
 from actors.session.turns.parts import SessionParts
 
 logger = logging.getLogger(__name__)
-
-MAX_CALLS = 100
-"""Calls in one reply."""
 
 FIRST_S, EACH_S = 60.0, 3600.0
 """Seconds after which the actor looks for old calls first, and then each time, as long as turns write."""
@@ -35,18 +29,16 @@ SESSIONS = 20
 
 
 class RecordedCalls:
-    """Answers GetModelCalls, and makes the writes for calls that come with events.
+    """Makes the writes for calls that come with events, and deletes old ones.
 
     Args:
         parts: of the Session actor.
-        lookup: finds turns.
         keep_s: how long calls are kept, in seconds; None: as long as their session.
         clock: seconds that only go forward; None: those of the event loop.
     """
 
-    def __init__(self, parts: SessionParts, lookup: TurnLookup, keep_s: float | None, clock: Callable[[], float] | None) -> None:
+    def __init__(self, parts: SessionParts, keep_s: float | None, clock: Callable[[], float] | None) -> None:
         self._parts = parts
-        self._lookup = lookup
         self._keep_s = keep_s
 
         def loop_time_s() -> float:
@@ -79,31 +71,6 @@ class RecordedCalls:
             made.append(AddModelCall(log.key, row, parts))
             parts = ()
         return made
-
-    async def get_model_calls(self, message: p.GetModelCalls) -> p.ModelCallsReply:
-        """The recorded calls of a turn. Raises InvocationNotFoundError, SessionNotFoundError, StoreError."""
-        key, invocation_id = message.key, message.invocation_id
-        log, row = await self._lookup.log_and_row(key, invocation_id)
-        if row is None and not log.queue.has(invocation_id):
-            raise InvocationNotFoundError(invocation_id, key.session)
-        store = self._store
-        if row is None:
-            return p.ModelCallsReply()
-        limit = min(message.limit, MAX_CALLS)
-        since_s = now_s() - self._keep_s if self._keep_s is not None else 0.0
-
-        def read() -> tuple[list[ModelCallRow], list[PackedCall], list[PackedPart]]:
-            rows = store.model_calls(key, invocation_id, after=message.after, limit=limit)
-            calls = [decode(row.raw, PackedCall) for row in rows]
-            requests = [call.request for call in calls if call.request is not None]
-            digests = reachable(requests, lambda some: store.model_call_parts(key, some))
-            found = store.model_call_parts(key, sorted(digests))
-            return rows, calls, [PackedPart(digest, raw) for digest, raw in found.items()]
-
-        await self._parts.access.commits.flush()
-        rows, calls, parts = await self._parts.access.read(read)
-        kept = [p.StoredCall(row.seq, call) for row, call in zip(rows, calls, strict=True) if row.begun_s >= since_s]
-        return p.ModelCallsReply(calls=kept, parts=parts, more=len(rows) == limit)
 
     def delete_old_soon(self, app: str) -> None:
         """Delete old calls, if it was not looked for any for long: beside the turns, which do not wait for it."""

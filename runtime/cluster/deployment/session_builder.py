@@ -13,9 +13,9 @@ import ray
 
 from actors.actor import Actor
 from actors.interfaces.stores import MemoryStore, SessionStore
+from actors.layers.services import session_actor
 from actors.messages.operating.versions import TreeVersion
 from actors.refs.session import SessionRef
-from actors.session.actor import SessionActor
 from actors.session.environment import SessionEnvironment
 from runtime.cluster.deployment.kept_versions import KeptVersions
 from runtime.cluster.deployment.names import actor_name, session_standbys
@@ -104,7 +104,7 @@ def build_session(spec: SessionSpec, wires: Wires, stands_by: bool = False) -> t
         peers=partial(_peers, spec, wires) if spec.place.shard.of > 1 else None,
         is_successor=stands_by or is_restarted(),
     )
-    session = SessionActor(environment, spec.name, spec.place.shard)
+    session = session_actor(environment, spec.name, spec.place.shard)
     share_node(wires.options.secret, spec.settings.max_cache_bytes, session.cache)
     metrics = RayMetrics(spec.settings, spec.app_name, spec.name)
     metrics.start(lambda: of_counts("session", session.figures().counts))

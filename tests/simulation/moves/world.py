@@ -10,10 +10,10 @@ from typing import Any, cast
 import msgspec
 from sqlalchemy import delete, func, select
 
+from actors.layers.services import session_actor
 from actors.messages.topology import AgentNode, Topology
 from actors.refs.session import SessionRef
 from actors.refs.stores import StoresSessionRef
-from actors.session.actor import SessionActor
 from actors.session.environment import SessionEnvironment, StorePlace
 from runtime.stores.sql import schema
 from tests.simulation.cluster import Handle, HostProcess, Sent, Trace, Wires
@@ -106,7 +106,7 @@ class MovesWorld:
             place=StorePlace(number, self._given.stores),
             now_s=lambda: wall_s(self.loop),
         )
-        process.actors[""] = process.run(SessionActor, environment)
+        process.actors[""] = process.run(session_actor, environment)
         self.trace.add(self.loop.time(), f"{process.name} starts")
         return process
 

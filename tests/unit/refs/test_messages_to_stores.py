@@ -7,18 +7,18 @@ from typing import get_type_hints
 
 import pytest
 
+from actors.layers.services import session_actor
 from actors.messages import protocol as p
 from actors.messages.protocol.request import Route, replies_to
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
 from actors.refs.session import SessionRef
 from actors.refs.stores import StoresSessionRef
-from actors.session.actor import SessionActor
 from actors.session.environment import SessionEnvironment
 from runtime.stores.sql.sessions import SqlSessionStore
 
 KINDS = sorted(
-    SessionActor(SessionEnvironment(SqlSessionStore("sqlite://"), Topology.of(()))).handlers(), key=lambda kind: kind.__name__
+    session_actor(SessionEnvironment(SqlSessionStore("sqlite://"), Topology.of(()))).handlers(), key=lambda kind: kind.__name__
 )
 
 

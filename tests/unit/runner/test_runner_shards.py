@@ -15,6 +15,7 @@ from actors.agent.environment import AgentEnvironment
 from actors.definitions.tree.tree import AgentTree
 from actors.errors import ActorLostError, RaygroveError
 from actors.interfaces.transport import EarlyReply
+from actors.layers.services import session_actor
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode
 from actors.messages.session import SessionKey, Shard
@@ -24,7 +25,6 @@ from actors.refs.sharded import ShardedRunnerRef, ShardedSessionRef, runner_clie
 from actors.rules.capacity.sharding import all_shards
 from actors.runner.actor import RunnerActor
 from actors.runner.environment import RunnerEnvironment
-from actors.session.actor import SessionActor
 from actors.session.environment import SessionEnvironment
 from runtime.engine.local_agents import LocalDirectory, LocalLink
 from runtime.models.registry import resolve
@@ -55,7 +55,7 @@ class TwoRunners:
         self.tree = AgentTree(Waits(name="root", there=self.there, may=self.may))
         self.artifacts = FsspecArtifactStore(f"file://{folder}/artifacts")
         self.session = SessionRef(
-            LocalLink(SessionActor(SessionEnvironment(SqlSessionStore(f"sqlite:///{folder}/s.db"), self.tree.topology)))
+            LocalLink(session_actor(SessionEnvironment(SqlSessionStore(f"sqlite:///{folder}/s.db"), self.tree.topology)))
         )
         self.runners = [self.build(shard) for shard in all_shards(2)]
         self.gone: list[Actor] = []

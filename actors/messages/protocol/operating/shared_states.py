@@ -1,7 +1,7 @@
 """What Session actors over one store tell each other of states that their sessions share: those of users and of the app.
 
 Each keeps such states in memory, and asks the store for them again when another one has changed them. See
-`actors.session.sharing`.
+`actors.layers.sharing`.
 """
 
 from __future__ import annotations

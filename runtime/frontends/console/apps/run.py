@@ -57,7 +57,7 @@ def run(
     """
     from runtime.frontends.console.apps.opening import Where
 
-    request = Request(
+    request = AskedTurn(
         message=_message(message, answer or []),
         answers=options.answers_of(answer or []),
         state=options.state_of(state or []),
@@ -78,7 +78,7 @@ def run(
 
 
 @dataclass(frozen=True)
-class Request:
+class AskedTurn:
     """What a turn is to do, and how it is shown.
 
     Attributes:
@@ -106,7 +106,7 @@ class Request:
     requests: bool
 
 
-def perform(request: Request, where: Any) -> int:
+def perform(request: AskedTurn, where: Any) -> int:
     """Run the turn. Returns the exit code. Raises RaygroveError, and KeyboardInterrupt when the turn was cancelled by Ctrl-C."""
     import uuid
 

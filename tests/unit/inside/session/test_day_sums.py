@@ -12,6 +12,10 @@ from hypothesis import strategies as st
 from actors import RunConfig
 from actors.interfaces.records import TurnRow
 from actors.interfaces.usage import TurnId, TurnName, UsageFilter
+from actors.layers.spending.day_sums import DaySums
+from actors.layers.spending.stored_usage import StoredTurns, StoredUsage
+from actors.layers.spending.today import SumsOfToday
+from actors.layers.spending.turn_spending import Spending
 from actors.messages.event import now_s
 from actors.messages.session import SessionKey
 from actors.rules.accounting.report import DAY_S
@@ -19,10 +23,6 @@ from actors.rules.accounting.turn_usage import Amounts, packed
 from actors.session.log.event_scan import EventScan
 from actors.session.log.logs import SessionLogs
 from actors.session.log.open_turn import SessionTurn
-from actors.session.spending.day_sums import DaySums
-from actors.session.spending.stored_usage import StoredTurns, StoredUsage
-from actors.session.spending.today import SumsOfToday
-from actors.session.spending.turn_spending import Spending
 
 CALL = Amounts(llm_calls=1)
 RESPONSE = EventScan(author="root", model_version="m")
@@ -162,7 +162,7 @@ async def _read_twice(before: list[tuple[str, int]], *rest: list[tuple[str, int]
 
 
 async def test_turns_that_have_ended_are_forgotten(monkeypatch: Any) -> None:
-    monkeypatch.setattr("actors.session.spending.day_sums.TRACKED", 4)
+    monkeypatch.setattr("actors.layers.spending.day_sums.TRACKED", 4)
     world = World()
     world.page.set()
     world.gate.set()
@@ -193,7 +193,7 @@ async def test_what_a_turn_of_yesterday_uses_today_is_kept_when_the_store_is_rea
 
 
 async def test_sums_of_a_user_are_without_those_of_others_and_idle_ones_are_forgotten(monkeypatch: Any) -> None:
-    monkeypatch.setattr("actors.session.spending.today.MAX_USERS", 3)
+    monkeypatch.setattr("actors.layers.spending.today.MAX_USERS", 3)
     world = World()
     world.page.set()
     world.gate.set()

@@ -46,7 +46,7 @@ def of(kinds: Mapping[type[p.Message], Example]) -> pytest.MarkDecorator:
 OF_MANY = {p.ArchiveOldEvents, p.AwaitDue, p.PruneSessions}
 """Messages that write something of several users, whom they do not name: their handlers wait for each by themselves."""
 
-HOLDS = {*MOVES, p.GetPlacement, p.HoldUser, p.ListArrivals, p.ReleaseUser, p.RemoveUser}
+HOLDS = {*MOVES, p.GetArrivalDigest, p.GetPlacement, p.HoldUser, p.ListArrivals, p.ReadUserRows, p.ReleaseUser}
 """Messages of those that hold users: steps of a move, or of a deletion."""
 
 

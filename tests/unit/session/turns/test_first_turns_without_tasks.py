@@ -154,13 +154,13 @@ async def test_turns_wait_in_their_order_for_the_deletion_that_began_while_the_s
     first = sent(session, opening(session, "e-1"))
     second = asked(session, opening(session, "e-2"))
     await settled()
-    session.actor._users._parts.user_holds.hold_user("app", "ada")
+    session.actor._logs._user_holds.hold_user("app", "ada")
     reads(session).may_go_on.set()
     # The store's thread does one thing after the other.
     await session.actor._access.read(str)
     await settled()
     assert not first.last.done()
-    session.actor._users._parts.user_holds.release("app", "ada")
+    session.actor._logs._user_holds.release("app", "ada")
     begun = await first.last
     assert isinstance(begun, p.TurnBegun)
     session._generations[KEY] = begun.generation

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from actors import LlmAgent
 from actors.definitions.tree import AgentTree
+from actors.layers.services import session_actor
 from actors.messages import protocol as p
 from actors.messages.operating.versions import KeptVersion, VersionRecord
 from actors.refs.session import SessionRef
-from actors.session.actor import SessionActor
 from actors.session.environment import SessionEnvironment
 from actors.testing import PatternModel
 from runtime.engine.flow_registry import FlowRegistry
@@ -33,7 +33,7 @@ async def test_the_newest_record_counts_in_whatever_order_they_come() -> None:
         kept_versions=[first.version],
         version_source=versions,
     )
-    session = SessionRef(LocalLink(SessionActor(environment)))
+    session = SessionRef(LocalLink(session_actor(environment)))
     records = [
         VersionRecord(number=number, current=each.version.id, kept=(KeptVersion(each.version.id, 1.0),))
         for number, each in ((1, second), (2, third))

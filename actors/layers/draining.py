@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import asyncio
 
+from actors.actor import Handlers
 from actors.messages import protocol as p
 from actors.rules.capacity.drain_lease import DrainLease
-from actors.session.subscribers.subscriptions import LAGGING, Subscriptions
+from actors.session.service import SessionService
+from actors.session.subscribers.subscriptions import LAGGING
+from actors.session.turns.parts import SessionParts
 
 
-class DrainNotes:
+class DrainNotes(SessionService):
     """Answers Drain and GetDrain. A Session actor refuses nothing itself: what a Runner has accepted may begin."""
 
-    def __init__(self, subscriptions: Subscriptions) -> None:
-        self._subscriptions = subscriptions
+    def __init__(self, parts: SessionParts) -> None:
+        self._subscriptions = parts.subscriptions
         self._lease = DrainLease()
+
+    def handlers(self) -> Handlers:
+        """Its messages."""
+        return {
+            p.Drain: self.note_drain,
+            p.GetDrain: self.get_drain,
+        }
 
     async def note_drain(self, message: p.Drain) -> p.Draining:
         """Keep that the deployment drains, and tell how many subscribers have news to fetch."""

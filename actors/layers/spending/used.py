@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from actors.errors import InvocationNotFoundError
+from actors.layers.spending.accounts import BudgetAccounts
 from actors.messages import protocol as p
 from actors.messages.operating.usage import Price, UsedBudget
 from actors.rules.accounting.at_limit import Account
 from actors.rules.accounting.budgets import used_of
 from actors.rules.accounting.turn_usage import minus, sum_of_packed
-from actors.session.spending.accounts import BudgetAccounts
 from actors.session.turns.lookup import TurnLookup
 from actors.session.turns.parts import SessionParts
 

@@ -10,25 +10,29 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from actors.actor import Handlers
 from actors.errors import UserArrivingError, UserElsewhereError
 from actors.interfaces.records import ForgetBatches, PutBatch, Write
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
-from actors.session.log.user_holds import UserHolds
-from actors.session.store.access import StoreAccess
+from actors.session.service import SessionService
+from actors.session.turns.parts import SessionParts
 
 
-class KeptBatches:
-    """Answers the requests about batches.
+class KeptBatches(SessionService):
+    """Answers the requests about batches."""
 
-    Args:
-        access: the store.
-        user_holds: users whose data are being deleted or moved.
-    """
+    def __init__(self, parts: SessionParts) -> None:
+        self._access = parts.access
+        self._user_holds = parts.user_holds
 
-    def __init__(self, access: StoreAccess, user_holds: UserHolds) -> None:
-        self._access = access
-        self._user_holds = user_holds
+    def handlers(self) -> Handlers:
+        """Its messages."""
+        return {
+            p.SaveBatch: self.save_batch,
+            p.ListBatches: self.list_batches,
+            p.ListBatchItems: self.list_items,
+        }
 
     async def save_batch(self, message: p.SaveBatch) -> p.Ack:
         """Store how far a batch is. Raises StoreError."""

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from actors.actor import Handlers
 from actors.errors import StoreError
+from actors.layers.batches import KeptBatches
+from actors.layers.memory import Memory
+from actors.layers.placing.placements import UserPlacements
 from actors.messages import protocol as p
 from actors.messages.codec import decode, encode
 from actors.messages.memory import MemoryEntry
 from actors.messages.operating.store_seat import Arrival, UserPlace
 from actors.messages.session import SessionKey
 from actors.rules.placing.copies import digest_with
-from actors.session.batches.keeping import KeptBatches
-from actors.session.memory import Memory
-from actors.session.placing.placements import UserPlacements
+from actors.session.service import SessionService
 from actors.session.turns.parts import SessionParts
 
 MEMORY = "memory"
@@ -25,7 +27,7 @@ _OF_ROWS = b"rows/"
 """How places begin: those in memory come before those in the session store, whose last look comes with the decision to leave."""
 
 
-class UserMoves:
+class UserMoves(SessionService):
     """Answers what programs ask that move users: see `actors.messages.protocol.placing.moves`."""
 
     def __init__(self, parts: SessionParts, memory: Memory, placements: UserPlacements, batches: KeptBatches) -> None:
@@ -38,6 +40,20 @@ class UserMoves:
         self._settling = asyncio.Lock()
         # A request to leave that is sent again comes after the first one.
         self._leaving = asyncio.Lock()
+
+    def handlers(self) -> Handlers:
+        """Its messages."""
+        return {
+            p.ReadUserRows: self.read_user_rows,
+            p.BeginArrival: self.begin_arrival,
+            p.StageUserRows: self.stage_user_rows,
+            p.LeaveStore: self.leave_store,
+            p.GetArrivalDigest: self.get_arrival_digest,
+            p.AdmitUser: self.admit_user,
+            p.DropArrival: self.drop_arrival,
+            p.ListArrivals: self.list_arrivals,
+            p.GetPlacement: self.get_placement,
+        }
 
     async def _write(self, step: Callable[..., None], app: str, *args: object) -> None:
         """Have the store do a step, which may change where a user is. Raises StoreError."""

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from actors.actor import Handlers
 from actors.errors import UserArrivingError, UserElsewhereError
 from actors.interfaces.records import ArchiveEvents
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from actors.rules.capacity.sharding import holds
 from actors.session.log.session_log import TAIL
+from actors.session.service import SessionService
 from actors.session.turns.parts import SessionParts
 
 KEPT = TAIL
@@ -26,11 +28,17 @@ TRANSACTIONS = 4
 """Transactions that one request makes, at most."""
 
 
-class Archiving:
+class Archiving(SessionService):
     """Answers ArchiveOldEvents."""
 
     def __init__(self, parts: SessionParts) -> None:
         self._parts = parts
+
+    def handlers(self) -> Handlers:
+        """Its messages."""
+        return {
+            p.ArchiveOldEvents: self.archive_old_events,
+        }
 
     async def archive_old_events(self, message: p.ArchiveOldEvents) -> p.OldEventsArchived:
         """Archive old events of some sessions. Raises StoreError."""

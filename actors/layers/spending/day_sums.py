@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from actors.interfaces.usage import UsageFilter
+from actors.layers.spending.stored_usage import StoredUsage
+from actors.layers.spending.turn_spending import Spending
 from actors.messages.event import now_s
 from actors.messages.session import SessionKey
 from actors.rules.accounting.budgets import LikelyCall
@@ -21,8 +23,6 @@ from actors.rules.accounting.report import DAY_S
 from actors.rules.accounting.turn_usage import Spent, minus, negated, together
 from actors.session.log.logs import SessionLogs
 from actors.session.log.open_turn import SessionTurn
-from actors.session.spending.stored_usage import StoredUsage
-from actors.session.spending.turn_spending import Spending
 
 READ_AGAIN_S = 10.0
 """After so long the store is asked again about an app, where other Session actors serve sessions of it: what those use only it

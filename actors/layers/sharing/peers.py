@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 
 from actors.messages.session import Shard
 from actors.refs.session import SessionRef
-
-FindPeers = Callable[[], Awaitable[Mapping[int, SessionRef]]]
-"""Finds clients of the others, by their shards. It raises when one of them is not there yet."""
+from actors.session.environment import FindPeers
 
 
 class Peers:

@@ -15,14 +15,16 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 
+from actors.actor import Handlers
 from actors.errors import UserArrivingError, UserElsewhereError
 from actors.interfaces.records import ForgetRemoval, NoteRemoval
+from actors.layers.batches import KeptBatches
 from actors.messages import protocol as p
 from actors.messages.session import OldSession, SessionKey
 from actors.rules.capacity.sharding import holds
-from actors.session.batches.keeping import KeptBatches
 from actors.session.log.session_log import SessionLog
 from actors.session.removal import remove_session
+from actors.session.service import SessionService
 from actors.session.turns.parts import SessionParts
 
 BATCH = 50
@@ -32,7 +34,7 @@ BATCH_EVENTS = 2_000
 """Events that are removed at once, unless a single session has more: turns of others wait for them."""
 
 
-class Retention:
+class Retention(SessionService):
     """Answers FindOldSessions and PruneSessions."""
 
     def __init__(self, parts: SessionParts, batches: KeptBatches) -> None:
@@ -44,6 +46,13 @@ class Retention:
         self._removing: set[SessionKey] = set()
         # A note that is read while it is being forgotten would be told once more.
         self._telling = asyncio.Lock()
+
+    def handlers(self) -> Handlers:
+        """Its messages."""
+        return {
+            p.FindOldSessions: self.find_old_sessions,
+            p.PruneSessions: self.prune_sessions,
+        }
 
     async def find_old_sessions(self, message: p.FindOldSessions) -> p.OldSessions:
         """List sessions that could be pruned. Raises StoreError."""

@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 
 import msgspec
 
+from actors.actor import Handlers
 from actors.errors import InvocationNotFoundError, RequestError, SessionBusyError, SessionExistsError, TurnStateError
 from actors.interfaces.records import AddEvent, CreateSession, EventHead, EventRow, PutState, PutTurn, TurnFilter, TurnRow, Write
 from actors.messages import protocol as p
@@ -27,6 +28,7 @@ from actors.rules.accounting.turn_usage import negated, packed, together
 from actors.rules.checks import state as scopes
 from actors.rules.routing.branches import speaker
 from actors.session.log.event_scan import scan
+from actors.session.service import SessionService
 from actors.session.turns.parts import SessionParts
 
 MAX_BYTES = 64_000_000
@@ -39,12 +41,18 @@ Undos = Sequence[tuple[int, Mapping[str, list[JsonValue]]]]
 """What events have overwritten, the newest first, each with its position."""
 
 
-class SessionForks:
+class SessionForks(SessionService):
     """Answers ForkSession."""
 
     def __init__(self, parts: SessionParts) -> None:
         self._parts = parts
         self._reader = parts.reader
+
+    def handlers(self) -> Handlers:
+        """Its messages."""
+        return {
+            p.ForkSession: self.fork,
+        }
 
     async def fork(self, message: p.ForkSession) -> p.Ack:
         """Make a fork of a session.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from actors.layers.spending.day_sums import DaySums
 from actors.messages.session import SessionKey
 from actors.session.log.open_turn import SessionTurn
-from actors.session.spending.day_sums import DaySums
 
 MAX_USERS = 1_000
 """Users whose sums are kept before those are forgotten that have no open turn."""

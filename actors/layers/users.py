@@ -8,19 +8,21 @@
 
 from __future__ import annotations
 
+from actors.actor import Handlers
 from actors.errors import StoreError, TurnCancelledError
 from actors.interfaces.records import ForgetRemoval, PutState, RemoveSchedule, RemoveSession, SessionRow, TurnFilter, Write
+from actors.layers.batches import KeptBatches
+from actors.layers.memory import Memory
 from actors.messages import protocol as p
 from actors.messages.json_types import JsonObject
 from actors.messages.session import SessionKey
 from actors.rules.capacity.sharding import holds
-from actors.session.batches.keeping import KeptBatches
 from actors.session.log.session_log import SessionLog
-from actors.session.memory import Memory
+from actors.session.service import SessionService
 from actors.session.turns.parts import SessionParts
 
 
-class UserDeletion:
+class UserDeletion(SessionService):
     """Answers HoldUser, RemoveUser and ReleaseUser."""
 
     def __init__(self, parts: SessionParts, memory: Memory, batches: KeptBatches) -> None:
@@ -28,6 +30,14 @@ class UserDeletion:
         self._logs = parts.logs
         self._memory = memory
         self._batches = batches
+
+    def handlers(self) -> Handlers:
+        """Its messages."""
+        return {
+            p.HoldUser: self.hold_user,
+            p.RemoveUser: self.remove_user,
+            p.ReleaseUser: self.release_user,
+        }
 
     async def hold_user(self, message: p.HoldUser) -> p.UserHeld:
         """Let new requests of a user wait, and tell what is still under way. Raises StoreError."""

@@ -7,6 +7,9 @@ from collections.abc import Mapping, MutableMapping
 from functools import partial
 
 from actors.errors import BudgetExceededError
+from actors.layers.spending.accounts import BudgetAccounts, last_call_of
+from actors.layers.spending.turn_spending import Spending
+from actors.layers.spending.warnings import BudgetWarnings
 from actors.messages import protocol as p
 from actors.messages.operating.usage import Price
 from actors.rules.accounting.at_limit import (
@@ -23,9 +26,6 @@ from actors.rules.accounting.at_limit import (
 )
 from actors.rules.accounting.budgets import likely_call
 from actors.session.log.logs import SessionLogs
-from actors.session.spending.accounts import BudgetAccounts, last_call_of
-from actors.session.spending.turn_spending import Spending
-from actors.session.spending.warnings import BudgetWarnings
 from actors.session.turns.lookup import TurnLookup
 
 COUNTED_OF_BUDGETS = (

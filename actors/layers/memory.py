@@ -7,34 +7,40 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from actors.actor import Handlers
 from actors.errors import NoMemoryError
 from actors.interfaces.stores import MemoryStore
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.memory import MemoryEntry
 from actors.messages.session import SessionKey
-from actors.session.log.logs import SessionLogs
-from actors.session.log.reader import LogReader
+from actors.session.service import SessionService
 from actors.session.store.store_thread import StoreThread
+from actors.session.turns.parts import SessionParts
 
 MAX_RESULTS = 10
 """Entries that a search finds at most."""
 
 
-class Memory:
+class Memory(SessionService):
     """Answers RememberSession, ForgetSession and SearchMemory. The store is opened when it is first used.
 
-    Args:
-        store: None when the app has no memory; every message raises NoMemoryError then.
-        timeout_s: how long the store may be away: see `StoreThread`.
-        logs: the sessions. `reader`: reads their events.
+    When the app has no memory each of these raises NoMemoryError.
     """
 
-    def __init__(self, store: MemoryStore | None, timeout_s: float, logs: SessionLogs, reader: LogReader) -> None:
-        self._store = store
-        self._thread = StoreThread(store, "memory", timeout_s) if store is not None else None
-        self._logs = logs
-        self._reader = reader
+    def __init__(self, parts: SessionParts) -> None:
+        self._store = store = parts.environment.memory
+        self._thread = StoreThread(store, "memory", parts.environment.store_timeout_s) if store is not None else None
+        self._logs = parts.logs
+        self._reader = parts.reader
+
+    def handlers(self) -> Handlers:
+        """Its messages."""
+        return {
+            p.RememberSession: self.remember,
+            p.ForgetSession: self.forget_session,
+            p.SearchMemory: self.search_memory,
+        }
 
     async def remember(self, message: p.RememberSession) -> p.Ack:
         """Store the texts of a session in place of earlier ones. Raises SessionNotFoundError, NoMemoryError, StoreError."""

@@ -10,6 +10,10 @@ from typing import NamedTuple
 import msgspec
 
 from actors.interfaces.usage import UsageFilter
+from actors.layers.spending.day_sums import DaySums
+from actors.layers.spending.stored_usage import StoredUsage
+from actors.layers.spending.today import SumsOfToday
+from actors.layers.spending.turn_spending import Spending
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
@@ -20,10 +24,6 @@ from actors.rules.routing.branches import tool_root
 from actors.rules.tree.below import agents_below
 from actors.session.log.open_turn import SessionTurn
 from actors.session.retries.last_retry import LastRetry
-from actors.session.spending.day_sums import DaySums
-from actors.session.spending.stored_usage import StoredUsage
-from actors.session.spending.today import SumsOfToday
-from actors.session.spending.turn_spending import Spending
 
 RESERVED_S = 600.0
 """A call that has not ended after so long was stopped, and its run with it, of which this actor is not told."""

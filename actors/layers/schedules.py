@@ -4,29 +4,41 @@ from __future__ import annotations
 
 import msgspec
 
+from actors.actor import Handlers
 from actors.errors import InvalidScheduleError, ScheduleExistsError, TooLargeError, TooManySchedulesError
 from actors.interfaces.records import AddSchedule, RemoveSchedule, SetDueTime
 from actors.messages import protocol as p
 from actors.messages.codec import encode
-from actors.messages.limits import KIB, Limits
+from actors.messages.limits import KIB
 from actors.messages.operating.schedule import ScheduleRow
 from actors.messages.session import SessionKey
 from actors.rules.schedules.asked_for import first_due_s, shown_time
 from actors.rules.schedules.due_times import next_due_s
+from actors.session.service import SessionService
 from actors.session.turns.parts import SessionParts
 
 MAX_BYTES = 64 * KIB
 """The encoded plan of a schedule: many of them are due at once, and travel in one reply."""
 
 
-class Schedules:
+class Schedules(SessionService):
     """Answers the requests about schedules of this actor's sessions."""
 
-    def __init__(self, parts: SessionParts, limits: Limits) -> None:
+    def __init__(self, parts: SessionParts) -> None:
         self._parts = parts
         self._access = parts.access
         self._due = parts.due_times
-        self._limits = limits
+        self._limits = parts.environment.limits
+
+    def handlers(self) -> Handlers:
+        """Its messages."""
+        return {
+            p.CreateSchedule: self.create_schedule,
+            p.ListSchedules: self.list_schedules,
+            p.ChangeSchedule: self.change_schedule,
+            p.AwaitDue: self.await_due,
+            p.PassDueTime: self.pass_due_time,
+        }
 
     async def create_schedule(self, message: p.CreateSchedule) -> p.SchedulesReply:
         """Create a schedule, unless this very request has done so.

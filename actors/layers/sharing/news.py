@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Iterable, Sequence
 
+from actors.actor import Handlers
 from actors.interfaces.records import PutState, Write
+from actors.layers.sharing.peers import Peers
+from actors.layers.sharing.watching import StatesWatch
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from actors.rules.delivery.state_leases import VERIFIED_S, GivenLeases
-from actors.session.log.shared_state import SharedStates
-from actors.session.sharing.peers import Peers
-from actors.session.sharing.watching import StatesWatch
-from actors.session.store.access import StoreAccess
+from actors.session.service import SessionService
+from actors.session.turns.parts import SessionParts
 
 logger = logging.getLogger(__name__)
 
@@ -21,21 +23,16 @@ EARLY_S = 0.005
 """By how much an event loop may end a pause too early."""
 
 
-class StateNews:
+class StateNews(SessionService):
     """Answers WatchStates and ForgetStates: gives leases, tells those that hold them of changes, and hears of theirs.
 
-    Args:
-        access: the store, of which each commit is followed by this.
-        shared: the states in memory.
-        peers: the other Session actors.
-        clock: seconds that go on, whatever this process does.
-        is_successor: this actor has taken the place of one that was lost, which may have stored what no other one has heard of.
+    An actor that has taken the place of one that was lost tells of all states: that one may have stored what no other one knows.
     """
 
-    def __init__(
-        self, access: StoreAccess, shared: SharedStates, peers: Peers, clock: Callable[[], float], *, is_successor: bool
-    ) -> None:
-        self._access = access
+    def __init__(self, parts: SessionParts) -> None:
+        shared, environment = parts.shared, parts.environment
+        self._access = access = parts.access
+        peers, clock = Peers(parts.shard, environment.peers), environment.clock or time.monotonic
         self._shared = shared
         self._watch = StatesWatch(peers, clock)
         self._peers = peers
@@ -45,8 +42,15 @@ class StateNews:
         if peers.shards:
             shared.era = lambda: self._watch.era
             access.after_commit = self._tell_written
-            if is_successor:
+            if environment.is_successor:
                 access.on_first_use = self._tell_all
+
+    def handlers(self) -> Handlers:
+        """Its messages."""
+        return {
+            p.WatchStates: self.watch_states,
+            p.ForgetStates: self.forget_states,
+        }
 
     async def watch_states(self, message: p.WatchStates) -> p.StatesWatched:
         """Give a lease to another Session actor. Raises StoreError, WriterReplacedError."""

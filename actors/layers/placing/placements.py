@@ -5,38 +5,47 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
+from actors.actor import Handlers
 from actors.errors import RequestError, UserArrivingError, UserElsewhereError
+from actors.layers.memory import Memory
 from actors.messages import protocol as p
 from actors.messages.operating.store_seat import Arrival, FoundStore, UserPlace
 from actors.messages.session import SessionKey
 from actors.rules.placing.homes import user_digest
-from actors.session.environment import StorePlace
-from actors.session.memory import Memory
-from actors.session.store.access import StoreAccess
+from actors.session.service import SessionService
+from actors.session.turns.parts import SessionParts
 
 
-class UserPlacements:
+class UserPlacements(SessionService):
     """Answers GetStoreSeat, TakeStoreSeat, ListStoreUsers and PlaceUsers, and knows which users are elsewhere.
 
     The notes of users that are elsewhere are in memory, some hundred bytes each: a request costs one look at them.
 
     Args:
-        access: the store.
         memory: what the store's users have in memory.
-        place: of the store; where it is the only one nothing is guarded.
 
     Attributes:
         is_one_of_several: there are other stores.
     """
 
-    def __init__(self, access: StoreAccess, memory: Memory, place: StorePlace) -> None:
-        self._access = access
+    def __init__(self, parts: SessionParts, memory: Memory) -> None:
+        self._access = parts.access
         self._memory = memory
+        place = parts.environment.place
         self._number = place.number
         self.is_one_of_several = place.of > 1
         self._elsewhere: dict[str, dict[bytes, int]] = {}
         self._arriving: dict[tuple[str, str], Arrival] = {}
         self._loading = asyncio.Lock()
+
+    def handlers(self) -> Handlers:
+        """Its messages."""
+        return {
+            p.GetStoreSeat: self.get_store_seat,
+            p.TakeStoreSeat: self.take_store_seat,
+            p.ListStoreUsers: self.list_store_users,
+            p.PlaceUsers: self.place_users,
+        }
 
     def check_sender(self, message: p.OpenTurn | p.Subscribe, user: str) -> None:
         """Check that the driver polls this actor, and wants nothing that goes with one store only.

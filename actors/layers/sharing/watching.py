@@ -7,9 +7,9 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 
+from actors.layers.sharing.peers import Peers
 from actors.messages import protocol as p
 from actors.rules.delivery.state_leases import LEASE_S, RENEW_S, HeldLeases
-from actors.session.sharing.peers import Peers
 
 logger = logging.getLogger(__name__)
 

@@ -1,0 +1,61 @@
+"""Which services the Session actor has, and which extensions of turns: the one place that knows all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from actors.layers.archiving import Archiving
+from actors.layers.batches import KeptBatches
+from actors.layers.draining import DrainNotes
+from actors.layers.forks import SessionForks
+from actors.layers.memory import Memory
+from actors.layers.placing.gate import UserGate
+from actors.layers.placing.moves import UserMoves
+from actors.layers.placing.placements import UserPlacements
+from actors.layers.recording import RecordedRequests
+from actors.layers.retention import Retention
+from actors.layers.rewinds import Rewinds
+from actors.layers.schedules import Schedules
+from actors.layers.sharing.news import StateNews
+from actors.layers.spending.service import SpendingService
+from actors.layers.spending.turn_spending import Spending
+from actors.layers.updates import Updates
+from actors.layers.users import UserDeletion
+from actors.messages.session import ONLY_SHARD, Shard
+from actors.session.actor import CORE_EXTENSIONS, SessionActor
+from actors.session.environment import SessionEnvironment
+from actors.session.log.open_turn import TurnExtension
+from actors.session.service import SessionService
+from actors.session.turns.parts import SessionParts
+
+EXTENSIONS: Sequence[type[TurnExtension]] = (Spending, *CORE_EXTENSIONS)
+"""What features keep of each turn. A record has them by their names."""
+
+
+def session_actor(environment: SessionEnvironment, name: str = "session", shard: Shard = ONLY_SHARD) -> SessionActor:
+    """A Session actor with all features: see `SessionActor`."""
+    return SessionActor(environment, name, shard, all_services, EXTENSIONS)
+
+
+def all_services(parts: SessionParts) -> Sequence[SessionService]:
+    """Make all services of a Session actor."""
+    memory, batches = Memory(parts), KeptBatches(parts)
+    placements = UserPlacements(parts, memory)
+    return (
+        StateNews(parts),
+        SpendingService(parts),
+        Updates(parts),
+        RecordedRequests(parts),
+        Rewinds(parts),
+        SessionForks(parts),
+        memory,
+        batches,
+        placements,
+        UserGate(parts.user_holds, placements),
+        UserMoves(parts, memory, placements, batches),
+        UserDeletion(parts, memory, batches),
+        Retention(parts, batches),
+        Archiving(parts),
+        DrainNotes(parts),
+        Schedules(parts),
+    )

@@ -1,1 +1,0 @@
-"""What programs tell of maps and evaluations that they run."""
