@@ -12,7 +12,9 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, TypeVar
+from functools import cached_property
+from types import NoneType
+from typing import Any, Literal, NamedTuple, TypeVar, get_origin, get_type_hints
 
 import msgspec
 
@@ -76,13 +78,20 @@ def table(items: Iterable[G], columns: Sequence[str], cells: Callable[[G], Itera
     return Table(columns, [TableLine([str(cell) for cell in cells(each)], each) for each in items])
 
 
+def fields_of(result: msgspec.Struct | None, given: object) -> Table:
+    """A table with a line of the fields of a result; an empty one without a result."""
+    values = msgspec.structs.asdict(result) if result is not None else {}
+    return Table([name.replace("_", " ") for name in values], [TableLine([*map(str, values.values())], result)] if values else [])
+
+
 @dataclass(frozen=True, kw_only=True)
 class Command:
     """How an operation is called at a terminal. Parts of its path are arguments, and fields of its input options.
 
     Attributes:
         name: such as "limits"; or "users pause" in a group of commands.
-        show: makes the table of the result and of the input; that is None where `otherwise` was done.
+        show: makes the table of the result and of the input; that is None where `otherwise` was done. By default the fields of
+            the result are a line.
         help: by default that of the operation.
         user_help: of the option --user.
         watched: it has --watch, by which lines are printed again when they change.
@@ -90,43 +99,33 @@ class Command:
     """
 
     name: str
-    show: Callable[..., Table]
+    show: Callable[..., Table] = fields_of
     help: str = ""
     user_help: str = "Only those of this user."
     watched: bool = False
     otherwise: AppOperation | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class AppOperation:
-    """What may be done with a deployment.
+    """What may be done with a deployment. The function that does it says by its signature what it takes and gives.
 
     Attributes:
         http: the method and the path, with names of parts in braces: "GET /v1/apps/{app}/limits".
-        service: the one that it calls, by its name in a Runtime's `aio`; "": `aio` itself.
-        run: does it: an async function of that service, and of the input where there is one. By name it gets the parts of the
-            path, but for the app, and `user_id` where it is about users. Its docstring says what it does.
-        takes: the struct of its input: the query of a GET, else the JSON body. None: no input.
-        gives: the type of its result.
-        users: whose data it is about: that of "one" user, of "any" or all of them, or of "none".
+        run: an async function of a service of a Runtime's `aio`, or of `aio` itself; and of a struct where it has an input: the
+            query of a GET, else the JSON body. Parts of the path, but for the app, come by their names, and the user as
+            `user_id`: a `str`, or a `str | None` that is None for all users. Its result becomes JSON; None is no content. Its
+            docstring says what it does.
         for_admins: only administrators may do it over HTTP.
         refused: the HTTP status of a RequestError of `run`.
         command: how it is called at a terminal; None: not at all.
     """
 
     http: str
-    service: str
     run: Callable[..., Awaitable[Any]]
-    takes: type[msgspec.Struct] | None = None
-    gives: Any = None
-    users: Literal["one", "any", "none"] = "none"
-    for_admins: bool = False
+    for_admins: bool = True
     refused: Literal[400, 404] = 400
     command: Command | None = None
-
-    def call(self, aio: object, *given: msgspec.Struct, **named: str | None) -> Awaitable[Any]:
-        """Do it with a Runtime's `aio`."""
-        return self.run(getattr(aio, self.service) if self.service else aio, *given, **named)
 
     @property
     def method(self) -> str:
@@ -142,6 +141,36 @@ class AppOperation:
     def parts(self) -> list[str]:
         """The parts of its path, but for the app and the user."""
         return [part for part in _PART.findall(self.path) if part not in ("app", "user")]
+
+    @property
+    def takes(self) -> type[msgspec.Struct] | None:
+        """The type of its input; None: it has none."""
+        return next((each for each in self._types.values() if isinstance(each, type) and issubclass(each, msgspec.Struct)), None)
+
+    @cached_property
+    def gives(self) -> Any:
+        """The type of its result; None: it has none."""
+        found = get_type_hints(self.run)["return"]
+        return None if found is NoneType else found
+
+    @property
+    def users(self) -> Literal["one", "any", "none"]:
+        """Whose data it is about: that of one user, of any or all of them, or of none."""
+        if "user_id" not in self._types:
+            return "none"
+        return "one" if self._types["user_id"] is str else "any"
+
+    def call(self, aio: object, *given: msgspec.Struct, **named: str | None) -> Awaitable[Any]:
+        """Do it with a Runtime's `aio`."""
+        wanted = next(iter(self._types.values()))
+        kind = get_origin(wanted) or wanted
+        service = next(each for each in (aio, *vars(aio).values()) if isinstance(each, kind))
+        return self.run(service, *given, **named)
+
+    @cached_property
+    def _types(self) -> dict[str, Any]:
+        """The types of its parameters, the service first."""
+        return {name: hint for name, hint in get_type_hints(self.run).items() if name != "return"}
 
 
 def age_s(text: str) -> float:

@@ -125,18 +125,8 @@ async def get_batch(batches: BatchesService[Awaited], query: BatchQuery, batch: 
     return BatchView(batch=info, items=page, next=page[-1].position if len(found) > query.limit else None)
 
 
-_BATCHES = "GET /v1/apps/{app}/batches"
-
 OPERATIONS = [
-    AppOperation(http=_BATCHES, service="batches", run=list_batches, takes=BatchesQuery, gives=BatchList, for_admins=True),
-    AppOperation(
-        http=f"{_BATCHES}/{{batch}}",
-        service="batches",
-        run=get_batch,
-        takes=BatchQuery,
-        gives=BatchView,
-        for_admins=True,
-        refused=404,
-    ),
+    AppOperation("GET /v1/apps/{app}/batches", list_batches),
+    AppOperation("GET /v1/apps/{app}/batches/{batch}", get_batch, refused=404),
 ]
 """What may be asked about maps and evaluations."""

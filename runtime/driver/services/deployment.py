@@ -151,11 +151,8 @@ def _events_table(found: DeploymentEventList, query: DeploymentEventsQuery) -> T
 
 OPERATIONS = [
     AppOperation(
-        http="GET /v1/apps/{app}/versions",
-        service="",
-        run=list_tree_versions,
-        gives=VersionList,
-        for_admins=True,
+        "GET /v1/apps/{app}/versions",
+        list_tree_versions,
         command=Command(
             name="history",
             help="List the versions of its tree that a deployment keeps, the newest first.",
@@ -163,12 +160,8 @@ OPERATIONS = [
         ),
     ),
     AppOperation(
-        http="GET /v1/apps/{app}/events",
-        service="",
-        run=list_deployment_events,
-        takes=DeploymentEventsQuery,
-        gives=DeploymentEventList,
-        for_admins=True,
+        "GET /v1/apps/{app}/events",
+        list_deployment_events,
         command=Command(
             name="events",
             help="Print what has happened to the processes, the store and the connections of a deployment, the oldest first.",

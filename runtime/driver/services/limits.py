@@ -146,17 +146,13 @@ def _cells(of: LimitedModel) -> list[object]:
     return [of.name, *shown, "operator" if of.changed else "settings", of.running, of.waiting]
 
 
-_LIST = AppOperation(http="GET /v1/apps/{app}/limits", service="limits", run=list_limits, gives=LimitList, for_admins=True)
+_LIST = AppOperation("GET /v1/apps/{app}/limits", list_limits)
 
 OPERATIONS = [
     _LIST,
     AppOperation(
-        http="PATCH /v1/apps/{app}/limits",
-        service="limits",
-        run=change_limits,
-        takes=LimitChanges,
-        gives=LimitList,
-        for_admins=True,
+        "PATCH /v1/apps/{app}/limits",
+        change_limits,
         # The input is right: the deployment counts no calls of that model.
         refused=404,
         command=Command(

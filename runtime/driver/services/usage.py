@@ -135,12 +135,9 @@ def _cells(name: str, sums: UsageSums, *, with_money: bool) -> list[str]:
 
 OPERATIONS = [
     AppOperation(
-        http="GET /v1/apps/{app}/usage",
-        service="",
-        run=get_usage,
-        takes=UsageQuery,
-        gives=UsageReport,
-        users="any",
+        "GET /v1/apps/{app}/usage",
+        get_usage,
+        for_admins=False,
         command=Command(
             name="usage",
             help="Add up what turns have used: model calls, calls of tools, tokens, seconds, and money where models have prices.",

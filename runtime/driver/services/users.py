@@ -68,7 +68,5 @@ async def delete_user(users: UsersService[Awaited], user_id: str) -> DeletedUser
     return await users.delete(user_id)
 
 
-OPERATIONS: Sequence[AppOperation] = [
-    AppOperation(http="DELETE /v1/apps/{app}/users/{user}", service="users", run=delete_user, gives=DeletedUser, users="one")
-]
+OPERATIONS: Sequence[AppOperation] = [AppOperation("DELETE /v1/apps/{app}/users/{user}", delete_user, for_admins=False)]
 """What may be done with users."""

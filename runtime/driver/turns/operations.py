@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
@@ -45,11 +44,9 @@ async def list_log_lines(turns: TurnsService[Awaited], user_id: str, session: st
 
 _TURN = "GET /v1/apps/{app}/sessions/{session}/turns/{turn}"
 
-_FOR_OPERATORS: dict[str, Any] = {"service": "turns", "users": "one", "for_admins": True}
-
 OPERATIONS = [
-    AppOperation(http=f"{_TURN}/description", run=describe_turn, gives=TurnDescription, **_FOR_OPERATORS),
-    AppOperation(http=f"{_TURN}/requests", run=list_requests, takes=LimitQuery, gives=RequestList, **_FOR_OPERATORS),
-    AppOperation(http=f"{_TURN}/log", run=list_log_lines, gives=LogLineList, **_FOR_OPERATORS),
+    AppOperation(f"{_TURN}/description", describe_turn),
+    AppOperation(f"{_TURN}/requests", list_requests),
+    AppOperation(f"{_TURN}/log", list_log_lines),
 ]
 """What operators may read of a turn."""

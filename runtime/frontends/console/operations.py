@@ -89,7 +89,8 @@ def function_of(operation: AppOperation, command: Command) -> Callable[..., None
         if json:
             print_json([found.whole] if found.whole is not None else [line.data for line in found.lines])
             return
-        print_table(found.columns, [line.cells for line in found.lines])
+        if found.columns:
+            print_table(found.columns, [line.cells for line in found.lines])
         if found.note:
             print(found.note)
 

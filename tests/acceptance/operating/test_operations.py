@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Annotated
 
 import httpx2
@@ -65,15 +65,7 @@ def shown(done: Tidied, given: Tidying) -> Table:
 
 
 TIDY = AppOperation(
-    http="POST /v1/apps/{app}/users/{user}/tidying",
-    service="sessions",
-    run=tidy_user,
-    takes=Tidying,
-    gives=Tidied,
-    users="one",
-    for_admins=True,
-    refused=404,
-    command=Command(name="users tidy", show=shown),
+    "POST /v1/apps/{app}/users/{user}/tidying", tidy_user, refused=404, command=Command(name="users tidy", show=shown)
 )
 """All that it takes to have an operation."""
 
@@ -132,6 +124,29 @@ def test_it_is_a_command_with_an_option_for_each_field(rt: Runtime, monkeypatch:
     described = tidy("--help")
     assert all(said in described for said in ("Delete the sessions of a user", "NAME", "USER", "--keep", "How many stay."))
     assert "tidy" in CliRunner().invoke(cli.app, ["users", "--help"]).output
+
+
+class Counted(msgspec.Struct, frozen=True):
+    """How many sessions there are."""
+
+    of_user: int
+
+
+async def count(sessions: SessionsService[Awaited], user_id: str) -> Counted | None:
+    """Count the sessions of a user."""
+    return Counted(len(found)) if (found := await sessions.list(user_id)) else None
+
+
+def test_the_fields_of_a_result_are_shown_by_default(rt: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joining, "joined", lambda name, address: nullcontext(rt))
+    counting = AppOperation("GET /v1/apps/{app}/users/{user}/count", count, command=Command(name="users count"))
+    monkeypatch.setattr(declared, "OPERATIONS", [counting])
+    operations.commands_in.cache_clear()
+
+    def counted(*arguments: str) -> str:
+        return CliRunner().invoke(cli.app, ["users", "count", "desk", *arguments]).output
+
+    assert (counted("ada"), counted("ada", "--json"), counted("bob")) == ("of user\n4\n", '{"of_user":4}\n', "")
 
 
 def test_every_command_is_in_a_group_that_there_is() -> None:
