@@ -1,13 +1,19 @@
-"""The memory service: `rt.memory` and `rt.aio.memory`."""
+"""Memory of a user's past sessions: `rt.memory` and `rt.aio.memory`, and `/v1/apps/{app}/memory`."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
 
 from actors.messages import protocol as p
 from actors.messages.memory import MemoryEntry
 from actors.messages.session import SessionKey
 from actors.rules.checks.arguments import checked_text
 from actors.rules.checks.ids import checked_known_id, checked_known_key
-from runtime.driver.waits import M, RuntimeService, waits
+from runtime.driver.inputs import Id
+from runtime.driver.operation import AppOperation
+from runtime.driver.waits import Awaited, M, RuntimeService, waits
 
 
 class MemoryService(RuntimeService[M]):
@@ -48,3 +54,44 @@ class MemoryService(RuntimeService[M]):
 
     def _key(self, user_id: str, session_id: str) -> SessionKey:
         return checked_known_key(self._client.app_name, user_id, session_id)
+
+
+class Remember(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """The session whose texts are added to memory."""
+
+    session_id: Id
+
+
+class MemoryQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Words to look for."""
+
+    query: str
+
+
+class MemoryList(msgspec.Struct, frozen=True, kw_only=True):
+    """Entries of memory, the best first."""
+
+    entries: Sequence[MemoryEntry]
+
+
+async def add_to_memory(memory: MemoryService[Awaited], given: Remember, user_id: str) -> None:
+    """Add what was said in a session so far to the memory of its user."""
+    await memory.add_session(user_id, given.session_id)
+
+
+async def search_memory(memory: MemoryService[Awaited], given: MemoryQuery, user_id: str) -> MemoryList:
+    """Search the memory of a user."""
+    return MemoryList(entries=await memory.search(user_id, given.query))
+
+
+async def forget_session(memory: MemoryService[Awaited], user_id: str, session: str) -> None:
+    """Delete the entries of a session from memory; its log stays."""
+    await memory.delete_session(user_id, session)
+
+
+OPERATIONS = [
+    AppOperation("POST /v1/apps/{app}/memory", add_to_memory, for_admins=False),
+    AppOperation("POST /v1/apps/{app}/memory/search", search_memory, for_admins=False),
+    AppOperation("DELETE /v1/apps/{app}/memory/{session}", forget_session, for_admins=False),
+]
+"""What may be done with memory."""

@@ -19,7 +19,7 @@ from runtime.frontends.web.adk import runs as adk_runs
 from runtime.frontends.web.adk import sessions as adk_sessions
 from runtime.frontends.web.adk.page.dev import DevPaths
 from runtime.frontends.web.adk.page.files import PageFiles
-from runtime.frontends.web.api import agents, artifacts, me, schedules, sessions, turns, users
+from runtime.frontends.web.api import agents, artifacts, me, schedules, sessions, turns
 from runtime.frontends.web.api.index_page import index_of
 from runtime.frontends.web.api.operating import bulk, operators
 from runtime.frontends.web.auth.loopback import LOOPBACK_NAMES, LoopbackOnly
@@ -39,7 +39,7 @@ from runtime.frontends.web.ui.page import InspectorPage
 MAX_BODY_BYTES = 2 * DEFAULT_LIMITS.max_message_bytes
 """How large the body of a request may be: base64 makes a message longer by a third."""
 
-_MODULES = (operators, me, agents, sessions, turns, bulk, schedules, artifacts, users)
+_MODULES = (operators, me, agents, sessions, turns, bulk, schedules, artifacts)
 
 OPERATIONS = [
     *(each for module in _MODULES for each in module.OPERATIONS),

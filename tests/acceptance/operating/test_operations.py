@@ -20,6 +20,7 @@ from runtime import Runtime
 from runtime.driver import declared
 from runtime.driver.inputs import Id
 from runtime.driver.operation import AppOperation, Command, Option, Table, table
+from runtime.driver.services import limits, usage
 from runtime.driver.services.sessions import SessionsService
 from runtime.driver.waits import Awaited
 from runtime.frontends.console import cli, joining, operations
@@ -100,6 +101,7 @@ def test_it_is_a_route_that_the_document_describes(rt: Runtime) -> None:
         assert post(keep=3).json() == {"sessions": ["s0"]}
         document = httpx2.get(f"{url}/openapi.json").json()
     assert left(rt) == ["s1", "s2", "s3"]
+    assert [TIDY.users, usage.OPERATIONS[0].users, limits.OPERATIONS[0].users] == ["one", "any", "none"]
     told = document["paths"]["/v1/apps/{app}/users/{user}/tidying"]["post"]
     assert (told["operationId"], told["summary"]) == ("tidy_user", "Delete the sessions of a user. For administrators")
     assert [each["name"] for each in told["parameters"]] == ["app", "user"]

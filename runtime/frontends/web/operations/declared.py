@@ -35,4 +35,5 @@ def http_operation(of: AppOperation) -> HttpOperation:
 
     handle.__name__, handle.__doc__ = of.run.__name__, of.run.__doc__
     takes: dict[str, Any] = {"query" if reads else "body": of.takes}
-    return HttpOperation(of.method, of.path, handle, gives=of.gives, users=of.users, **takes)
+    status = 204 if of.gives is None else 200
+    return HttpOperation(of.method, of.path, handle, gives=of.gives, status=status, users=of.users, **takes)
