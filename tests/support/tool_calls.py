@@ -1,0 +1,94 @@
+"""A feature that counts the tool calls of users: an extension of turns, and a service. The core does not know it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from actors.actor import Handlers
+from actors.interfaces.records import TurnFilter
+from actors.layers.services import EXTENSIONS, all_services
+from actors.messages.codec import decode
+from actors.messages.protocol.base import Message
+from actors.messages.protocol.request import Lane, Request, Route
+from actors.session.actor import SessionActor
+from actors.session.environment import SessionEnvironment
+from actors.session.log.event_scan import EventScan
+from actors.session.log.open_turn import TurnExtension
+from actors.session.service import SessionService
+from actors.session.turns.parts import SessionParts
+
+
+class ToolCallsReply(Message, frozen=True, kw_only=True):
+    """Reply to CountToolCalls: how many there were."""
+
+    calls: int
+
+
+class CountToolCalls(Request[ToolCallsReply], frozen=True, kw_only=True):
+    """Ask how many calls of tools the turns of a user have made."""
+
+    route = Route.USER
+    lane = Lane.QUERY
+
+    app: str
+    user: str
+
+
+class _Stored(msgspec.Struct):
+    calls: int
+
+
+class ToolCalls(TurnExtension):
+    """Counts the calls of one turn."""
+
+    name = "tool_calls"
+    calls = 0
+
+    def fold(self, event: EventScan, seq: int) -> None:
+        """See TurnExtension."""
+        self.calls += len(event.calls)
+
+    def forget_events(self) -> None:
+        """See TurnExtension."""
+        self.calls = 0
+
+    def dump(self, *, is_over: bool) -> msgspec.Struct | None:
+        """The count stays when the turn is over."""
+        return _Stored(self.calls) if self.calls else None
+
+    def load(self, raw: bytes) -> None:
+        """See TurnExtension."""
+        self.calls = decode(raw, _Stored).calls if raw else 0
+
+
+class ToolCallCounts(SessionService):
+    """Answers CountToolCalls."""
+
+    def __init__(self, parts: SessionParts) -> None:
+        self._parts = parts
+
+    def handlers(self) -> Handlers:
+        """Its message."""
+        return {CountToolCalls: self.count}
+
+    async def count(self, message: CountToolCalls) -> ToolCallsReply:
+        """Add up the calls of a user's turns. Raises StoreError."""
+        calls = 0
+        for key, row in await self._parts.reader.turns(TurnFilter(app=message.app, user=message.user)):
+            # The record of an open turn is not stored with each event.
+            log = await self._parts.logs.load(key) if row.status == "running" else None
+            turn = log.turn if log is not None and log.open_id() == row.invocation_id else None
+            calls += ToolCalls.of(turn or self._parts.reader.turn_of(row)).calls
+        return ToolCallsReply(calls=calls)
+
+
+def services(parts: SessionParts) -> Sequence[SessionService]:
+    """All services, and this one."""
+    return (*all_services(parts), ToolCallCounts(parts))
+
+
+def session_actor(environment: SessionEnvironment) -> SessionActor:
+    """A Session actor with the feature."""
+    return SessionActor(environment, services=services, extensions=(*EXTENSIONS, ToolCalls))
