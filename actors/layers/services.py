@@ -14,11 +14,14 @@ from actors.layers.placing.moves import UserMoves
 from actors.layers.placing.placements import UserPlacements
 from actors.layers.recording import RecordedRequests
 from actors.layers.retention import Retention
+from actors.layers.retries.last_retry import LastRetry
+from actors.layers.retries.retrying import TurnRetries
 from actors.layers.rewinds import Rewinds
 from actors.layers.schedules import Schedules
 from actors.layers.sharing.news import StateNews
 from actors.layers.spending.service import SpendingService
 from actors.layers.spending.turn_spending import Spending
+from actors.layers.timeouts import Timeout
 from actors.layers.updates import Updates
 from actors.layers.users import UserDeletion
 from actors.messages.session import ONLY_SHARD, Shard
@@ -28,7 +31,7 @@ from actors.session.log.open_turn import TurnExtension
 from actors.session.service import SessionService
 from actors.session.turns.parts import SessionParts
 
-EXTENSIONS: Sequence[type[TurnExtension]] = (Spending, *CORE_EXTENSIONS)
+EXTENSIONS: Sequence[type[TurnExtension]] = (Spending, LastRetry, Timeout, *CORE_EXTENSIONS)
 """What features keep of each turn. A record has them by their names."""
 
 
@@ -47,6 +50,7 @@ def all_services(parts: SessionParts) -> Sequence[SessionService]:
         Updates(parts),
         RecordedRequests(parts),
         Rewinds(parts),
+        TurnRetries(parts),
         SessionForks(parts),
         memory,
         batches,

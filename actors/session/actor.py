@@ -37,14 +37,11 @@ from actors.session.log.user_holds import UserHolds
 from actors.session.log.writer import COUNTED, LogWriter
 from actors.session.losses.counting import LossCounts
 from actors.session.losses.turn_losses import Losses
-from actors.session.retries.last_retry import LastRetry
-from actors.session.retries.retrying import TurnRetries
 from actors.session.service import Services, no_services
 from actors.session.services import SessionServices
 from actors.session.store.access import StoreAccess
 from actors.session.subscribers.outbox import POLL_S
 from actors.session.subscribers.subscriptions import Subscriptions
-from actors.session.timeouts import Timeout
 from actors.session.turns.ending import TurnEnder
 from actors.session.turns.joining import TurnJoiner
 from actors.session.turns.listing import TurnListing
@@ -58,7 +55,7 @@ from actors.session.turns.runners import Runners
 from actors.session.turns.writing import TurnWriter
 from actors.session.versions import SessionVersions, VersionChange
 
-CORE_EXTENSIONS: Sequence[type[TurnExtension]] = (Losses, LastRetry, Timeout, VersionChange)
+CORE_EXTENSIONS: Sequence[type[TurnExtension]] = (Losses, VersionChange)
 """What the core itself keeps of each turn by extensions."""
 
 
@@ -118,7 +115,6 @@ class SessionActor(Actor):
         self._lookup = lookup = TurnLookup(parts)
         self._joiner = TurnJoiner(parts, lookup)
         self._recovery = recovery = TurnRecovery(parts)
-        self._retries = TurnRetries(parts, lookup, recovery)
         self._losses = LossCounts(parts, lookup)
         self._opener = TurnOpener(parts, lookup, self._joiner, recovery)
         self._ender = TurnEnder(parts, lookup)
@@ -166,7 +162,6 @@ class SessionActor(Actor):
             p.AnnounceRunner: self._recovery.announce_runner,
             p.ListOpenTurns: self._recovery.list_open_turns,
             p.ResumeTurn: self._recovery.resume_turn,
-            p.RetryTurn: self._retries.retry_turn,
             p.AbandonRuns: self._losses.abandon_runs,
             p.BeginAlone: self._losses.begin_alone,
             p.CloseTurn: self._ender.close_turn,

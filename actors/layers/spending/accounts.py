@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from actors.interfaces.usage import UsageFilter
+from actors.layers.retries.last_retry import LastRetry
 from actors.layers.spending.day_sums import DaySums
 from actors.layers.spending.stored_usage import StoredUsage
 from actors.layers.spending.today import SumsOfToday
@@ -23,7 +24,6 @@ from actors.rules.accounting.turn_usage import Spent, together
 from actors.rules.routing.branches import tool_root
 from actors.rules.tree.below import agents_below
 from actors.session.log.open_turn import SessionTurn
-from actors.session.retries.last_retry import LastRetry
 
 RESERVED_S = 600.0
 """A call that has not ended after so long was stopped, and its run with it, of which this actor is not told."""

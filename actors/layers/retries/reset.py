@@ -14,6 +14,7 @@ import msgspec
 
 from actors.errors import RequestError, TurnStateError
 from actors.interfaces.records import HideEvents, PutState, TurnRow, Write
+from actors.layers.retries.last_retry import LastRetry
 from actors.messages import protocol as p
 from actors.messages.event import RESET, USER, Event, EventActions, new_event_id, new_invocation_id, now_s
 from actors.rules.accounting.turn_usage import minus
@@ -22,7 +23,6 @@ from actors.session.log.event_scan import new_event, scan
 from actors.session.log.open_turn import SessionTurn
 from actors.session.log.session_log import SessionLog
 from actors.session.losses.turn_losses import Losses
-from actors.session.retries.last_retry import LastRetry
 from actors.session.turns.parts import SessionParts
 
 

@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
+from actors.actor import Handlers
 from actors.errors import InvocationNotFoundError, SessionBusyError, StoreError, TurnStateError
+from actors.layers.retries.last_retry import LastRetry
+from actors.layers.retries.reset import TurnResets, begin_again
 from actors.messages import protocol as p
 from actors.rules.recovery.failures import failure
 from actors.session.log.open_turn import SessionTurn
 from actors.session.log.session_log import SessionLog
-from actors.session.retries.last_retry import LastRetry
-from actors.session.retries.reset import TurnResets, begin_again
+from actors.session.service import SessionService
 from actors.session.turns.lookup import TurnLookup
 from actors.session.turns.parts import SessionParts
 from actors.session.turns.recovery import TurnRecovery
 
 
-class TurnRetries:
-    """Answers RetryTurn.
+class TurnRetries(SessionService):
+    """Answers RetryTurn."""
 
-    Args:
-        recovery: gives a turn that is open to a Runner.
-    """
-
-    def __init__(self, parts: SessionParts, lookup: TurnLookup, recovery: TurnRecovery) -> None:
+    def __init__(self, parts: SessionParts) -> None:
         self._parts = parts
         self._logs = parts.logs
-        self._lookup = lookup
-        self._recovery = recovery
+        self._lookup = TurnLookup(parts)
+        self._recovery = TurnRecovery(parts)
         self._resets = TurnResets(parts)
+
+    def handlers(self) -> Handlers:
+        """Its message."""
+        return {p.RetryTurn: self.retry_turn}
 
     async def retry_turn(self, message: p.RetryTurn) -> p.ResumeTurnReply:
         """Open a failed turn again, and give it to a Runner. One that runs is given to it as by ResumeTurn.
