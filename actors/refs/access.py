@@ -75,7 +75,7 @@ class UserMemory:
 
     async def add_session(self) -> None:
         """Remember what was said in the session so far, in place of earlier. Raises NoMemoryError, StoreError."""
-        await self._session.remember(p.RememberSession(key=self._key))
+        await self._session.ask(p.RememberSession(key=self._key))
 
     async def search(self, query: str) -> list[MemoryEntry]:
         """Return entries that share a word with the query, best match first, at most 10.
@@ -83,4 +83,5 @@ class UserMemory:
         Raises NoMemoryError, StoreError, and RequestError for a query that is no text.
         """
         query = checked_text("query", query)
-        return await self._session.search_memory(p.SearchMemory(app=self._key.app, user=self._key.user, query=query))
+        found = await self._session.ask(p.SearchMemory(app=self._key.app, user=self._key.user, query=query))
+        return list(found.entries)

@@ -42,7 +42,7 @@ class ScheduleClient:
         message = p.CreateSchedule(
             key=key, name=name, id=schedule_id or new_schedule_id(), plan=plan, most_of_agents=most_of_agents
         )
-        return shown_schedule(await self._session.create_schedule(message))
+        return shown_schedule((await self._session.ask(message)).schedules[0])
 
     async def list(
         self, user: str | None = None, limit: int | None = None, after: tuple[str, str] | None = None
@@ -68,7 +68,8 @@ class ScheduleClient:
         Raises ScheduleNotFoundError, InvalidScheduleError, StoreError.
         """
         row = await self._found(user, name)
-        changed = await self._session.change_schedule(p.ChangeSchedule(key=row.key, name=name, id=row.id, change=change))
+        message = p.ChangeSchedule(key=row.key, name=name, id=row.id, change=change)
+        changed = next(iter((await self._session.ask(message)).schedules), None)
         if changed is None and change != "delete":
             raise await self._not_found(user, name)
         return shown_schedule(changed) if changed is not None else None

@@ -8,11 +8,8 @@ from typing import Any
 import msgspec
 
 from actors.messages import protocol as p
-from actors.messages.memory import MemoryEntry
-from actors.messages.operating.batch import BatchInfo, BatchItem
 from actors.messages.operating.schedule import ScheduleRow
-from actors.messages.operating.store_seat import Arrival, FoundStore
-from actors.messages.operating.usage import UsageReport, UsedBudget
+from actors.messages.operating.usage import UsageReport
 from actors.messages.operating.versions import VersionRecord
 from actors.messages.protocol.request import replies_to
 from actors.messages.session import SessionKey, Shard
@@ -48,42 +45,6 @@ class SessionRef(Ref):
 
     def note_store(self, app: str, user: str, store: int) -> None:
         """Go by what an answer has said: that a user is in a store."""
-
-    async def get_store_seat(self, message: p.GetStoreSeat) -> FoundStore:
-        """Ask what the store of a Session actor has of an app. Raises StoreError."""
-        return (await self.ask(message)).store
-
-    async def take_store_seat(self, message: p.TakeStoreSeat) -> None:
-        """Have the store keep its place among several. Raises StoreError."""
-        await self.ask(message)
-
-    async def list_store_users(self, message: p.ListStoreUsers) -> Sequence[str]:
-        """Users of whom the store has anything. Raises StoreError."""
-        return (await self.ask(message)).users
-
-    async def place_users(self, message: p.PlaceUsers) -> None:
-        """Note in one Session actor, and in its store, that users are in another store. Raises StoreError."""
-        await self.ask(message)
-
-    async def read_user_rows(self, message: p.ReadUserRows) -> p.UserRows:
-        """Read a part of all that a store has of a user. Raises StoreError."""
-        return await self.ask(message)
-
-    async def move_step(self, message: p.BeginArrival | p.StageUserRows | p.LeaveStore | p.AdmitUser | p.DropArrival) -> None:
-        """Have one Session actor do a step of a user's move. Raises StoreError."""
-        await self.ask(message)
-
-    async def arrival_digest(self, message: p.GetArrivalDigest) -> bytes:
-        """The digest of what a store keeps for a move. Raises StoreConflictError where it is for another one, StoreError."""
-        return (await self.ask(message)).digest
-
-    async def list_arrivals(self, message: p.ListArrivals) -> Sequence[Arrival]:
-        """List the users of whom a store keeps parts. Raises StoreError."""
-        return (await self.ask(message)).users
-
-    async def get_placement(self, message: p.GetPlacement) -> p.PlacementReply:
-        """Ask which other store a user is in, by the note of one store. Raises StoreError."""
-        return await self.ask(message)
 
     async def topology(self) -> Topology:
         """The parent map."""
@@ -139,14 +100,6 @@ class SessionRef(Ref):
         """Open a failed turn again for the Runner that asks: see RunnerRef.retry_turn."""
         return await self.ask(message)
 
-    async def abandon_runs(self, message: p.AbandonRuns) -> p.TurnProgress:
-        """Fence off runs that were lost, and return how far their turn is. Raises FencedError when it has ended."""
-        return await self.ask(message)
-
-    async def begin_alone(self, message: p.BeginAlone) -> None:
-        """Store that a run begins in a process of its own. Raises FencedError, StoreError."""
-        await self.ask(message)
-
     async def close_turn(self, message: p.CloseTurn) -> None:
         """End a turn. Raises FencedError, StoreError."""
         await self.ask(message)
@@ -201,11 +154,7 @@ class SessionRef(Ref):
 
     async def count_turns(self, app: str) -> TurnCounts:
         """Count the turns of an app that have not ended. Raises StoreError."""
-        return added_up([await self.counted(p.CountTurns(app=app))])
-
-    async def counted(self, message: p.CountTurns) -> p.TurnsCounted:
-        """The counts of one Session actor."""
-        return await self.ask(message)
+        return added_up([await self.ask(p.CountTurns(app=app))])
 
     async def get_usage(self, message: p.GetUsage) -> UsageReport:
         """Usage of turns, added up. Raises StoreError."""
@@ -219,28 +168,12 @@ class SessionRef(Ref):
         """Where a turn is. Raises InvocationNotFoundError, SessionNotFoundError, StoreError."""
         return (await self.ask(message)).turns[0]
 
-    async def turn_budgets(self, message: p.GetTurnBudgets) -> Sequence[UsedBudget]:
-        """The limits of a turn's budgets, each with its use. Raises InvocationNotFoundError, SessionNotFoundError, StoreError."""
-        return (await self.ask(message)).budgets
-
-    async def get_model_calls(self, message: p.GetModelCalls) -> p.ModelCallsReply:
-        """Recorded model calls of a turn. Raises InvocationNotFoundError, SessionNotFoundError, StoreError."""
-        return await self.ask(message)
-
     async def list_pending(self, message: p.ListPending) -> p.PendingReply:
         """The calls at which turns wait for answers. Raises SessionNotFoundError, StoreError."""
         return await self.ask(message)
 
     async def read_log(self, message: p.ReadLog) -> p.LogPart:
         """A part of a session's log. Raises SessionNotFoundError, StoreError."""
-        return await self.ask(message)
-
-    async def note_drain(self, message: p.Drain) -> p.Draining:
-        """Keep that the deployment drains, and tell how many subscribers have news to fetch."""
-        return await self.ask(message)
-
-    async def get_drain(self, message: p.GetDrain) -> p.Drain:
-        """For how long yet the deployment drains."""
         return await self.ask(message)
 
     async def unsubscribe(self, message: p.Unsubscribe) -> None:
@@ -267,94 +200,13 @@ class SessionRef(Ref):
         """Append an event outside of turns and return its position. Raises SessionNotFoundError, SessionBusyError, StoreError."""
         return (await self.ask(message)).first_seq
 
-    async def rewind(self, message: p.RewindRequest) -> None:
-        """Hide a turn and all after it. Raises InvocationNotFoundError, SessionNotFoundError, SessionBusyError, StoreError."""
-        await self.ask(message)
-
-    async def fork(self, message: p.ForkSession) -> None:
-        """Make a fork of a session: see `SessionForks.fork`. Raises what that raises."""
-        await self.ask(message)
-
     async def open_store(self) -> None:
         """Open the session store. Raises StoreError when it cannot be used."""
         await self.ask(p.OpenStore())
 
-    async def watch_states(self, message: p.WatchStates) -> p.StatesWatched:
-        """Ask one Session actor to tell another one of changes of states that sessions share. Raises StoreError."""
-        return await self.ask(message)
-
-    async def forget_states(self, message: p.ForgetStates) -> None:
-        """Tell one Session actor of such changes. Raises StoreError."""
-        await self.ask(message)
-
-    async def hold_user(self, message: p.HoldUser) -> p.UserHeld:
-        """Let new requests of a user wait, and tell what of the user is still under way. Raises StoreError."""
-        return await self.ask(message)
-
-    async def remove_user(self, message: p.RemoveUser) -> p.UserRemoved:
-        """Remove everything of a user that all Session actors hold. Raises StoreError."""
-        return await self.ask(message)
-
-    async def release_user(self, message: p.ReleaseUser) -> None:
-        """Let the requests of a user go on."""
-        await self.ask(message)
-
-    async def find_old_sessions(self, message: p.FindOldSessions) -> p.OldSessions:
-        """List sessions that could be pruned. Raises StoreError."""
-        return await self.ask(message)
-
-    async def prune_sessions(self, message: p.PruneSessions) -> p.SessionsPruned:
-        """Remove a batch of the old sessions that one Session actor serves. Raises StoreError."""
-        return await self.ask(message)
-
-    async def archive_old_events(self, message: p.ArchiveOldEvents) -> p.OldEventsArchived:
-        """Archive old events of some of the sessions that one Session actor serves. Raises StoreError."""
-        return await self.ask(message)
-
-    async def create_schedule(self, message: p.CreateSchedule) -> ScheduleRow:
-        """Create a schedule. Raises RequestError with what is wrong, StoreError."""
-        return (await self.ask(message)).schedules[0]
-
     async def list_schedules(self, message: p.ListSchedules) -> list[ScheduleRow]:
         """List schedules, by user and name. Raises StoreError."""
         return list((await self.ask(message)).schedules)
-
-    async def change_schedule(self, message: p.ChangeSchedule) -> ScheduleRow | None:
-        """Change a schedule, and return it as it is now; None when it is not there. Raises InvalidScheduleError, StoreError."""
-        found = (await self.ask(message)).schedules
-        return found[0] if found else None
-
-    async def await_due(self, message: p.AwaitDue) -> p.DueReply | p.AnnounceFirst:
-        """Wait until schedules are due. Raises StoreError."""
-        return await self.ask(message)
-
-    async def pass_due_time(self, message: p.PassDueTime) -> None:
-        """Have a schedule go on to its next due time. Raises StoreError."""
-        await self.ask(message)
-
-    async def save_batch(self, message: p.SaveBatch) -> None:
-        """Store how far a batch is. Raises StoreError."""
-        await self.ask(message)
-
-    async def list_batches(self, message: p.ListBatches) -> list[BatchInfo]:
-        """List batches, the one that began last first. Raises StoreError."""
-        return list((await self.ask(message)).batches)
-
-    async def list_batch_items(self, message: p.ListBatchItems) -> list[BatchItem]:
-        """List what is kept of a batch's items, by position. Raises StoreError."""
-        return list((await self.ask(message)).items)
-
-    async def remember(self, message: p.RememberSession) -> None:
-        """Put a session into memory. Raises SessionNotFoundError, NoMemoryError, StoreError."""
-        await self.ask(message)
-
-    async def forget_session(self, message: p.ForgetSession) -> None:
-        """Delete a session from memory. Raises NoMemoryError, StoreError."""
-        await self.ask(message)
-
-    async def search_memory(self, message: p.SearchMemory) -> list[MemoryEntry]:
-        """Search the memory of a user, the best match first. Raises NoMemoryError, StoreError."""
-        return list((await self.ask(message)).entries)
 
     async def statistics(self) -> p.Statistics:
         """Its figures."""

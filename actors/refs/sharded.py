@@ -103,7 +103,7 @@ class ShardedSessionRef(_ShardedRef[SessionRef], SessionRef):
 
     async def count_turns(self, app: str) -> TurnCounts:
         """Count turns: one of them asks the store, and each knows its own lines."""
-        asked = (shard.counted(p.CountTurns(app=app, in_line_only=at > 0)) for at, shard in enumerate(self._shards))
+        asked = (shard.ask(p.CountTurns(app=app, in_line_only=at > 0)) for at, shard in enumerate(self._shards))
         return added_up(await asyncio.gather(*asked))
 
 

@@ -121,17 +121,17 @@ class StoresSessionRef(ShardedSessionRef):
             StoreError: a store failed.
         """
         target = self._stores[to].shards[0]
-        for arrival in await target.list_arrivals(p.ListArrivals(app=app)):
+        for arrival in (await target.ask(p.ListArrivals(app=app))).users:
             if arrival.user == user:
                 source = self._stores[arrival.source].shards[0]
-                note = await source.get_placement(p.GetPlacement(app=app, user=user))
+                note = await source.ask(p.GetPlacement(app=app, user=user))
                 # By this very move: the user may have left that store before, and been elsewhere since.
                 if note.store == to and note.token in (arrival.token, None):
-                    await target.move_step(p.AdmitUser(app=app, user=user, token=arrival.token))
+                    await target.ask(p.AdmitUser(app=app, user=user, token=arrival.token))
                 else:
                     # Without a note the move may be under way. With that of another one it has ended.
                     if drops or note.store is not None:
-                        await target.move_step(p.DropArrival(app=app, user=user, token=arrival.token))
+                        await target.ask(p.DropArrival(app=app, user=user, token=arrival.token))
                     self.note_store(app, user, arrival.source)
                     return
         self.note_store(app, user, to)

@@ -145,7 +145,7 @@ class EndMethods(ContextManager, TurnMethods):
         """Tell all actors that the deployment drains. Returns how many turns are left, once there are none or after the wait."""
         engine = self._client.engine
         # First those that Runners ask which are started again.
-        await engine.session.note_drain(drain)
+        await engine.session.ask(drain)
         return (await engine.runner.drain(drain)).left
 
     async def _until_drained(self, within_s: float) -> Drained:
@@ -167,7 +167,7 @@ class EndMethods(ContextManager, TurnMethods):
         with suppress(TimeoutError):
             async with asyncio.timeout(READERS_S):
                 # Programs fetch the ends of turns by polls of their own.
-                while (await session.note_drain(drain)).left:  # noqa: ASYNC110
+                while (await session.ask(drain)).left:  # noqa: ASYNC110
                     await asyncio.sleep(READERS_POLL_S)
 
     async def _left(self) -> list[TurnInfo]:

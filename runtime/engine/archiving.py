@@ -37,7 +37,7 @@ async def archive_old_events(engine: Engine, app: str, user: str | None, before_
     for shard in engine.session.shards:
         request, is_last = p.ArchiveOldEvents(app=app, user=user, before_s=before_s, dry_run=dry_run), False
         while not is_last:
-            reply = await shard.archive_old_events(request)
+            reply = await shard.ask(request)
             sessions.update(key for key, _ in reply.events)
             events += sum(count for _, count in reply.events)
             request, is_last = msgspec.structs.replace(request, after=reply.after), reply.is_last

@@ -62,7 +62,7 @@ async def prune_sessions(
             request, is_last = p.PruneSessions(app=app, user=user, before_s=before_s, pruner=pruner), False
             try:
                 while not is_last:
-                    reply = await shard.prune_sessions(request)
+                    reply = await shard.ask(request)
                     keys = [each.key for each in reply.removed]
                     files = await asyncio.to_thread(_delete_artifacts, artifacts, keys)
                     pruned = pruned.with_more(reply.removed, files)
@@ -72,7 +72,7 @@ async def prune_sessions(
                     has_moved |= reply.has_moved
             except BaseException:
                 with suppress(RaygroveError):
-                    await shard.prune_sessions(msgspec.structs.replace(request, done=(), is_given_up=True))
+                    await shard.ask(msgspec.structs.replace(request, done=(), is_given_up=True))
                 raise
     return pruned
 
@@ -82,7 +82,7 @@ async def count_old_sessions(engine: Engine, app: str, user: str | None, before_
     found = PrunedSessions()
     for store in engine.session.stores:
         request = p.FindOldSessions(app=app, user=user, before_s=before_s, limit=PAGE)
-        while page := (await store.find_old_sessions(request)).sessions:
+        while page := (await store.shards[0].ask(request)).sessions:
             found = found.with_more(page)
             request = msgspec.structs.replace(request, after=page[-1].place)
     return found

@@ -51,7 +51,7 @@ async def delete_user(engine: Engine, artifacts: SafeArtifactStore, app: str, us
     """
     hold = p.HoldUser(app=app, user=user, token=secrets.token_hex(8))
     async with _held(engine, hold):
-        removed = await engine.session.remove_user(p.RemoveUser(app=app, user=user, token=hold.token))
+        removed = await engine.session.ask(p.RemoveUser(app=app, user=user, token=hold.token))
         if len(engine.session.stores) > 1:
             # A move that was interrupted may have left something in another one, and the first one has items of maps.
             await asyncio.gather(*(_drop_arrival(engine, store.shards[0], hold) for store in engine.session.stores))
@@ -68,12 +68,12 @@ async def delete_user(engine: Engine, artifacts: SafeArtifactStore, app: str, us
 
 async def _drop_arrival(engine: Engine, store: SessionRef, hold: p.HoldUser) -> None:
     """Have a store forget what it keeps for a move of the user that was interrupted."""
-    kept = await store.list_arrivals(p.ListArrivals(app=hold.app))
+    kept = (await store.ask(p.ListArrivals(app=hold.app))).users
     token = next((each.token for each in kept if each.user == hold.user), "")
-    if token and not (await engine.session.hold_user(msgspec.structs.replace(hold, renews=True))).is_held:
+    if token and not (await engine.session.ask(msgspec.structs.replace(hold, renews=True))).is_held:
         # Another program may be at work on that move.
         raise StoreError(f"user {hold.user!r} is not held by this deletion any more: delete the user again")
-    await store.move_step(p.DropArrival(app=hold.app, user=hold.user, token=token, with_batches=True))
+    await store.ask(p.DropArrival(app=hold.app, user=hold.user, token=token, with_batches=True))
 
 
 @asynccontextmanager
@@ -81,9 +81,9 @@ async def _held(engine: Engine, hold: p.HoldUser) -> AsyncIterator[None]:
     """Within the block nothing of the user is under way in any actor."""
     app, user = hold.app, hold.user
     try:
-        await engine.session.hold_user(hold)
+        await engine.session.ask(hold)
         await engine.runner.cancel_waiting_turns(p.CancelWaitingTurns(app=app, user=user))
-        while not (held := await engine.session.hold_user(hold)).is_idle:
+        while not (held := await engine.session.ask(hold)).is_idle:
             cancelled = (p.CancelTurn(key=key, invocation_id=invocation_id) for key, invocation_id in held.turns)
             # A turn that cannot be cancelled now is named again.
             await asyncio.gather(*map(engine.runner.cancel_turn, cancelled), return_exceptions=True)
@@ -94,10 +94,10 @@ async def _held(engine: Engine, hold: p.HoldUser) -> AsyncIterator[None]:
         finally:
             renewing.cancel()
     finally:
-        await engine.session.release_user(p.ReleaseUser(app=app, user=user, token=hold.token))
+        await engine.session.ask(p.ReleaseUser(app=app, user=user, token=hold.token))
 
 
 async def _renew(engine: Engine, hold: p.HoldUser) -> None:
     while True:
         await asyncio.sleep(RENEWED_S)
-        await engine.session.hold_user(hold)
+        await engine.session.ask(hold)

@@ -91,7 +91,7 @@ class StateNews(SessionService):
         self._telling[shard] = told = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout(max(until_s - self._clock(), 0.0)):
-                await (await self._peers.of(shard)).forget_states(message)
+                await (await self._peers.of(shard)).ask(message)
         except Exception:
             logger.debug("Session actor %s was not told of a change", shard, exc_info=True)
             await asyncio.sleep(max(until_s - self._clock(), 0.0) + EARLY_S)

@@ -58,7 +58,7 @@ class StatesWatch:
         asked_s = self._clock()
         try:
             async with asyncio.timeout(LEASE_S):
-                reply = await (await self._peers.of(shard)).watch_states(p.WatchStates(shard=self._peers.shard.index))
+                reply = await (await self._peers.of(shard)).ask(p.WatchStates(shard=self._peers.shard.index))
         except Exception:
             # Turns ask the store meanwhile, and tell of what is wrong with that.
             logger.debug("no lease of Session actor %s", shard, exc_info=True)

@@ -146,7 +146,7 @@ class Invoker:
         """Run the agent in a process of its own. That it begins is stored before: no loss of other processes undoes that."""
         async with self._isolation.alone(waiting_run(run.key, losses)):
             attempt = losses.get(run.key, NEVER_LOST).alone + 1
-            await self._session.begin_alone(p.BeginAlone(turn=turn.ref, run=run.key, attempt=attempt))
+            await self._session.ask(p.BeginAlone(turn=turn.ref, run=run.key, attempt=attempt))
             return await self._run_once(turn, run, order, alone=True)
 
     async def _run_once(self, turn: RunningTurn, run: Run, order: _Order, *, alone: bool) -> p.AnyOutcome:
@@ -245,7 +245,7 @@ class Invoker:
             agent=run.agent if is_news else "",
             reason=str(error),
         )
-        progress = await self._session.abandon_runs(abandon)
+        progress = await self._session.ask(abandon)
         turn.runs.end_runs(lost)
         turn.apply_progress(progress, self._routing.llm_calls(progress), self._routing.waiting_calls(progress))
 

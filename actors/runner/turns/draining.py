@@ -79,7 +79,7 @@ class TurnDrain:
 
     async def _ask(self, session: SessionRef) -> None:
         if session not in self._asked:
-            told = await session.get_drain(p.GetDrain())
+            told = await session.ask(p.GetDrain())
             self._asked.add(session)
             if self._asks and told.lease_s > self._lease.left_s(_now_s()):
                 self._lease.renew(told.lease_s, told.since_s, _now_s())

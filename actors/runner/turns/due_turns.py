@@ -84,7 +84,7 @@ class DueTurns:
         message = p.AwaitDue(
             app=self._app, runner=self._place.runner_id, term=self._place.term, shard=self._place.shard, after=after
         )
-        return await self._place.heard(session, lambda: session.await_due(message))
+        return await self._place.heard(session, lambda: session.ask(message))
 
     async def start(self, turn: p.DueTurn) -> p.TurnStarted:
         """Begin a turn; one that is there is joined. Raises what is wrong with it."""
@@ -184,7 +184,7 @@ class _Watch:
 
     async def _pass(self, turn: p.DueTurn, error: str) -> None:
         try:
-            await self._session.pass_due_time(p.PassDueTime(key=turn.key, time=turn.time, error=error))
+            await self._session.ask(p.PassDueTime(key=turn.key, time=turn.time, error=error))
         except RaygroveError as failure:
             await self._wait_after(turn, failure)
 

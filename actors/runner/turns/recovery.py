@@ -81,7 +81,7 @@ class TurnResumer:
     async def prepare(self) -> None:
         """Load the tree, and connect to this shard's Session actors: whatever fails is tried again when turns are resumed."""
         await self._versions.load()
-        asked = (session.get_drain(p.GetDrain()) for session in self._sessions)
+        asked = (session.ask(p.GetDrain()) for session in self._sessions)
         await asyncio.gather(*asked, return_exceptions=True)
 
     async def recover_turns(self, _: p.RecoverTurns) -> p.Ack:

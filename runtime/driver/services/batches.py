@@ -56,12 +56,12 @@ class BatchesService(RuntimeService[M]):
             StoreError: the store cannot be read, or is an object of your own that keeps no batches.
         """
         wanted = p.ListBatches(app=self._client.app_name, limit=checked_number("limit", limit))
-        return await self._client.session.list_batches(wanted)
+        return (await self._client.session.ask(wanted)).batches
 
     @waits
     async def get(self, batch_id: str) -> BatchInfo | None:
         """Read a batch; None when it is not kept. Raises StoreError."""
-        found = await self._client.session.list_batches(p.ListBatches(app=self._client.app_name, batch=batch_id, limit=1))
+        found = (await self._client.session.ask(p.ListBatches(app=self._client.app_name, batch=batch_id, limit=1))).batches
         return found[0] if batch_id and found else None
 
     @waits
@@ -79,7 +79,7 @@ class BatchesService(RuntimeService[M]):
         """
         place, most = checked_number("after", after, -1), checked_number("limit", limit)
         wanted = p.ListBatchItems(app=self._client.app_name, batch=batch_id, after=place, limit=most)
-        return await self._client.session.list_batch_items(wanted)
+        return (await self._client.session.ask(wanted)).items
 
 
 class BatchList(msgspec.Struct, frozen=True, kw_only=True):

@@ -28,7 +28,7 @@ class MemoryService(RuntimeService[M]):
             NoMemoryError: the Runtime was given `memory_store=None`.
             StoreError: the store failed.
         """
-        await self._client.session.remember(p.RememberSession(key=self._key(user_id, session_id)))
+        await self._client.session.ask(p.RememberSession(key=self._key(user_id, session_id)))
 
     @waits
     async def search(self, user_id: str, query: str) -> list[MemoryEntry]:
@@ -40,7 +40,8 @@ class MemoryService(RuntimeService[M]):
             StoreError: the store failed.
         """
         user, query = checked_known_id("user id", user_id), checked_text("query", query)
-        return await self._client.session.search_memory(p.SearchMemory(app=self._client.app_name, user=user, query=query))
+        found = await self._client.session.ask(p.SearchMemory(app=self._client.app_name, user=user, query=query))
+        return list(found.entries)
 
     @waits
     async def delete_session(self, user_id: str, session_id: str) -> None:
@@ -50,7 +51,7 @@ class MemoryService(RuntimeService[M]):
             NoMemoryError: the Runtime was given `memory_store=None`.
             StoreError: the store failed.
         """
-        await self._client.session.forget_session(p.ForgetSession(key=self._key(user_id, session_id)))
+        await self._client.session.ask(p.ForgetSession(key=self._key(user_id, session_id)))
 
     def _key(self, user_id: str, session_id: str) -> SessionKey:
         return checked_known_key(self._client.app_name, user_id, session_id)

@@ -223,7 +223,7 @@ class SessionsService(ForkMethods[M]):
         first: dict[str, int] = {}
         async for saved in self._saved(key, max(info.first_seq - 1, 0), None):
             first = {**saved, **first}
-        await self._client.session.rewind(p.RewindRequest(key=key, invocation_id=turn))
+        await self._client.session.ask(p.RewindRequest(key=key, invocation_id=turn))
         if first:
             await asyncio.to_thread(self._restore_artifacts, key, first)
 

@@ -78,7 +78,7 @@ async def _read(engine: Engine, key: SessionKey, turn: TurnInfo, account: TurnAc
 
 async def _budgets(engine: Engine, key: SessionKey, invocation_id: str) -> Sequence[UsedBudget]:
     try:
-        return await engine.session.turn_budgets(p.GetTurnBudgets(key=key, invocation_id=invocation_id))
+        return (await engine.session.ask(p.GetTurnBudgets(key=key, invocation_id=invocation_id))).budgets
     except NotEncodableError:
         # The deployment is of a release before this message: what else it knows of the turn is shown.
         return ()

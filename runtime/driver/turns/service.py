@@ -189,7 +189,7 @@ class TurnsService(TurnReports[M], BulkTurns[M]):
         while left is None or len(found) < left:
             page = PAGE if left is None else min(PAGE, left - len(found))
             message = p.GetModelCalls(key=key, invocation_id=invocation_id, after=after, limit=page)
-            reply = await self._client.session.get_model_calls(message)
+            reply = await self._client.session.ask(message)
             found += recorded_calls(invocation_id, reply)
             if not reply.more or not reply.calls:
                 break

@@ -71,7 +71,7 @@ async def move_user(session: SessionRef, app: str, user: str, to: int, timeout_s
         await session.list_turns(p.ListTurns(app=app, user=user, limit=1))
         source = session.store_of(app, user)
         if source == to:
-            found = await stores[source].read_user_rows(p.ReadUserRows(app=app, user=user))
+            found = await stores[source].ask(p.ReadUserRows(app=app, user=user))
             return MovedUser(before=source, now=to, has_data=bool(found.next))
         move = _Move(stores[source], stores[to], app, user, secrets.token_hex(8))
         # Else another program has moved the user meanwhile.
@@ -103,28 +103,28 @@ class _Move:
         """Make the move of a user who is held. Returns how many rows were moved, and whether there is anything of the user."""
         app, user, token = self._app, self._user, self._token
         await self._begin(source)
-        number, rows, part = 0, 0, await self._source.read_user_rows(p.ReadUserRows(app=app, user=user))
+        number, rows, part = 0, 0, await self._source.ask(p.ReadUserRows(app=app, user=user))
         while part.next:
             number += 1
             rows += part.rows
-            await self._target.move_step(p.StageUserRows(app=app, user=user, token=token, number=number, raw=part.raw))
-            part = await self._source.read_user_rows(p.ReadUserRows(app=app, user=user, after=part.next))
-        digest = await self._target.arrival_digest(p.GetArrivalDigest(app=app, user=user, token=token))
-        await self._source.move_step(p.LeaveStore(app=app, user=user, to=to, rows=rows, token=token, digest=digest))
-        await self._target.move_step(p.AdmitUser(app=app, user=user, token=token))
+            await self._target.ask(p.StageUserRows(app=app, user=user, token=token, number=number, raw=part.raw))
+            part = await self._source.ask(p.ReadUserRows(app=app, user=user, after=part.next))
+        digest = (await self._target.ask(p.GetArrivalDigest(app=app, user=user, token=token))).digest
+        await self._source.ask(p.LeaveStore(app=app, user=user, to=to, rows=rows, token=token, digest=digest))
+        await self._target.ask(p.AdmitUser(app=app, user=user, token=token))
         return rows, number > 0
 
     async def _begin(self, source: int) -> None:
-        kept = await self._target.list_arrivals(p.ListArrivals(app=self._app))
+        kept = (await self._target.ask(p.ListArrivals(app=self._app))).users
         replaces = next((each.token for each in kept if each.user == self._user), "")
         if replaces:
             # A move that is under way has its user held. This one has had the user held all the time, so that one has ended.
             await self._check_held()
         begin = p.BeginArrival(app=self._app, user=self._user, token=self._token, source=source, replaces=replaces)
-        await self._target.move_step(begin)
+        await self._target.ask(begin)
 
     async def _check_held(self) -> None:
-        if not (await self._source.hold_user(msgspec.structs.replace(self._hold, renews=True))).is_held:
+        if not (await self._source.ask(msgspec.structs.replace(self._hold, renews=True))).is_held:
             raise StoreError(f"user {self._user!r} is not held by this move any more: nothing is moved, move the user again")
 
     @asynccontextmanager
@@ -140,7 +140,7 @@ class _Move:
             UserElsewhereError, UserArrivingError: the user is not there.
         """
         try:
-            while not (held := await self._source.hold_user(self._hold)).is_idle:
+            while not (held := await self._source.ask(self._hold)).is_idle:
                 if asyncio.get_running_loop().time() > give_up_s:
                     why = _reason(held)
                     raise RequestError(f"user {self._user!r} was not moved within {timeout_s:g} s: {why}. Move the user again")
@@ -152,12 +152,12 @@ class _Move:
             finally:
                 renewing.cancel()
         finally:
-            await self._source.release_user(p.ReleaseUser(app=self._app, user=self._user, token=self._token))
+            await self._source.ask(p.ReleaseUser(app=self._app, user=self._user, token=self._token))
 
     async def _renew(self) -> None:
         while True:
             await asyncio.sleep(RENEWED_S)
-            await self._source.hold_user(msgspec.structs.replace(self._hold, renews=True))
+            await self._source.ask(msgspec.structs.replace(self._hold, renews=True))
 
 
 def _reason(held: p.UserHeld) -> str:

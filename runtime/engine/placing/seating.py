@@ -34,7 +34,7 @@ async def seat_stores(app: str, session: SessionRef) -> None:
     await _keep_users(app, stores, decided)
     family = decided.family or secrets.token_hex(8)
     for number in reversed(range(len(stores))):
-        await stores[number].shards[0].take_store_seat(p.TakeStoreSeat(app=app, seat=StoreSeat(family, number, len(stores))))
+        await stores[number].shards[0].ask(p.TakeStoreSeat(app=app, seat=StoreSeat(family, number, len(stores))))
     # Two names of one database are found out now.
     seating(app, await _found(app, stores))
 
@@ -42,12 +42,13 @@ async def seat_stores(app: str, session: SessionRef) -> None:
 async def _settle_moves(app: str, session: StoresSessionRef) -> None:
     """Bring moves of users to their ends that were interrupted: no program is at work on one."""
     for number, store in enumerate(session.stores):
-        for arrival in await store.shards[0].list_arrivals(p.ListArrivals(app=app)):
+        for arrival in (await store.shards[0].ask(p.ListArrivals(app=app))).users:
             await session.settle_move(app, arrival.user, number, drops=True)
 
 
 async def _found(app: str, stores: Sequence[SessionRef]) -> list[FoundStore]:
-    return await asyncio.gather(*(store.shards[0].get_store_seat(p.GetStoreSeat(app=app)) for store in stores))
+    replies = await asyncio.gather(*(store.shards[0].ask(p.GetStoreSeat(app=app)) for store in stores))
+    return [reply.store for reply in replies]
 
 
 async def _keep_users(app: str, stores: Sequence[SessionRef], growth: Growth) -> None:
@@ -61,11 +62,11 @@ async def _keep_users(app: str, stores: Sequence[SessionRef], growth: Growth) ->
                     at_home.setdefault(home, []).append(user_digest(app, user))
             for home, digests in at_home.items():
                 note = p.PlaceUsers(app=app, digests=digests, store=number)
-                await asyncio.gather(*(shard.place_users(note) for shard in stores[home].shards))
+                await asyncio.gather(*(shard.ask(note) for shard in stores[home].shards))
 
 
 async def _users(app: str, store: SessionRef) -> AsyncIterator[Sequence[str]]:
     after = ""
-    while users := await store.shards[0].list_store_users(p.ListStoreUsers(app=app, after=after, limit=PAGE)):
+    while users := (await store.shards[0].ask(p.ListStoreUsers(app=app, after=after, limit=PAGE))).users:
         yield users
         after = users[-1]

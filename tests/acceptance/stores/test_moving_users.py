@@ -199,7 +199,7 @@ def test_a_user_is_in_one_store_when_the_program_that_moves_is_lost(
         rt.start()
     else:
         # The hold of a program that is lost ends by itself, a minute later.
-        rt._client.run(rt._client.engine.session.release_user(p.ReleaseUser(app="test", user=USER, token=tokens[0])))
+        rt._client.run(rt._client.engine.session.ask(p.ReleaseUser(app="test", user=USER, token=tokens[0])))
     has_left = STEPS.index(step) > STEPS.index(p.LeaveStore) or (step is p.LeaveStore and when == "after")
     assert seen(rt) == before
     goes_on(rt)
@@ -423,7 +423,7 @@ def test_a_move_that_goes_on_after_another_one_has_taken_its_place_changes_nothi
         assert has_stopped.wait(20)
         # As a Session actor does that is lost: it lets go of the user.
         release = p.ReleaseUser(app="test", user=user, token=holds[0].token)
-        rt._client.run(rt._client.engine.session.release_user(release))
+        rt._client.run(rt._client.engine.session.ask(release))
         assert rt.users.move(user, urls[other]).now == other
         assert seen(rt, user) == before
         rt._client.run(set_now(goes_on_again))
@@ -482,11 +482,11 @@ def test_a_user_whom_another_program_holds_is_waited_for(local: Deploy, tmp_path
     with local(desk(), session_store=urls) as rt:
         fill(rt)
         hold = p.HoldUser(app="test", user=USER, moves=True, token="another program")
-        assert rt._client.run(rt._client.engine.session.hold_user(hold)).is_idle
+        assert rt._client.run(rt._client.engine.session.ask(hold)).is_idle
         with pytest.raises(RequestError, match=r"within 0\.2 s: another program moves or deletes the user, or was lost"):
             rt.users.move(USER, urls[1], timeout=0.2)
         release = p.ReleaseUser(app="test", user=USER, token="another program")
-        rt._client.run(rt._client.engine.session.release_user(release))
+        rt._client.run(rt._client.engine.session.ask(release))
         assert rt.users.move(USER, urls[1]).now == 1
 
 

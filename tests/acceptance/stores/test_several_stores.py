@@ -11,6 +11,7 @@ import pytest
 
 from actors import Content, FunctionResponse, LlmAgent, LongRunningFunctionTool, Part, Paused, RunConfig
 from actors.errors import DefinitionError, RequestError, SessionNotFoundError, StoreError
+from actors.messages import protocol as p
 from actors.messages.config import Budget
 from actors.refs.session import SessionRef
 from actors.rules.placing.homes import home_of
@@ -153,16 +154,17 @@ def test_a_list_whose_growth_was_interrupted_grows_at_the_next_start(
     user = moved_home(0, 3)
     with local(desk(), session_store=urls[0]) as rt:
         run_turn(rt, "hi", user_id=user)
-    take = SessionRef.take_store_seat
+    ask = SessionRef.ask
     left = [None] * written
 
-    async def interrupted(self: SessionRef, message: Any) -> None:
-        if not left:
-            raise StoreError("the machine is lost")
-        left.pop()
-        await take(self, message)
+    async def interrupted(self: SessionRef, message: Any) -> Any:
+        if isinstance(message, p.TakeStoreSeat):
+            if not left:
+                raise StoreError("the machine is lost")
+            left.pop()
+        return await ask(self, message)
 
-    monkeypatch.setattr(SessionRef, "take_store_seat", interrupted)
+    monkeypatch.setattr(SessionRef, "ask", interrupted)
     with pytest.raises(StoreError, match="the machine is lost"), local(desk(), session_store=urls):
         pass
     monkeypatch.undo()

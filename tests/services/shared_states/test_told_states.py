@@ -160,11 +160,11 @@ def test_one_that_was_replaced_gives_no_lease(pair: SessionPair, url: str, monke
     async def run() -> None:
         await pair.settle(*keys)
         first = pair.session.shards[0]
-        assert (await first.watch_states(p.WatchStates(shard=1))).for_s > 0
+        assert (await first.ask(p.WatchStates(shard=1))).for_s > 0
         other = SqlSessionStore(url)
         other.open()
         other.claim(pair.writer(0))
         other.close()
-        assert (await first.watch_states(p.WatchStates(shard=1))).for_s == 0
+        assert (await first.ask(p.WatchStates(shard=1))).for_s == 0
 
     pair.loop.run(run())

@@ -146,12 +146,13 @@ class User:
         self.known.sessions[session] += [said.id, answer.id]
 
     async def _create_schedule(self, name: str) -> None:
-        await self._ref.create_schedule(p.CreateSchedule(key=self._key("s"), name=name, id=name, plan=PLAN))
+        (await self._ref.ask(p.CreateSchedule(key=self._key("s"), name=name, id=name, plan=PLAN))).schedules[0]
         self.known.schedules[name] = False
 
     async def _change_schedule(self, name: str) -> None:
         change: ScheduleChange = self._chance.choice(CHANGES)
-        row = await self._ref.change_schedule(p.ChangeSchedule(key=self._key("s"), name=name, id=name, change=change))
+        message = p.ChangeSchedule(key=self._key("s"), name=name, id=name, change=change)
+        row = next(iter((await self._ref.ask(message)).schedules), None)
         if change == "delete":
             del self.known.schedules[name]
             self.known.gone.add(name)

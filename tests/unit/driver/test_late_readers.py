@@ -122,7 +122,7 @@ class Conversation:
             self.desk = await self.desk.restarted()
             self.link.is_back(self.desk.actor)
         elif step == LOSE_AGENT:
-            await self.session.abandon_runs(p.AbandonRuns(turn=self.desk.turn_ref(), lost=(self.ref.run,)))
+            await self.session.ask(p.AbandonRuns(turn=self.desk.turn_ref(), lost=(self.ref.run,)))
             self.ref = msgspec.structs.replace(self.ref, run=self.ref.run + 1)
             self.partials = PartialEvents(self.session, self.ref)
             self.under_way = ""

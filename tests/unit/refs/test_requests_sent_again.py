@@ -67,11 +67,11 @@ async def test_a_session_is_rewound_once(tmp_path: Path, handled: bool) -> None:
     await session.turn("e-2", "two")
     link = LostReply(session, handled=handled)
     ref = SessionRef(link)
-    await ref.rewind(p.RewindRequest(key=KEY, invocation_id="e-2"))
+    await ref.ask(p.RewindRequest(key=KEY, invocation_id="e-2"))
     assert link.heir is not None
     assert [text for _, _, text in await link.heir.log()] == ["e-1?", "one", ""]
     with pytest.raises(InvocationNotFoundError):
-        await ref.rewind(p.RewindRequest(key=KEY, invocation_id="e-2"))
+        await ref.ask(p.RewindRequest(key=KEY, invocation_id="e-2"))
     await ref.stop()
 
 
@@ -79,8 +79,8 @@ async def test_a_turn_that_was_never_there_is_not_taken_for_one_that_was_rewound
     session = SessionFixture(tmp_path)
     await session.turn("e-1", "one")
     await session.turn("e-2", "two")
-    await session.ref.rewind(p.RewindRequest(key=KEY, invocation_id="e-2"))
+    await session.ref.ask(p.RewindRequest(key=KEY, invocation_id="e-2"))
     ref = SessionRef(LostReply(session, handled=True))
     with pytest.raises(InvocationNotFoundError):
-        await ref.rewind(p.RewindRequest(key=KEY, invocation_id="e-x"))
+        await ref.ask(p.RewindRequest(key=KEY, invocation_id="e-x"))
     await ref.stop()

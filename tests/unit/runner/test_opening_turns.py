@@ -253,7 +253,7 @@ async def test_one_that_was_rewound_runs_once_more_under_its_id_while_the_reply_
     await fixture.restart_session()
     await fixture.start(turn="e-1", subscriber="quick", repeatable=True)
     assert isinstance((await fixture.end("quick"))[1], p.Finished)
-    await fixture.session.rewind(p.RewindRequest(key=KEY, invocation_id="e-1"))
+    await fixture.session.ask(p.RewindRequest(key=KEY, invocation_id="e-1"))
     await fixture.start(turn="e-1", subscriber="again")
     events, outcome = await fixture.end("again")
     assert isinstance(outcome, p.Finished)

@@ -333,7 +333,7 @@ async def test_a_runner_in_the_place_of_one_that_was_lost_asks_whether_the_deplo
     fixture = RunnerFixture(root, tmp_path)
     await fixture.start()
     await fixture.end("e-1")
-    await fixture.session.note_drain(p.Drain(lease_s=60.0))
+    await fixture.session.ask(p.Drain(lease_s=60.0))
     directory = LocalDirectory(AgentTree(root))
     environment = RunnerEnvironment(fixture.session, directory, fixture.artifacts, is_restarted=True)
     actor = RunnerActor(environment, app=KEY.app)

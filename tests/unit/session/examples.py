@@ -142,10 +142,10 @@ class Desk:
 
     async def parts(self) -> list[bytes]:
         """All that there is of the user, as a move reads it."""
-        found, part = [], await self.session.ref.read_user_rows(p.ReadUserRows(app=APP, user=USER))
+        found, part = [], await self.session.ref.ask(p.ReadUserRows(app=APP, user=USER))
         while part.next:
             found.append(part.raw)
-            part = await self.session.ref.read_user_rows(p.ReadUserRows(app=APP, user=USER, after=part.next))
+            part = await self.session.ref.ask(p.ReadUserRows(app=APP, user=USER, after=part.next))
         return found
 
     async def has(self) -> list[bytes]:

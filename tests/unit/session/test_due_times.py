@@ -19,15 +19,15 @@ async def test_what_is_created_before_the_place_that_a_runner_has_read_is_read_f
     session = SessionFixture(tmp_path)
     now = int(now_s())
     message = p.AwaitDue(app="app", runner="app/runner/one", after=DuePlace(now + 3_600, "ada", "read before"))
-    waiting = asyncio.create_task(session.ref.await_due(message))
+    waiting = asyncio.create_task(session.ref.ask(message))
     await asyncio.sleep(0.1)
     plan = SchedulePlan(timing=Timing(at_s=now + 2), content=Content.of_text("go"))
-    await session.ref.create_schedule(p.CreateSchedule(key=KEY, name="soon", id="1", plan=plan))
+    (await session.ref.ask(p.CreateSchedule(key=KEY, name="soon", id="1", plan=plan))).schedules[0]
     async with asyncio.timeout(10):
         reply = await waiting
         assert isinstance(reply, p.DueReply)
         assert (list(reply.turns), reply.after) == ([], None)
-        found = await session.ref.await_due(p.AwaitDue(app="app", runner="app/runner/one", after=reply.after))
+        found = await session.ref.ask(p.AwaitDue(app="app", runner="app/runner/one", after=reply.after))
     assert isinstance(found, p.DueReply)
     assert [turn.time.name for turn in found.turns] == ["soon"]
     await session.ref.stop()
@@ -37,14 +37,14 @@ async def test_what_is_created_before_the_place_that_a_runner_has_read_is_read_f
 @pytest.mark.parametrize("is_lost", [False, True], ids=["actor-lives", "actor-lost"])
 async def test_a_due_time_that_was_dealt_with_begins_no_turn(session: SessionFixture, how: str, is_lost: bool) -> None:
     plan = SchedulePlan(timing=Timing(every_s=60), content=Content.of_text("go"))
-    schedule = await session.ref.create_schedule(p.CreateSchedule(key=KEY, name="often", id="1", plan=plan))
+    schedule = (await session.ref.ask(p.CreateSchedule(key=KEY, name="often", id="1", plan=plan))).schedules[0]
     assert schedule.due_s is not None
     time = ScheduledTime("often", "1", schedule.due_s, schedule.due_s + 60)
     if how == "begun":
         await session.open(due=time)
         await session.close()
     else:
-        await session.ref.pass_due_time(p.PassDueTime(key=KEY, time=time, error="E"))
+        await session.ref.ask(p.PassDueTime(key=KEY, time=time, error="E"))
     if is_lost:
         session = session.heir()
     with pytest.raises(ScheduleNotFoundError):

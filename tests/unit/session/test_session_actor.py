@@ -71,14 +71,14 @@ async def test_nothing_is_written_to_a_turn_that_has_the_id_of_one_that_was_remo
     before = session.turn_ref()
     await session.close()
     if isinstance(removed, p.RewindRequest):
-        await session.ref.rewind(removed)
+        await session.ref.ask(removed)
     else:
         await session.ref.delete_session(removed)
     await session.open()
     with pytest.raises(FencedError):
         await session.ref.append(p.Append(turn=before, events=[encode(session.event("root", "late"))]))
     with pytest.raises(FencedError):
-        await session.ref.abandon_runs(p.AbandonRuns(turn=before, lost=(0,)))
+        await session.ref.ask(p.AbandonRuns(turn=before, lost=(0,)))
     with pytest.raises(FencedError):
         await session.ref.close_turn(p.CloseTurn(turn=before, agent="root", outcome=p.Finished()))
     resumed = await session.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="runner", running=before))
@@ -313,7 +313,7 @@ async def test_a_turn_that_is_not_there_is_an_invocation_that_is_not_found(sessi
         with pytest.raises(InvocationNotFoundError):
             await session.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id=turn))
         with pytest.raises(InvocationNotFoundError):
-            await session.ref.rewind(p.RewindRequest(key=KEY, invocation_id=turn))
+            await session.ref.ask(p.RewindRequest(key=KEY, invocation_id=turn))
 
 
 async def test_a_session_that_is_there_cannot_be_made_again(session: SessionFixture) -> None:
@@ -345,7 +345,7 @@ async def test_an_event_can_be_added_outside_of_turns_and_not_while_one_runs(ses
     for asked in (
         session.ref.append_event(p.AppendEventRequest(key=KEY, event=raw)),
         session.ref.delete_session(p.DeleteSessionRequest(key=KEY)),
-        session.ref.rewind(p.RewindRequest(key=KEY, invocation_id="e-1")),
+        session.ref.ask(p.RewindRequest(key=KEY, invocation_id="e-1")),
     ):
         with pytest.raises(SessionBusyError, match="'e-2'"):
             await asked

@@ -193,7 +193,7 @@ async def test_a_message_that_the_actor_before_has_stored_after_all_opens_its_tu
     assert (begun.seq, begun.epoch) == (3, 1)
     # So it is for the next actor.
     next_heir = await heir.reading_heir()
-    await next_heir.ref.begin_alone(p.BeginAlone(turn=heir.turn_ref("e-2"), run="root", attempt=1))
+    await next_heir.ref.ask(p.BeginAlone(turn=heir.turn_ref("e-2"), run="root", attempt=1))
     await next_heir.ref.stop()
     await heir.say(heir.event("root", "two", turn="e-2"), turn="e-2")
     await heir.close("e-2")

@@ -25,19 +25,19 @@ def stores(folder: Path) -> list[SessionFixture]:
 
 async def move(source: SessionFixture, target: SessionFixture, token: str, *, to: int) -> None:
     """Move the user, whose session is read while that is under way. The program is lost before it lets go."""
-    held = await source.ref.hold_user(p.HoldUser(app=APP, user=USER, moves=True, token=token))
+    held = await source.ref.ask(p.HoldUser(app=APP, user=USER, moves=True, token=token))
     assert held.is_idle
     await source.log()
-    await target.ref.move_step(p.BeginArrival(app=APP, user=USER, token=token, source=1 - to))
-    parts, part = [], await source.ref.read_user_rows(p.ReadUserRows(app=APP, user=USER))
+    await target.ref.ask(p.BeginArrival(app=APP, user=USER, token=token, source=1 - to))
+    parts, part = [], await source.ref.ask(p.ReadUserRows(app=APP, user=USER))
     while part.next:
         parts.append(part.raw)
-        part = await source.ref.read_user_rows(p.ReadUserRows(app=APP, user=USER, after=part.next))
+        part = await source.ref.ask(p.ReadUserRows(app=APP, user=USER, after=part.next))
     for number, raw in enumerate(parts, start=1):
-        await target.ref.move_step(p.StageUserRows(app=APP, user=USER, token=token, number=number, raw=raw))
+        await target.ref.ask(p.StageUserRows(app=APP, user=USER, token=token, number=number, raw=raw))
     digest = reduce(digest_with, parts, b"")
-    await source.ref.move_step(p.LeaveStore(app=APP, user=USER, to=to, rows=len(parts), token=token, digest=digest))
-    await target.ref.move_step(p.AdmitUser(app=APP, user=USER, token=token))
+    await source.ref.ask(p.LeaveStore(app=APP, user=USER, to=to, rows=len(parts), token=token, digest=digest))
+    await target.ref.ask(p.AdmitUser(app=APP, user=USER, token=token))
 
 
 async def test_a_user_who_comes_back_has_what_was_written_in_the_other_store(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ async def test_a_user_who_comes_back_has_what_was_written_in_the_other_store(tmp
     await second.turn("e-2", "two", state={"user:n": 2, "k": 2})
     await move(second, first, "back", to=0)
     assert await first.state() == {"user:n": 2, "k": 2}
-    await first.ref.release_user(p.ReleaseUser(app=APP, user=USER, token="there"))
+    await first.ref.ask(p.ReleaseUser(app=APP, user=USER, token="there"))
     await first.turn("e-3", "three")
     assert [text for _, _, text in await first.log()] == ["e-1?", "one", "e-2?", "two", "e-3?", "three"]
     for session in (first, second):

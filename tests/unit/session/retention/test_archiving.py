@@ -149,7 +149,7 @@ async def archive(desk: SessionFixture, **more: Any) -> dict[SessionKey, int]:
     found: dict[SessionKey, int] = {}
     request, is_last = p.ArchiveOldEvents(app=APP, **{"before_s": LATER, **more}), False
     while not is_last:
-        reply = await desk.ref.archive_old_events(request)
+        reply = await desk.ref.ask(request)
         for key, count in reply.events:
             found[key] = found.get(key, 0) + count
         request = p.ArchiveOldEvents(app=APP, after=reply.after, **{"before_s": LATER, **more})
@@ -183,7 +183,7 @@ async def test_a_rewind_into_the_archive_restores_the_state_of_then(desk: Sessio
     for number in range(6):
         await desk.turn(f"e-{number}", "hello", state={"n": number, f"n{number}": True})
     await archive(desk)
-    await desk.ref.rewind(p.RewindRequest(key=KEY, invocation_id="e-2"))
+    await desk.ref.ask(p.RewindRequest(key=KEY, invocation_id="e-2"))
     assert await desk.state() == {"n": 1, "n0": True, "n1": True}
     assert [seq for seq, _, text in await desk.log() if text] == [1, 2, 3, 4]
 

@@ -247,11 +247,11 @@ LATER = 1e12
 
 async def test_who_begins_a_pruned_session_anew_waits_until_its_artifacts_are_deleted(desk: SessionFixture) -> None:
     await desk.turn("e-1", "hello")
-    assert [each.key for each in (await desk.ref.prune_sessions(asked(LATER))).removed] == [KEY]
+    assert [each.key for each in (await desk.ref.ask(asked(LATER))).removed] == [KEY]
     opening = asyncio.create_task(desk.ask_to_open("e-2"))
     await desk.turn("e-1", "hello", key=OTHER)
     assert not opening.done(), "another session has had a whole turn meanwhile"
-    assert (await desk.ref.prune_sessions(asked(-1.0, KEY))).removed == []
+    assert (await desk.ref.ask(asked(-1.0, KEY))).removed == []
     opened = await opening
     assert isinstance(opened, p.TurnBegun)
     assert opened.seq == 1
@@ -259,10 +259,10 @@ async def test_who_begins_a_pruned_session_anew_waits_until_its_artifacts_are_de
 
 async def test_a_session_whose_pruner_was_lost_begins_anew_after_a_while_and_keeps_the_artifacts(desk: SessionFixture) -> None:
     await desk.turn("e-1", "hello")
-    await desk.ref.prune_sessions(asked(LATER))
+    await desk.ref.ask(asked(LATER))
     desk.clock.now_s = HOLD_S
     await desk.open("e-2")
-    assert (await desk.ref.prune_sessions(asked(LATER))).removed == []
+    assert (await desk.ref.ask(asked(LATER))).removed == []
     assert desk.store.removals(APP, None) == []
     assert desk.positions() == [1]
 
@@ -270,19 +270,19 @@ async def test_a_session_whose_pruner_was_lost_begins_anew_after_a_while_and_kee
 async def test_a_batch_is_named_again_when_its_reply_was_lost(desk: SessionFixture) -> None:
     for key in (KEY, OTHER):
         await desk.turn("e-1", "hello", key=key)
-    first = (await desk.ref.prune_sessions(asked(LATER))).removed
+    first = (await desk.ref.ask(asked(LATER))).removed
     assert sorted((each.key, each.events, each.turns) for each in first) == [(KEY, 2, 1), (OTHER, 2, 1)]
     restarted = await desk.restarted()
-    assert (await restarted.ref.prune_sessions(asked(LATER))).removed == first
+    assert (await restarted.ref.ask(asked(LATER))).removed == first
 
 
 async def test_a_turn_that_runs_or_waits_in_line_keeps_its_session(desk: SessionFixture) -> None:
     await desk.turn("e-1", "hello")
     await desk.open("e-2")
     await desk.turn("e-1", "hello", key=OTHER)
-    assert [each.key for each in (await desk.ref.prune_sessions(asked(LATER))).removed] == [OTHER]
+    assert [each.key for each in (await desk.ref.ask(asked(LATER))).removed] == [OTHER]
     await desk.close("e-2")
-    assert [each.key for each in (await desk.ref.prune_sessions(asked(LATER, OTHER))).removed] == [KEY]
+    assert [each.key for each in (await desk.ref.ask(asked(LATER, OTHER))).removed] == [KEY]
 
 
 class SlowStore(FailingStore):
@@ -305,7 +305,7 @@ async def test_a_turn_that_begins_when_its_session_was_found_to_be_old_keeps_it(
     desk = SessionFixture(tmp_path, store=SlowStore)
     store = cast(SlowStore, desk.store)
     await desk.turn("e-1", "hello")
-    pruning = asyncio.create_task(desk.ref.prune_sessions(asked(LATER)))
+    pruning = asyncio.create_task(desk.ref.ask(asked(LATER)))
     assert await asyncio.to_thread(store.has_told.wait, 20)
     opening = asyncio.create_task(desk.ask_to_open("e-2"))
     await settled()
@@ -329,7 +329,7 @@ class PausingStore(FailingStore):
 async def test_a_turn_that_has_paused_when_its_session_was_found_to_be_old_keeps_it(tmp_path: Path) -> None:
     desk = SessionFixture(tmp_path, store=PausingStore)
     await desk.turn("e-1", "hello")
-    assert (await desk.ref.prune_sessions(asked(LATER))).removed == []
+    assert (await desk.ref.ask(asked(LATER))).removed == []
     assert desk.positions() == [1, 2]
 
 
@@ -337,7 +337,7 @@ async def test_a_store_that_fails_removes_nothing_and_holds_nothing_up(desk: Ses
     await desk.turn("e-1", "hello")
     desk.store.broken = KEY
     with pytest.raises(StoreError, match="the disk is full"):
-        await desk.ref.prune_sessions(asked(LATER))
+        await desk.ref.ask(asked(LATER))
     desk.store.broken = None
     assert desk.positions() == [1, 2]
     await desk.turn("e-2", "hello again")
@@ -347,16 +347,16 @@ async def test_a_store_that_fails_removes_nothing_and_holds_nothing_up(desk: Ses
 async def test_those_that_follow_a_pruned_session_are_told(desk: SessionFixture) -> None:
     await desk.turn("e-1", "hello")
     await desk.ref.subscribe(p.Subscribe(subscriber="me", key=KEY, invocation_id=WHOLE_SESSION, after_seq=2))
-    await desk.ref.prune_sessions(asked(LATER))
+    await desk.ref.ask(asked(LATER))
     _, _, ends = await desk.news("me")
     assert ends == ["Failed"]
 
 
 async def test_a_deleted_user_leaves_no_note_of_pruned_sessions(desk: SessionFixture) -> None:
     await desk.turn("e-1", "hello")
-    await desk.ref.prune_sessions(asked(LATER))
+    await desk.ref.ask(asked(LATER))
     assert len(desk.store.removals(APP, KEY.user)) == 1
-    await desk.ref.remove_user(p.RemoveUser(app=APP, user=KEY.user))
+    await desk.ref.ask(p.RemoveUser(app=APP, user=KEY.user))
     assert desk.store.removals(APP, None) == []
 
 
@@ -370,4 +370,4 @@ async def test_a_store_that_cannot_be_pruned_is_told(tmp_path: Path) -> None:
     desk = SessionFixture(tmp_path)
     desk.actor._access.store = Unpruned()
     with pytest.raises(StoreError, match="Unpruned cannot be pruned: it has no method 'old_sessions'"):
-        await desk.ref.prune_sessions(asked(LATER))
+        await desk.ref.ask(asked(LATER))

@@ -34,13 +34,13 @@ async def desk(tmp_path: Path) -> SessionFixture:
 async def test_of_two_that_prune_at_once_the_slower_one_deletes_no_artifact_of_a_session_begun_anew(desk: SessionFixture) -> None:
     await desk.turn("e-1", "hello")
     for pruner in ("one", "two"):
-        assert [each.key for each in (await desk.ref.prune_sessions(asked(LATER, pruner=pruner))).removed] == [KEY]
+        assert [each.key for each in (await desk.ref.ask(asked(LATER, pruner=pruner))).removed] == [KEY]
     opening = asyncio.create_task(desk.ask_to_open("e-2"))
-    of_one = await desk.ref.prune_sessions(asked(LATER, KEY, pruner="one"))
+    of_one = await desk.ref.ask(asked(LATER, KEY, pruner="one"))
     assert (of_one.removed, of_one.is_last) == ([], True)
     await desk.turn("e-1", "hello", key=OTHER)
     assert not opening.done(), "the other one may still be deleting"
-    assert (await desk.ref.prune_sessions(asked(-1.0, KEY, pruner="two"))).removed == []
+    assert (await desk.ref.ask(asked(-1.0, KEY, pruner="two"))).removed == []
     assert isinstance(await opening, p.TurnBegun)
     assert desk.store.removals(APP, None) == []
 
@@ -58,9 +58,9 @@ async def test_of_two_that_prune_at_once_one_asks_while_the_other_has_just_remov
         await may_go_on.wait()
 
     inside.around(monkeypatch, "commit a change of a log", slow_write)
-    removing = asyncio.create_task(desk.ref.prune_sessions(asked(LATER, pruner="one")))
+    removing = asyncio.create_task(desk.ref.ask(asked(LATER, pruner="one")))
     await is_on_disk.wait()
-    assert (await desk.ref.prune_sessions(asked(LATER, pruner="two"))).removed == []
+    assert (await desk.ref.ask(asked(LATER, pruner="two"))).removed == []
     may_go_on.set()
     assert [each.key for each in (await removing).removed] == [KEY]
 
@@ -68,12 +68,12 @@ async def test_of_two_that_prune_at_once_one_asks_while_the_other_has_just_remov
 async def test_of_two_that_prune_at_once_one_is_lost_and_the_session_begins_anew_after_a_while(desk: SessionFixture) -> None:
     await desk.turn("e-1", "hello")
     for pruner in ("one", "two"):
-        await desk.ref.prune_sessions(asked(LATER, pruner=pruner))
-    await desk.ref.prune_sessions(asked(LATER, KEY, pruner="one"))
+        await desk.ref.ask(asked(LATER, pruner=pruner))
+    await desk.ref.ask(asked(LATER, KEY, pruner="one"))
     assert [each.key for each in desk.store.removals(APP, None)] == [KEY]
     desk.clock.now_s = HOLD_S
     await desk.open("e-2")
-    assert (await desk.ref.prune_sessions(asked(-1.0, pruner="three"))).removed == []
+    assert (await desk.ref.ask(asked(-1.0, pruner="three"))).removed == []
     assert desk.store.removals(APP, None) == []
     assert desk.positions() == [1]
 
@@ -81,9 +81,9 @@ async def test_of_two_that_prune_at_once_one_is_lost_and_the_session_begins_anew
 async def test_of_two_that_prune_at_once_one_fails_and_the_other_one_ends_it(desk: SessionFixture) -> None:
     await desk.turn("e-1", "hello")
     for pruner in ("one", "two"):
-        await desk.ref.prune_sessions(asked(LATER, pruner=pruner))
-    await desk.ref.prune_sessions(asked(LATER, KEY, pruner="one"))
+        await desk.ref.ask(asked(LATER, pruner=pruner))
+    await desk.ref.ask(asked(LATER, KEY, pruner="one"))
     opening = asyncio.create_task(desk.ask_to_open("e-2"))
-    await desk.ref.prune_sessions(msgspec.structs.replace(asked(LATER, pruner="two"), is_given_up=True))
+    await desk.ref.ask(msgspec.structs.replace(asked(LATER, pruner="two"), is_given_up=True))
     assert isinstance(await opening, p.TurnBegun)
     assert desk.store.removals(APP, None) == []

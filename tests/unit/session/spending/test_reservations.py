@@ -52,7 +52,7 @@ async def test_calls_of_runs_that_were_lost_are_not_under_way(session: SessionFi
         assert isinstance(resumed, p.TurnResumed)
         epoch = resumed.epoch
     else:
-        await session.ref.abandon_runs(p.AbandonRuns(turn=session.turn_ref(), lost=(1,)))
+        await session.ref.ask(p.AbandonRuns(turn=session.turn_ref(), lost=(1,)))
     assert isinstance(await session.ref.reserve(wanted(session, run=2, epoch=epoch)), p.MaySpend)
 
 

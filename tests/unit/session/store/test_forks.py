@@ -22,15 +22,15 @@ async def events(session: SessionFixture) -> int:
 async def test_a_request_that_is_sent_again_after_a_loss_finds_the_fork(session: SessionFixture) -> None:
     await session.turn("e-1", "a", "b")
     await session.turn("e-2", "c")
-    await session.ref.fork(FORK)
+    await session.ref.ask(FORK)
     again = await session.restarted()
     with pytest.raises(SessionExistsError):
-        await again.ref.fork(FORK)
-    await again.ref.fork(msgspec.structs.replace(FORK, again=True))
+        await again.ref.ask(FORK)
+    await again.ref.ask(msgspec.structs.replace(FORK, again=True))
     assert await events(again) == 3
     # Another session that has the id is no fork of this turn.
     with pytest.raises(SessionExistsError):
-        await again.ref.fork(msgspec.structs.replace(FORK, invocation_id="e-2", again=True))
+        await again.ref.ask(msgspec.structs.replace(FORK, invocation_id="e-2", again=True))
     await again.ref.stop()
 
 
@@ -38,9 +38,9 @@ async def test_a_fork_that_cannot_be_stored_is_not_there_at_all(session: Session
     await session.turn("e-1", "a")
     session.store.failures = 2
     with pytest.raises(StoreError):
-        await session.ref.fork(FORK)
+        await session.ref.ask(FORK)
     assert await events(session) == -1
-    await session.ref.fork(FORK)
+    await session.ref.ask(FORK)
     assert await events(session) == 2
     # The session is free again.
     await session.turn("e-3", "d")

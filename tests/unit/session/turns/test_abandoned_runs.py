@@ -24,7 +24,7 @@ async def test_a_turn_is_told_to_be_as_far_as_what_its_lost_runs_have_sent_once_
     append = p.Append(turn=session.turn_ref(run=1), events=[encode(session.event("root", "one"))])
     sent = asyncio.create_task(session.ref.append(append))
     await settled()
-    abandoned = asyncio.create_task(session.ref.abandon_runs(p.AbandonRuns(turn=session.turn_ref(), lost=(1,))))
+    abandoned = asyncio.create_task(session.ref.ask(p.AbandonRuns(turn=session.turn_ref(), lost=(1,))))
     done, _ = await asyncio.wait([abandoned], timeout=0.05)
     held.let_go()
     assert done == set()
@@ -33,7 +33,7 @@ async def test_a_turn_is_told_to_be_as_far_as_what_its_lost_runs_have_sent_once_
 
 async def test_a_run_of_the_next_epoch_writes_under_the_number_of_one_that_was_lost(session: SessionFixture) -> None:
     await session.open()
-    await session.ref.abandon_runs(p.AbandonRuns(turn=session.turn_ref(), lost=(1,)))
+    await session.ref.ask(p.AbandonRuns(turn=session.turn_ref(), lost=(1,)))
     resumed = await session.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="runner"))
     assert isinstance(resumed, p.TurnResumed)
     append = p.Append(turn=session.turn_ref(epoch=2, run=1), events=[encode(session.event("root", "one"))])
@@ -69,7 +69,7 @@ async def test_what_was_lost_stays_with_a_turn_that_has_ended(session: SessionFi
     for times in (1, 1, 2):
         reason = "killed" * MAX_REASON
         lost = p.AbandonRuns(turn=session.turn_ref(), lost=(times,), run="root", times=times, agent="root", reason=reason)
-        await session.ref.abandon_runs(lost)
+        await session.ref.ask(lost)
     assert [each.agent for each in (await where(session)).lost] == ["root", "root"]
     await session.ref.announce_runner(p.AnnounceRunner(runner="runner/2", number=0))
     await session.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="runner/2"))
@@ -86,12 +86,12 @@ async def test_a_pause_keeps_what_was_lost_and_a_turn_without_losses_has_nothing
 ) -> None:
     await session.open()
     for times in range(1, MAX_LOST + 5):
-        await session.ref.abandon_runs(p.AbandonRuns(turn=session.turn_ref(), lost=(1,), run="root", times=times, agent="root"))
+        await session.ref.ask(p.AbandonRuns(turn=session.turn_ref(), lost=(1,), run="root", times=times, agent="root"))
     await session.say(session.event("root", call="c1"))
     await session.close(outcome=p.Paused(call_ids=("c1",)))
     assert isinstance(await session.answer("e-1", "c1"), p.TurnBegun)
     again = p.AbandonRuns(turn=session.turn_ref(epoch=2), lost=(1,), run="root", times=1, agent="root", reason="the newest")
-    await session.ref.abandon_runs(again)
+    await session.ref.ask(again)
     await session.close(epoch=2)
     lost = (await where(session)).lost
     assert (len(lost), lost[-1].reason) == (MAX_LOST, "the newest")

@@ -76,7 +76,7 @@ async def test_a_paused_turn_is_cancelled_that_is_being_forked(session: SessionF
     await session.say(call, turn="e-p")
     await session.close("e-p", p.Paused(agent="root", call_ids=("c1",)))
     fork, cancel = p.ForkSession(key=KEY, invocation_id="e-0", fork="other"), p.CancelTurn(key=KEY, invocation_id="e-p")
-    await asyncio.gather(session.ref.fork(fork), session.ref.cancel_turn(cancel))
+    await asyncio.gather(session.ref.ask(fork), session.ref.cancel_turn(cancel))
     turn = await session.ref.get_turn(p.GetTurn(key=KEY, invocation_id="e-p"))
     assert turn is not None
     assert turn.state == "cancelled"

@@ -76,7 +76,7 @@ async def test_who_abandons_the_run_that_has_sent_the_end_hears_that_the_turn_is
     session: SessionFixture,
 ) -> None:
     held = await ending(session)
-    abandoned = asyncio.create_task(session.ref.abandon_runs(p.AbandonRuns(turn=session.turn_ref(), lost=(1,))))
+    abandoned = asyncio.create_task(session.ref.ask(p.AbandonRuns(turn=session.turn_ref(), lost=(1,))))
     done, _ = await asyncio.wait([abandoned], timeout=0.05)
     assert done == set()
     session.store.failures = 2
@@ -94,7 +94,7 @@ async def test_the_same_where_both_have_read_the_log_anew(session: SessionFixtur
         await session.say(session.event("root", "lost"))
     held = HeldCommits(session.store)
     sent = asyncio.create_task(session.say(session.event("root", "bye"), outcome=p.Finished(agent="root")))
-    abandoned = asyncio.create_task(session.ref.abandon_runs(p.AbandonRuns(turn=session.turn_ref(), lost=(1,))))
+    abandoned = asyncio.create_task(session.ref.ask(p.AbandonRuns(turn=session.turn_ref(), lost=(1,))))
     await asyncio.to_thread(held.is_reached.wait, 20)
     await settled()
     assert not abandoned.done()

@@ -28,7 +28,7 @@ async def resumed(session: SessionFixture) -> p.TurnProgress:
 async def test_an_attempt_alone_is_stored_before_it_begins_and_once(session: SessionFixture) -> None:
     await session.open()
     for attempt in (1, 1, 2):
-        await session.ref.begin_alone(p.BeginAlone(turn=session.turn_ref(), run="root", attempt=attempt))
+        await session.ref.ask(p.BeginAlone(turn=session.turn_ref(), run="root", attempt=attempt))
     session = await session.restarted()
     lost = (await resumed(session)).losses["root"]
     assert (lost.alone, lost.begun_s > 0) == (2, True)
@@ -37,9 +37,9 @@ async def test_an_attempt_alone_is_stored_before_it_begins_and_once(session: Ses
 async def test_what_was_lost_alone_and_with_others_is_counted_apart(session: SessionFixture) -> None:
     await session.open()
     ref = session.turn_ref()
-    await session.ref.abandon_runs(p.AbandonRuns(turn=ref, lost=(1,), run="root", times=1))
-    await session.ref.begin_alone(p.BeginAlone(turn=ref, run="root", attempt=1))
-    progress = await session.ref.abandon_runs(p.AbandonRuns(turn=ref, lost=(2,), run="root", times=2))
+    await session.ref.ask(p.AbandonRuns(turn=ref, lost=(1,), run="root", times=1))
+    await session.ref.ask(p.BeginAlone(turn=ref, run="root", attempt=1))
+    progress = await session.ref.ask(p.AbandonRuns(turn=ref, lost=(2,), run="root", times=2))
     assert (progress.losses["root"].times, progress.losses["root"].own) == (2, 1)
 
 
@@ -58,7 +58,7 @@ async def test_an_event_of_an_agent_ends_its_own_count_and_that_of_the_runner(se
     await session.open()
     await session.say(session.event("root", "before"))
     for run in ("root", "other"):
-        await session.ref.abandon_runs(p.AbandonRuns(turn=session.turn_ref(), lost=(1,), run=run, times=1))
+        await session.ref.ask(p.AbandonRuns(turn=session.turn_ref(), lost=(1,), run=run, times=1))
     # What the agent has stored before the loss does not end it.
     session = await session.restarted() if is_lost else session
     assert times(await resumed(session)) == {"root": 1, "other": 1, "": 1}

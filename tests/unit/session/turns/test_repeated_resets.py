@@ -57,7 +57,7 @@ async def test_a_turn_that_runs_again_has_used_what_it_had_and_has_lost_nothing(
     await session.say(said("kept"), said("taken back"))
     await session.close(outcome=failed)
     await session.ref.retry_turn(p.RetryTurn(key=KEY, invocation_id="e-1", runner="runner"))
-    await session.ref.abandon_runs(p.AbandonRuns(turn=session.turn_ref(epoch=2), lost=(1,), run="root", times=1))
+    await session.ref.ask(p.AbandonRuns(turn=session.turn_ref(epoch=2), lost=(1,), run="root", times=1))
     await session.close(outcome=failed, epoch=2)
     for number, epoch in enumerate((3, 4)):
         session = await session.restarted() if is_restarted else session

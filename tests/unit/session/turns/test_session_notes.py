@@ -52,7 +52,7 @@ async def test_a_note_is_known_after_the_session_actor_was_restarted(session: Se
 async def test_what_an_abandoned_supervisor_has_asked_for_writes_nothing(session: SessionFixture) -> None:
     await session.open()
     brought, _ = note(session, run=1)
-    await session.ref.abandon_runs(p.AbandonRuns(turn=session.turn_ref(), lost=(1,)))
+    await session.ref.ask(p.AbandonRuns(turn=session.turn_ref(), lost=(1,)))
     with pytest.raises(FencedError):
         await session.say(session.event("a", "one"), notes=[brought])
     assert await authors(session) == ["user"]
@@ -62,7 +62,7 @@ async def test_giving_up_a_run_stores_the_note_of_its_beginning(session: Session
     await session.open()
     brought, _ = note(session, run=1, iteration=1, child="a")
     for _ in range(2):
-        progress = await session.ref.abandon_runs(p.AbandonRuns(turn=session.turn_ref(), lost=(2,), notes=[brought]))
+        progress = await session.ref.ask(p.AbandonRuns(turn=session.turn_ref(), lost=(2,), notes=[brought]))
         assert progress.agent_states == {"root": (2, {"iteration": 1, "child": "a"})}
     assert await authors(session) == ["user", "root"]
 
@@ -70,7 +70,7 @@ async def test_giving_up_a_run_stores_the_note_of_its_beginning(session: Session
 async def test_the_note_of_a_supervisor_that_is_given_up_too_is_not_stored(session: SessionFixture) -> None:
     await session.open()
     brought, _ = note(session, run=1)
-    progress = await session.ref.abandon_runs(p.AbandonRuns(turn=session.turn_ref(), lost=(1,)))
-    progress = await session.ref.abandon_runs(p.AbandonRuns(turn=session.turn_ref(), lost=(2,), notes=[brought]))
+    progress = await session.ref.ask(p.AbandonRuns(turn=session.turn_ref(), lost=(1,)))
+    progress = await session.ref.ask(p.AbandonRuns(turn=session.turn_ref(), lost=(2,), notes=[brought]))
     assert progress.agent_states == {}
     assert await authors(session) == ["user"]
