@@ -160,7 +160,7 @@ def reference() -> Mapping[str, Sequence[tuple[str, str]]]:
 
 def services() -> Iterator[tuple[str, str]]:
     """The services of a Runtime, by its attributes: `sessions` and the path of its class."""
-    module = import_module("runtime.driver.runtime")
+    module = import_module("runtime.driver.services.services")
     for attribute, name in re.findall(r"self\.(\w+) = (\w+Service)\(", Path(str(module.__file__)).read_text()):
         yield attribute, f"{getattr(module, name).__module__}.{name}"
 
