@@ -99,12 +99,6 @@ class SessionStore(ClusterStore, OperationsStore, ABC):
     def state(self, app: str, user: str) -> tuple[JsonObject, JsonObject]:
         """The app's state and the user's state, by keys without their prefix."""
 
-    def states(self, app: str, users: Sequence[str]) -> tuple[JsonObject, dict[str, JsonObject]]:
-        """The app's state, and those of users that have any, by keys without their prefix."""
-        found = {user: self.state(app, user) for user in users}
-        of_app, _ = next(iter(found.values())) if found else self.state(app, "")
-        return of_app, {user: of_user for user, (_, of_user) in found.items()}
-
     def changed_states(self, app: str, known: Mapping[str, int]) -> Mapping[str, VersionedState]:
         """The states of an app and its users that are not in the version known, by user; that of the app by "".
 
@@ -113,8 +107,8 @@ class SessionStore(ClusterStore, OperationsStore, ABC):
         Args:
             known: versions by user; -1 where none is known.
         """
-        of_app, by_user = self.states(app, [user for user in known if user])
-        return {user: VersionedState(0, by_user.get(user, {}) if user else of_app) for user in known}
+        found = {user: self.state(app, user) for user in known}
+        return {user: VersionedState(0, of_user if user else of_app) for user, (of_app, of_user) in found.items()}
 
     def may_exist(self, keys: Sequence[SessionKey]) -> Collection[SessionKey]:
         """Those of some sessions that may be there; none of the others is."""

@@ -10,7 +10,6 @@ from weakref import WeakSet, WeakValueDictionary
 from actors.errors import StoreError
 from actors.interfaces.records import VersionedState
 from actors.interfaces.stores import SessionStore
-from actors.messages.json_types import JsonObject
 from actors.messages.session import SessionKey
 from actors.session.store.access import StoreAccess
 
@@ -47,7 +46,6 @@ class StatesReading:
 
     Args:
         known: by user, those that may stay as they are if the store has them in the same version.
-        has_other_writers: they may be in another one.
         again: those in memory are replaced, too.
         era: of the watch when it was made.
 
@@ -61,7 +59,6 @@ class StatesReading:
         app: str,
         known: Mapping[str, SharedState | None],
         *,
-        has_other_writers: bool,
         again: bool,
         era: int | None = None,
     ) -> None:
@@ -69,20 +66,12 @@ class StatesReading:
         self.changed: set[SessionKey] = set()
         self.app = app
         self.known = known
-        self.again = again or has_other_writers
+        self.again = again
         self._store = store
-        self._has_other_writers = has_other_writers
 
     def __call__(self) -> StoredStates:
         """Read them, in the store's thread. Raises StoreError."""
-        store, users = self._store, [user for user in self.known if user]
-        if self._has_other_writers:
-            return store.changed_states(self.app, {user: state.version if state else -1 for user, state in self.known.items()})
-        if len(users) == 1:
-            of_app, of_user = store.state(self.app, users[0])
-            return _unversioned(of_app, {users[0]: of_user})
-        of_app, by_user = store.states(self.app, users)
-        return _unversioned(of_app, {user: by_user.get(user, {}) for user in users})
+        return self._store.changed_states(self.app, {user: state.version if state else -1 for user, state in self.known.items()})
 
 
 class SharedStates:
@@ -239,7 +228,7 @@ class SharedStates:
                 known[user] = None
         others = self.has_other_writers
         era = self.era() if others else None
-        reading = StatesReading(self._access.store, app, known, has_other_writers=others, again=again, era=era)
+        reading = StatesReading(self._access.store, app, known, again=again or others, era=era)
         if era is not None:
             self._readings.add(reading)
         return reading
@@ -269,10 +258,6 @@ class SharedStates:
             self._access.commits.pending.bring_up_to_date(scope, known)
             self.on_change(scope)
         return known
-
-
-def _unversioned(of_app: JsonObject, by_user: Mapping[str, JsonObject]) -> StoredStates:
-    return {user: VersionedState(0, values) for user, values in {"": of_app, **by_user}.items()}
 
 
 def _scope(app: str, user: str) -> SessionKey:

@@ -190,11 +190,6 @@ STATES_OF_SESSIONS = select(session_state.c.sid, session_state.c.key, session_st
 )
 """The own state of some sessions: sids."""
 
-STATES_OF_USERS = select(shared_state.c.user, shared_state.c.key, shared_state.c.value).where(
-    shared_state.c.app == bindparam("app"), shared_state.c.user.in_(bindparam("users", expanding=True))
-)
-"""The states of some users, and the app's in rows with user "" if that is one of them: app, users."""
-
 
 @cache
 def turn_list(scope: Literal["session", "user", "app"], status: str, *, paged: bool) -> Select[*tuple[Any, ...]]:

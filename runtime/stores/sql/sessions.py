@@ -185,26 +185,13 @@ class SqlSessionStore(PlacedSqlStore, BatchReadingStore, SessionStore):
         rows = self._database.rows(queries.SHARED_STATE, {"app": app, "user": user}, by_keys=True)
         return values_of([row[1:] for row in rows if not row.user]), values_of([row[1:] for row in rows if row.user])
 
-    def states(self, app: str, users: Sequence[str]) -> tuple[JsonObject, dict[str, JsonObject]]:
-        """The app's state, and those of users that have any, values by key without prefix."""
-        found: dict[str, JsonObject] = {}
-        for user, name, value in self._states_of(app, ["", *users]):
-            found.setdefault(user, {})[name] = msgspec.msgpack.decode(value)
-        return found.pop("", {}), found
-
-    def _states_of(self, app: str, users: Sequence[str]) -> Iterator[Sequence[Any]]:
-        if not self._database.is_sqlite:
-            for part in _parts(users):
-                yield from self._database.rows(queries.STATES_OF_USERS, {"app": app, "users": part}, by_keys=True)
-            return
-        for rows in sqlite_rows.states_of_users(self._database, app, users):
-            yield from rows
-
     def changed_states(self, app: str, known: Mapping[str, int]) -> Mapping[str, VersionedState]:
         """Those states of an app, "", and of its users that are not in the version known; on SQLite, which has none, all."""
         if self._database.is_sqlite:
-            of_app, by_user = self.states(app, [user for user in known if user])
-            return {user: VersionedState(0, by_user.get(user, {}) if user else of_app) for user in known}
+            found = {user: VersionedState(0, {}) for user in known}
+            for user, name, value in sqlite_rows.states_of_users(self._database, app, list(known)):
+                found[user].values[name] = msgspec.msgpack.decode(value)
+            return found
         from runtime.stores.sql.postgres.grouped_rows import changed_states
 
         with self._database.store_errors(), self._database.driver() as driver:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy import TextClause, text
 
 from actors.messages.session import SessionKey
-from runtime.stores.sql.database import Database, Tuples
+from runtime.stores.sql.database import Database
 
 FEW, MANY = 8, 64
 """Places of a statement."""
@@ -33,11 +33,11 @@ def existing_sessions(database: Database, keys: Sequence[SessionKey]) -> list[Se
     return list(found)
 
 
-def states_of_users(database: Database, app: str, users: Sequence[str]) -> Iterator[Tuples]:
-    """The states of some users of an app, each key once, as (user, key, value). Raises StoreError."""
+def states_of_users(database: Database, app: str, users: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    """The states of some users of an app, of the app itself with user "", as (user, key, value). Raises StoreError."""
     for places in _filled(users):
         given = {f"u_{number}": user for number, user in enumerate(places)}
-        yield database.tuples(_states(len(places)), {"app": app, **given}, by_keys=True)
+        yield from database.tuples(_states(len(places)), {"app": app, **given}, by_keys=True)
 
 
 def _filled(values: Sequence[T]) -> Iterator[Sequence[T]]:

@@ -24,6 +24,7 @@ from actors.interfaces.records import (
     Write,
 )
 from actors.interfaces.stores import SessionStore
+from actors.messages.json_types import JsonObject
 from actors.messages.session import SessionKey, SessionPlace
 from tests.support.stores.plain_session_store import PlainStore
 from tests.support.stores.store_writes import APP, CALLS, INVOCATIONS, OTHER, S1, S2, any_write, event, fill_sessions, seqs, turn
@@ -502,6 +503,11 @@ def _outcome(store: SessionStore, batch: list[Write]) -> bool:
     return False
 
 
+def read_states(store: SessionStore, app: str, users: list[str]) -> dict[str, JsonObject]:
+    """The app's state, by "", and those of users."""
+    return {user: state.values for user, state in store.changed_states(app, dict.fromkeys(["", *users], -1)).items()}
+
+
 class LastingStoreConformance(SessionStoreConformance):
     """For stores that keep everything when they are closed."""
 
@@ -509,9 +515,10 @@ class LastingStoreConformance(SessionStoreConformance):
         users = [f"u{number}" for number in range(1_200)]
         store.commit([PutState(SessionKey(APP, user, ""), {"k": user}) for user in users[::2]])
         store.commit([PutState(SessionKey(APP, "", ""), {"a": 1}), PutState(SessionKey("bank", "u0", ""), {"k": "bank"})])
-        assert store.states(APP, users) == ({"a": 1}, {user: {"k": user} for user in users[::2]})
-        assert store.states(APP, []) == ({"a": 1}, {})
-        assert store.states("none", ["u0"]) == ({}, {})
+        expected = {"": {"a": 1}, **{user: {} for user in users}, **{user: {"k": user} for user in users[::2]}}
+        assert read_states(store, APP, users) == expected
+        assert read_states(store, APP, []) == {"": {"a": 1}}
+        assert read_states(store, "none", ["u0"]) == {"": {}, "u0": {}}
 
     def test_everything_is_there_after_closing_and_opening(self, store: SessionStore) -> None:
         fill_sessions(store, S1, length=4)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from actors.errors import (
     StoreUnavailableError,
     UnknownFunctionCallError,
 )
-from actors.interfaces.records import CreateSession, SessionRow, Write
+from actors.interfaces.records import CreateSession, SessionRow, VersionedState, Write
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.session import SessionKey
@@ -40,10 +40,10 @@ class CountingStore(FailingStore):
         self.asked["session"] += 1
         return super().session(key)
 
-    def state(self, app: str, user: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    def changed_states(self, app: str, known: Mapping[str, int]) -> Mapping[str, VersionedState]:
         """Count, and tell."""
-        self.asked["state"] += 1
-        return super().state(app, user)
+        self.asked["states"] += 1
+        return super().changed_states(app, known)
 
     def commit(self, writes: Sequence[Write]) -> None:
         """Count, and do it."""
@@ -66,7 +66,7 @@ async def test_the_first_turn_of_a_session_reads_the_store_once_and_writes_twice
     # A driver that saw no reply may ask again, and then the turn is looked for.
     await session.open("e-2", repeatable=True)
     await session.say(session.event("root", "one", turn="e-2"), turn="e-2", selected="root", outcome=p.Finished(agent="root"))
-    assert (session.store.asked, len(hops)) == ({"session": 1, "state": 1, "commit": 2}, 3)
+    assert (session.store.asked, len(hops)) == ({"session": 1, "states": 1, "commit": 2}, 3)
     assert await session.log() == [(1, "user", "hi"), (2, "root", "one")]
 
 
