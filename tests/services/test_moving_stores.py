@@ -27,9 +27,8 @@ from runtime.stores.sql import schema
 from runtime.stores.sql.database import Database
 from runtime.stores.sql.sessions import SqlSessionStore
 from runtime.stores.transfer.backup import back_up
-from runtime.stores.transfer.copying import copy_store
 from runtime.stores.transfer.json_lines import read_lines, write_lines
-from runtime.stores.transfer.tables import Row, WholeStore
+from runtime.stores.transfer.tables import Row, WholeStore, copy_store
 from tests.support.runtimes import Deploy, run_turn
 from tests.support.sharded_runtimes import own_tables
 from tests.support.stores.store_writes import S1, any_write, fill_sessions

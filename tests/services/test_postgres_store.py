@@ -23,7 +23,7 @@ from runtime.stores.sql.postgres.arrays import array_of, register_arrays
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.services.test_sqlite_store import in_threads
 from tests.support.polling import until
-from tests.support.stores.batches.conformance import BatchConformance
+from tests.support.stores.batch_conformance import BatchConformance
 from tests.support.stores.model_call_conformance import ModelCallConformance
 from tests.support.stores.session_store_conformance import LastingStoreConformance
 from tests.support.stores.store_writes import APP, S1, S2, event, fill_sessions, seqs, turn

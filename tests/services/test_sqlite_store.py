@@ -22,7 +22,7 @@ from actors.messages.session import SessionKey
 from runtime.stores.sql import queries, schema
 from runtime.stores.sql.batch import Sids
 from runtime.stores.sql.sessions import SqlSessionStore
-from tests.support.stores.batches.conformance import BatchConformance
+from tests.support.stores.batch_conformance import BatchConformance
 from tests.support.stores.model_call_conformance import ModelCallConformance
 from tests.support.stores.session_store_conformance import LastingStoreConformance, SessionStoreConformance
 from tests.support.stores.store_writes import APP, S1, S2, event, fill_sessions, seqs, turn

@@ -11,12 +11,11 @@ from actors.messages.codec import encode
 from actors.messages.json_types import JsonValue
 from actors.messages.session import SessionKey
 
-PROTOCOL = 2
-"""The newest version of the protocol: programs and deployments that know it understand each other, whatever their releases.
+PROTOCOL = 1
+"""The version of the protocol: programs and deployments with the same version understand each other, whatever their releases.
 
 It is raised when a program of before would be misunderstood: a message or a field of one is gone, or means something else. A
-message may get fields that have defaults, and a deployment may get messages that it did not know, without that. Where only
-deployments with some setting need a new version, the others speak the one before: see `runtime.cluster.notices.spoken`.
+message may get fields that have defaults, and a deployment may get messages that it did not know, without that.
 """
 
 

@@ -14,6 +14,7 @@ import ray
 from ray.exceptions import RayError
 
 from actors.errors import ClusterError, DefinitionError, DeploymentExistsError
+from actors.messages.protocol.base import PROTOCOL
 from actors.messages.session import Shard
 from actors.rules.capacity.sharding import all_shards
 from runtime.cluster.core.runner_host import RunnerHost
@@ -31,7 +32,6 @@ from runtime.cluster.deployment_info import DeploymentInfo
 from runtime.cluster.handle import Handle
 from runtime.cluster.notices.notices import DeploymentNotice, UpgradeNotice
 from runtime.cluster.notices.release import this_release
-from runtime.cluster.notices.spoken import protocol_of
 from runtime.cluster.packing.chunks import pickled
 from runtime.cluster.packing.definitions import PackedDefinitions, PackedTree, pack_tree
 from runtime.cluster.packing.versions import PackedVersion, packed_tree, pickled_plans
@@ -205,7 +205,7 @@ class RayEngine(DeployedEngine):
         tree = self.deployment.tree
         before = self._upgrade.all_before if self._upgrade is not None else ()
         self.notices.put_deployment(
-            DeploymentNotice(deployment=self._id, release=this_release(), protocol=protocol_of(self._settings), before=before)
+            DeploymentNotice(deployment=self._id, release=this_release(), protocol=PROTOCOL, before=before)
         )
         # A Ray that keeps nothing runs it all the same.
         with suppress(ClusterError):

@@ -28,7 +28,6 @@ from runtime.cluster.deployment_info import DeploymentInfo
 from runtime.cluster.handle import Handle
 from runtime.cluster.notices.notices import UNREADABLE, Notices
 from runtime.cluster.notices.release import this_release
-from runtime.cluster.notices.spoken import is_understood
 from runtime.cluster.transport.clients import CoreHandles
 from runtime.cluster.transport.ray_actors import deployment_info, get_actor, list_named_actors
 from runtime.cluster.transport.watched import WatchedWires
@@ -153,7 +152,7 @@ class JoinedEngine(DeployedEngine):
 
     def _check_protocol(self) -> None:
         told = self._notices.deployment()
-        if told is not None and not is_understood(told.protocol):
+        if told is not None and told.protocol != PROTOCOL:
             releases = str(told.release), told.protocol, str(this_release()), PROTOCOL
             raise ProtocolMismatchError(self._app_name, *releases)
 

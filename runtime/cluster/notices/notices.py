@@ -31,7 +31,7 @@ class DeploymentNotice(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         deployment: its id.
         release: of its actors.
-        protocol: the version of the protocol: see `spoken.protocol_of`.
+        protocol: the version of the protocol.
         before: ids of the deployments in whose place it is by upgrades, the newest last: programs may still look for them.
     """
 

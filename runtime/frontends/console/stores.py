@@ -36,8 +36,7 @@ def copy(
     json: Json = False,
 ) -> None:
     """Copy a session store with its memory into an empty one, such as SQLite into PostgreSQL. The app must be stopped."""
-    from runtime.stores.transfer.copying import copy_store
-    from runtime.stores.transfer.tables import WholeStore
+    from runtime.stores.transfer.tables import WholeStore, copy_store
 
     _print_counts(copy_store(WholeStore(source, memory), WholeStore(target)), json=json)
 

@@ -1,4 +1,4 @@
-"""Whether another process has a store open, as far as its database can tell."""
+"""Who uses a store: the deployment that owns it, or another process that has it open, as far as its database can tell."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import sqlite3
 from contextlib import closing, suppress
 from pathlib import Path
 
-from sqlalchemy import text
+from sqlalchemy import select, text
 
 from actors.errors import StoreError
 from runtime.stores.owner import StoreOwner
+from runtime.stores.sql import schema
 from runtime.stores.sql.database import APPLICATION_NAME, Database
 from runtime.stores.sql.owners import living
 
@@ -65,3 +66,25 @@ def _is_connected(database: Database) -> bool:
         f"WHERE datname = current_database() AND application_name = {APPLICATION_NAME} AND pid <> pg_backend_pid()"
     )
     return bool(database.rows(others, {})[0][0])
+
+
+def owner_of(url: str, app: str) -> str | None:
+    """The deployment of an app that owns a session store, by its id; "": none. None: the store does not say.
+
+    Raises StoreError.
+    """
+    database, owners = Database(url), schema.owners
+    path = database.path
+    if path is not None and not path.is_file():
+        return ""
+    database.open()
+    try:
+        with database.store_errors(), database.snapshot() as connection:
+            if not connection.dialect.has_table(connection, owners.name):
+                return None
+            row = connection.execute(select(owners.c.deployment, owners.c.inode).where(owners.c.app == app)).first()
+            # A copy of a SQLite file has the row, too.
+            is_this = row is not None and (path is None or row.inode == path.stat().st_ino)
+            return str(row.deployment) if row is not None and is_this else ""
+    finally:
+        database.close()

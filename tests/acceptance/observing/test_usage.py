@@ -28,8 +28,7 @@ from actors.errors import AgentFailedError, DefinitionError, RequestError, Store
 from actors.testing import ScriptedModel
 from runtime import Settings
 from runtime.models.fallback import FallbackModel
-from runtime.stores.transfer.copying import copy_store
-from runtime.stores.transfer.tables import WholeStore
+from runtime.stores.transfer.tables import WholeStore, copy_store
 from tests.support.models.metered_model import MeteredModel
 from tests.support.runtimes import Deploy, run_turn, stored
 from tests.support.stores.logged_usage import check_usage

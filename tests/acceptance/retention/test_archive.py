@@ -25,8 +25,7 @@ from runtime import Runtime
 from runtime.engine.archiving import ArchivedEvents
 from runtime.frontends.console import cli
 from runtime.stores.sql.sessions import SqlSessionStore
-from runtime.stores.transfer.copying import copy_store
-from runtime.stores.transfer.tables import WholeStore
+from runtime.stores.transfer.tables import WholeStore, copy_store
 from tests.support.inside import KEPT
 from tests.support.runtimes import Deploy, run_turn
 from tests.support.sharded_runtimes import SHARDS, ShardedDeploy, one_session_per_shard, own_tables

@@ -16,9 +16,8 @@ from actors.messages.session import SessionKey
 from runtime.stores.sql import schedules as queries
 from runtime.stores.sql.database import Database
 from runtime.stores.sql.sessions import SqlSessionStore
-from runtime.stores.transfer.copying import copy_store
 from runtime.stores.transfer.json_lines import read_lines, write_lines
-from runtime.stores.transfer.tables import WholeStore
+from runtime.stores.transfer.tables import WholeStore, copy_store
 from tests.support.sharded_runtimes import own_tables
 from tests.support.stores.store_writes import APP
 
