@@ -1,4 +1,4 @@
-"""docs/architecture.md speaks of classes that are there."""
+"""docs/architecture.md and docs/layers.md speak of classes that are there."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def defined() -> set[str]:
 
 
 def test_every_class_that_the_architecture_names_is_there() -> None:
-    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    text = "".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("architecture.md", "layers.md"))
     named = set(re.findall(r"`([A-Z][a-z]+(?:[A-Z][a-z]+)*)\b[^`]*`", text))
     assert len(named) > 40
     assert sorted(named - defined()) == []
