@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from actors.layers.archiving import Archiving
-from actors.layers.batches import KeptBatches
+from actors.layers.batches.service import KeptBatches
 from actors.layers.draining import DrainNotes
-from actors.layers.forks import SessionForks
+from actors.layers.forks.service import SessionForks
 from actors.layers.memory import Memory
 from actors.layers.placing.gate import UserGate
 from actors.layers.placing.moves import UserMoves
 from actors.layers.placing.placements import UserPlacements
 from actors.layers.recording import RecordedRequests
-from actors.layers.retention import Retention
+from actors.layers.retention.archiving import Archiving
+from actors.layers.retention.service import Retention
 from actors.layers.retries.last_retry import LastRetry
 from actors.layers.retries.retrying import TurnRetries
-from actors.layers.rewinds import Rewinds
+from actors.layers.rewinds.service import Rewinds
 from actors.layers.schedules import Schedules
 from actors.layers.sharing.news import StateNews
 from actors.layers.spending.service import SpendingService
 from actors.layers.spending.turn_spending import Spending
 from actors.layers.timeouts import Timeout
 from actors.layers.updates import Updates
-from actors.layers.users import UserDeletion
+from actors.layers.users.service import UserDeletion
 from actors.messages.session import ONLY_SHARD, Shard
 from actors.session.actor import CORE_EXTENSIONS, SessionActor
 from actors.session.environment import SessionEnvironment

@@ -38,7 +38,7 @@ from actors.session.log.writer import COUNTED, LogWriter
 from actors.session.losses.counting import LossCounts
 from actors.session.losses.turn_losses import Losses
 from actors.session.service import Services, no_services
-from actors.session.services import SessionServices
+from actors.session.sessions import StoredSessions
 from actors.session.store.access import StoreAccess
 from actors.session.subscribers.outbox import POLL_S
 from actors.session.subscribers.subscriptions import Subscriptions
@@ -121,7 +121,7 @@ class SessionActor(Actor):
         self._recorded = RecordedCalls(parts, environment.keep_calls_s, clock)
         self._listing = TurnListing(parts, lookup)
         self._writer = TurnWriter(parts, lookup, self._ender, self._recorded)
-        self._sessions = SessionServices(parts)
+        self._sessions = StoredSessions(parts)
         self._lanes = Lanes(limits, user_holds, changes)
         self._services = services(parts)
         super().__init__(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from actors.messages import protocol as p
+from actors.layers.retention.messages import ArchiveOldEvents
 from actors.messages.session import SessionKey
 from runtime.engine.interface import Engine
 
@@ -35,7 +35,7 @@ async def archive_old_events(engine: Engine, app: str, user: str | None, before_
     sessions: set[SessionKey] = set()
     events = 0
     for shard in engine.session.shards:
-        request, is_last = p.ArchiveOldEvents(app=app, user=user, before_s=before_s, dry_run=dry_run), False
+        request, is_last = ArchiveOldEvents(app=app, user=user, before_s=before_s, dry_run=dry_run), False
         while not is_last:
             reply = await shard.ask(request)
             sessions.update(key for key, _ in reply.events)

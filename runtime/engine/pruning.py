@@ -10,7 +10,7 @@ from contextlib import suppress
 import msgspec
 
 from actors.errors import RaygroveError
-from actors.messages import protocol as p
+from actors.layers.retention.messages import FindOldSessions, PruneSessions
 from actors.messages.session import OldSession, SessionKey
 from runtime.engine.interface import Engine
 from runtime.stores.safe_artifacts import SafeArtifactStore
@@ -59,7 +59,7 @@ async def prune_sessions(
     while has_moved:
         has_moved = False
         for shard in engine.session.shards:
-            request, is_last = p.PruneSessions(app=app, user=user, before_s=before_s, pruner=pruner), False
+            request, is_last = PruneSessions(app=app, user=user, before_s=before_s, pruner=pruner), False
             try:
                 while not is_last:
                     reply = await shard.ask(request)
@@ -81,7 +81,7 @@ async def count_old_sessions(engine: Engine, app: str, user: str | None, before_
     """Count the sessions that `prune_sessions` would remove now. Raises StoreError, ClusterError."""
     found = PrunedSessions()
     for store in engine.session.stores:
-        request = p.FindOldSessions(app=app, user=user, before_s=before_s, limit=PAGE)
+        request = FindOldSessions(app=app, user=user, before_s=before_s, limit=PAGE)
         while page := (await store.shards[0].ask(request)).sessions:
             found = found.with_more(page)
             request = msgspec.structs.replace(request, after=page[-1].place)

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from actors.errors import StoreError
+from actors.layers.users.messages import HoldUser, ReleaseUser, RemoveUser
 from actors.messages import protocol as p
 from actors.refs.session import SessionRef
 from runtime.engine.interface import Engine
@@ -49,9 +50,9 @@ async def delete_user(engine: Engine, artifacts: SafeArtifactStore, app: str, us
         StoreError: a store failed, or cannot delete a user. Part of the data may be deleted: a repetition deletes the rest.
         ClusterError: an actor cannot be reached.
     """
-    hold = p.HoldUser(app=app, user=user, token=secrets.token_hex(8))
+    hold = HoldUser(app=app, user=user, token=secrets.token_hex(8))
     async with _held(engine, hold):
-        removed = await engine.session.ask(p.RemoveUser(app=app, user=user, token=hold.token))
+        removed = await engine.session.ask(RemoveUser(app=app, user=user, token=hold.token))
         if len(engine.session.stores) > 1:
             # A move that was interrupted may have left something in another one, and the first one has items of maps.
             await asyncio.gather(*(_drop_arrival(engine, store.shards[0], hold) for store in engine.session.stores))
@@ -66,7 +67,7 @@ async def delete_user(engine: Engine, artifacts: SafeArtifactStore, app: str, us
     )
 
 
-async def _drop_arrival(engine: Engine, store: SessionRef, hold: p.HoldUser) -> None:
+async def _drop_arrival(engine: Engine, store: SessionRef, hold: HoldUser) -> None:
     """Have a store forget what it keeps for a move of the user that was interrupted."""
     kept = (await store.ask(p.ListArrivals(app=hold.app))).users
     token = next((each.token for each in kept if each.user == hold.user), "")
@@ -77,7 +78,7 @@ async def _drop_arrival(engine: Engine, store: SessionRef, hold: p.HoldUser) -> 
 
 
 @asynccontextmanager
-async def _held(engine: Engine, hold: p.HoldUser) -> AsyncIterator[None]:
+async def _held(engine: Engine, hold: HoldUser) -> AsyncIterator[None]:
     """Within the block nothing of the user is under way in any actor."""
     app, user = hold.app, hold.user
     try:
@@ -94,10 +95,10 @@ async def _held(engine: Engine, hold: p.HoldUser) -> AsyncIterator[None]:
         finally:
             renewing.cancel()
     finally:
-        await engine.session.ask(p.ReleaseUser(app=app, user=user, token=hold.token))
+        await engine.session.ask(ReleaseUser(app=app, user=user, token=hold.token))
 
 
-async def _renew(engine: Engine, hold: p.HoldUser) -> None:
+async def _renew(engine: Engine, hold: HoldUser) -> None:
     while True:
         await asyncio.sleep(RENEWED_S)
         await engine.session.ask(hold)

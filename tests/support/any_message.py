@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import import_module
 
 from actors.messages.protocol.base import Message
 from actors.messages.protocol.request import decoder
@@ -15,6 +16,9 @@ def messages(kind: type[Message] = Message) -> Iterator[type[Message]]:
             yield each
         yield from messages(each)
 
+
+# The messages of all layers.
+import_module("actors.layers.services")
 
 MESSAGES = tuple(each for each in messages() if each.__module__.startswith("actors."))
 

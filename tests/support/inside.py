@@ -13,7 +13,9 @@ import pytest
 
 from actors import RunConfig
 from actors.interfaces.records import TurnRow
-from actors.layers import archiving, recording, retention
+from actors.layers import recording
+from actors.layers.retention import archiving
+from actors.layers.retention import service as retention
 from actors.layers.sharing import news, watching
 from actors.layers.spending import day_sums, warnings
 from actors.runner.dispatch import invoker

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from actors.actor import Handlers
 from actors.errors import StoreError
-from actors.layers.batches import KeptBatches
+from actors.layers.batches.service import KeptBatches
 from actors.layers.memory import Memory
 from actors.layers.placing.placements import UserPlacements
 from actors.messages import protocol as p

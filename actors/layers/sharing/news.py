@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from actors.actor import Handlers
 from actors.interfaces.records import PutState, Write
+from actors.layers.sharing.messages import ForgetStates, StatesWatched, WatchStates
 from actors.layers.sharing.peers import Peers
 from actors.layers.sharing.watching import StatesWatch
 from actors.messages import protocol as p
@@ -48,21 +49,21 @@ class StateNews(SessionService):
     def handlers(self) -> Handlers:
         """Its messages."""
         return {
-            p.WatchStates: self.watch_states,
-            p.ForgetStates: self.forget_states,
+            WatchStates: self.watch_states,
+            ForgetStates: self.forget_states,
         }
 
-    async def watch_states(self, message: p.WatchStates) -> p.StatesWatched:
+    async def watch_states(self, message: WatchStates) -> StatesWatched:
         """Give a lease to another Session actor. Raises StoreError, WriterReplacedError."""
         verified_s = await self._access.verified_s(VERIFIED_S)
         while (telling := self._telling.get(message.shard)) is not None:
             # What is not told yet would be missed.
             await asyncio.wait([telling])
         if verified_s is None:
-            return p.StatesWatched(for_s=0.0)
-        return p.StatesWatched(for_s=self._leases.give(message.shard, verified_s=verified_s, now_s=self._clock()))
+            return StatesWatched(for_s=0.0)
+        return StatesWatched(for_s=self._leases.give(message.shard, verified_s=verified_s, now_s=self._clock()))
 
-    async def forget_states(self, message: p.ForgetStates) -> p.Ack:
+    async def forget_states(self, message: ForgetStates) -> p.Ack:
         """Hear of changes. Raises StoreError."""
         # What another process begins in this one's place, before it is fenced, would be begun without these changes.
         await self._access.take_place()
@@ -75,18 +76,18 @@ class StateNews(SessionService):
 
     async def _tell_all(self) -> None:
         self._leases.presume(self._peers.shards, self._clock())
-        await self._tell(p.ForgetStates())
+        await self._tell(ForgetStates())
 
     async def _tell_written(self, writes: Sequence[Write]) -> None:
         if PutState in map(type, writes) and (scopes := _shared(writes)):
-            await self._tell(p.ForgetStates(scopes=scopes))
+            await self._tell(ForgetStates(scopes=scopes))
 
-    async def _tell(self, message: p.ForgetStates) -> None:
+    async def _tell(self, message: ForgetStates) -> None:
         held = self._leases.held(self._clock())
         if held:
             await asyncio.gather(*(self._tell_one(shard, until_s, message) for shard, until_s in held.items()))
 
-    async def _tell_one(self, shard: int, until_s: float, message: p.ForgetStates) -> None:
+    async def _tell_one(self, shard: int, until_s: float, message: ForgetStates) -> None:
         """Tell one of them, until it has answered, or its lease has run out."""
         self._telling[shard] = told = asyncio.get_running_loop().create_future()
         try:

@@ -7,8 +7,8 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 
+from actors.layers.sharing.messages import WatchStates
 from actors.layers.sharing.peers import Peers
-from actors.messages import protocol as p
 from actors.rules.delivery.state_leases import LEASE_S, RENEW_S, HeldLeases
 
 logger = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class StatesWatch:
         asked_s = self._clock()
         try:
             async with asyncio.timeout(LEASE_S):
-                reply = await (await self._peers.of(shard)).ask(p.WatchStates(shard=self._peers.shard.index))
+                reply = await (await self._peers.of(shard)).ask(WatchStates(shard=self._peers.shard.index))
         except Exception:
             # Turns ask the store meanwhile, and tell of what is wrong with that.
             logger.debug("no lease of Session actor %s", shard, exc_info=True)

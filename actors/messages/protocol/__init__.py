@@ -11,15 +11,12 @@ from actors.messages.protocol.base import *
 from actors.messages.protocol.lifecycle import *
 from actors.messages.protocol.log import *
 from actors.messages.protocol.mcp import *
-from actors.messages.protocol.operating.batches import *
-from actors.messages.protocol.operating.shared_states import *
 from actors.messages.protocol.outcomes import *
 from actors.messages.protocol.placing.moves import *
 from actors.messages.protocol.placing.seats import *
 from actors.messages.protocol.progress import *
 from actors.messages.protocol.rate_limits import *
 from actors.messages.protocol.request import *
-from actors.messages.protocol.retention import *
 from actors.messages.protocol.runs import *
 from actors.messages.protocol.schedules.changes import *
 from actors.messages.protocol.schedules.due import *
@@ -28,4 +25,3 @@ from actors.messages.protocol.statistics import *
 from actors.messages.protocol.subscriptions import *
 from actors.messages.protocol.turn_queries import *
 from actors.messages.protocol.turns import *
-from actors.messages.protocol.users import *

@@ -126,41 +126,6 @@ class AppendEventRequest(Request[Appended], frozen=True, kw_only=True):
     event: bytes
 
 
-class RewindRequest(Request[Ack], frozen=True, kw_only=True):
-    """Hide a turn and all that followed it, and restore the state as it was before.
-
-    Attributes:
-        again: the request may have been done before: then nothing is left to do if the log ends with the rewind of that turn.
-    """
-
-    route = Route.SESSION
-    lane = Lane.CHANGE
-    is_sent_once = True
-
-    key: SessionKey
-    invocation_id: str
-    again: bool = False
-
-
-class ForkSession(Request[Ack], frozen=True, kw_only=True):
-    """Make a new session of the same user that has all of a session up to the end of a turn. The reply is Ack.
-
-    Attributes:
-        invocation_id: the turn.
-        fork: the id of the new session.
-        again: the request may have been done before: then nothing is left to do if the fork is there.
-    """
-
-    route = Route.SESSION
-    lane = Lane.CHANGE
-    is_sent_once = True
-
-    key: SessionKey
-    invocation_id: str
-    fork: str
-    again: bool = False
-
-
 class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One session.
 

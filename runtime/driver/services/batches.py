@@ -9,7 +9,7 @@ import msgspec
 
 from actors.errors import RequestError
 from actors.errors.calls import explains_all_wrong_calls
-from actors.messages import protocol as p
+from actors.layers.batches.messages import ListBatches, ListBatchItems
 from actors.messages.operating.batch import BATCH_KINDS, BatchInfo, BatchItem, BatchKind
 from actors.rules.checks.arguments import checked_choice, checked_number
 from runtime.driver.inputs import MAX_NUMBER, Limit
@@ -55,13 +55,13 @@ class BatchesService(RuntimeService[M]):
             RequestError: an argument is wrong.
             StoreError: the store cannot be read, or is an object of your own that keeps no batches.
         """
-        wanted = p.ListBatches(app=self._client.app_name, limit=checked_number("limit", limit))
+        wanted = ListBatches(app=self._client.app_name, limit=checked_number("limit", limit))
         return (await self._client.session.ask(wanted)).batches
 
     @waits
     async def get(self, batch_id: str) -> BatchInfo | None:
         """Read a batch; None when it is not kept. Raises StoreError."""
-        found = (await self._client.session.ask(p.ListBatches(app=self._client.app_name, batch=batch_id, limit=1))).batches
+        found = (await self._client.session.ask(ListBatches(app=self._client.app_name, batch=batch_id, limit=1))).batches
         return found[0] if batch_id and found else None
 
     @waits
@@ -78,7 +78,7 @@ class BatchesService(RuntimeService[M]):
             StoreError: see `list`.
         """
         place, most = checked_number("after", after, -1), checked_number("limit", limit)
-        wanted = p.ListBatchItems(app=self._client.app_name, batch=batch_id, after=place, limit=most)
+        wanted = ListBatchItems(app=self._client.app_name, batch=batch_id, after=place, limit=most)
         return (await self._client.session.ask(wanted)).items
 
 

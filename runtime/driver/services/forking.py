@@ -6,6 +6,7 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator
 
+from actors.layers.forks.messages import ForkSession
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.session import SessionKey
@@ -23,7 +24,7 @@ class ForkMethods(RuntimeService[M]):
         turn = checked_known_id("invocation id", invocation_id)
         to = SessionKey(key.app, key.user, checked_id("session id", fork) if fork is not None else uuid.uuid4().hex)
         info = await self._client.session.get_turn(p.GetTurn(key=key, invocation_id=turn))
-        await self._client.session.ask(p.ForkSession(key=key, invocation_id=turn, fork=to.session))
+        await self._client.session.ask(ForkSession(key=key, invocation_id=turn, fork=to.session))
         versions = await self._versions(key, info.last_seq)
         await asyncio.to_thread(self._copy_artifacts, key, to, versions)
         return to

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 import msgspec
 
 from actors.errors import RaygroveError
-from actors.messages import protocol as p
+from actors.layers.batches.messages import SaveBatch
 from actors.messages.event import now_s
 from actors.messages.operating.batch import BatchInfo, BatchItem, BatchKind, BatchState
 from runtime.driver.engine_client import EngineClient
@@ -146,7 +146,7 @@ class BatchRecorder:
                 self._saved_s = time.monotonic()
                 info, items = self._info, self._items[:MOST_AT_ONCE]
                 try:
-                    await self._client.session.ask(p.SaveBatch(app=self._client.app_name, batch=info, items=items))
+                    await self._client.session.ask(SaveBatch(app=self._client.app_name, batch=info, items=items))
                 except RaygroveError as error:
                     # A store of the user's own may keep no batches; one that is away may come back.
                     _log.debug("batch %s is not told of: %s", info.name, error)

@@ -11,6 +11,7 @@ import msgspec
 
 from actors.errors import InvalidMessageError, RequestError, SessionNotFoundError
 from actors.errors.calls import explains_all_wrong_calls
+from actors.layers.rewinds.messages import RewindRequest
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode_event
 from actors.messages.event import Event, new_event_id, new_invocation_id, now_s
@@ -223,7 +224,7 @@ class SessionsService(ForkMethods[M]):
         first: dict[str, int] = {}
         async for saved in self._saved(key, max(info.first_seq - 1, 0), None):
             first = {**saved, **first}
-        await self._client.session.ask(p.RewindRequest(key=key, invocation_id=turn))
+        await self._client.session.ask(RewindRequest(key=key, invocation_id=turn))
         if first:
             await asyncio.to_thread(self._restore_artifacts, key, first)
 

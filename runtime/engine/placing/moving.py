@@ -21,6 +21,7 @@ from contextlib import asynccontextmanager, suppress
 import msgspec
 
 from actors.errors import RequestError, StoreError, UserArrivingError, UserElsewhereError
+from actors.layers.users.messages import HoldUser, ReleaseUser, UserHeld
 from actors.messages import protocol as p
 from actors.refs.session import SessionRef
 
@@ -97,7 +98,7 @@ class _Move:
         self._app = app
         self._user = user
         self._token = token
-        self._hold = p.HoldUser(app=app, user=user, moves=True, token=token)
+        self._hold = HoldUser(app=app, user=user, moves=True, token=token)
 
     async def made(self, source: int, to: int) -> tuple[int, bool]:
         """Make the move of a user who is held. Returns how many rows were moved, and whether there is anything of the user."""
@@ -152,7 +153,7 @@ class _Move:
             finally:
                 renewing.cancel()
         finally:
-            await self._source.ask(p.ReleaseUser(app=self._app, user=self._user, token=self._token))
+            await self._source.ask(ReleaseUser(app=self._app, user=self._user, token=self._token))
 
     async def _renew(self) -> None:
         while True:
@@ -160,7 +161,7 @@ class _Move:
             await self._source.ask(msgspec.structs.replace(self._hold, renews=True))
 
 
-def _reason(held: p.UserHeld) -> str:
+def _reason(held: UserHeld) -> str:
     if not held.is_held:
         return "another program moves or deletes the user, or was lost while it did so less than a minute ago"
     named = ", ".join(repr(invocation_id) for _, invocation_id in held.turns)

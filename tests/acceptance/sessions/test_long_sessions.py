@@ -20,6 +20,7 @@ from actors import (
     SequentialAgent,
 )
 from actors.interfaces.transport import EarlyReply
+from actors.layers.rewinds.messages import RewindRequest
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.event import USER
@@ -161,7 +162,7 @@ async def test_a_session_that_is_rewound_while_it_is_read_is_read_again(tmp_path
             message = decode_message(raw)
             if isinstance(message, p.GetSessionRequest) and not rewound:
                 rewound = True
-                await send(link, encode(p.RewindRequest(key=message.key, invocation_id=first)))
+                await send(link, encode(RewindRequest(key=message.key, invocation_id=first)))
             return reply
 
         monkeypatch.setattr(LocalLink, "send", rewinding)

@@ -17,6 +17,7 @@ import pytest
 
 from actors import Content, FunctionResponse, LlmAgent, LongRunningFunctionTool, Part, Paused
 from actors.errors import RequestError, StoreError
+from actors.layers.users.messages import HoldUser, ReleaseUser
 from actors.messages import protocol as p
 from actors.messages.protocol.request import Request
 from actors.refs.base import Ref
@@ -33,7 +34,7 @@ from tests.support.vectors.vector_agents import lro
 
 USER = users_at(0, 2)[0]
 STEPS = (
-    p.HoldUser,
+    HoldUser,
     p.ListArrivals,
     p.BeginArrival,
     p.ReadUserRows,
@@ -41,7 +42,7 @@ STEPS = (
     p.GetArrivalDigest,
     p.LeaveStore,
     p.AdmitUser,
-    p.ReleaseUser,
+    ReleaseUser,
 )
 
 
@@ -176,7 +177,7 @@ def test_a_user_is_in_one_store_when_the_program_that_moves_is_lost(
     async def losing(self: Ref, message: Request[Any], *args: Any, **options: Any) -> Any:
         if lost:
             raise _LostError
-        if isinstance(message, p.HoldUser):
+        if isinstance(message, HoldUser):
             tokens.append(message.token)
         if isinstance(message, step):
             if when == "after":
@@ -199,7 +200,7 @@ def test_a_user_is_in_one_store_when_the_program_that_moves_is_lost(
         rt.start()
     else:
         # The hold of a program that is lost ends by itself, a minute later.
-        rt._client.run(rt._client.engine.session.ask(p.ReleaseUser(app="test", user=USER, token=tokens[0])))
+        rt._client.run(rt._client.engine.session.ask(ReleaseUser(app="test", user=USER, token=tokens[0])))
     has_left = STEPS.index(step) > STEPS.index(p.LeaveStore) or (step is p.LeaveStore and when == "after")
     assert seen(rt) == before
     goes_on(rt)
@@ -359,7 +360,7 @@ class AtStep:
             self.has_come = True
             await self._does()
         reply = await self._ask(ref, message, *args, **options)
-        if isinstance(message, p.BeginArrival) or (isinstance(message, p.HoldUser) and not reply.is_idle):
+        if isinstance(message, p.BeginArrival) or (isinstance(message, HoldUser) and not reply.is_idle):
             self.is_other_there.set()
         return reply
 
@@ -406,10 +407,10 @@ def test_a_move_that_goes_on_after_another_one_has_taken_its_place_changes_nothi
         fill(rt, user)
         before, ask = seen(rt, user), Ref._ask
         has_stopped, goes_on_again = threading.Event(), asyncio.Event()
-        holds: list[p.HoldUser] = []
+        holds: list[HoldUser] = []
 
         async def noting(ref: Ref, message: Request[Any], *args: Any, **options: Any) -> Any:
-            if isinstance(message, p.HoldUser):
+            if isinstance(message, HoldUser):
                 holds.append(message)
             return await ask(ref, message, *args, **options)
 
@@ -422,7 +423,7 @@ def test_a_move_that_goes_on_after_another_one_has_taken_its_place_changes_nothi
         first = pool.submit(rt.users.move, user, urls[1])
         assert has_stopped.wait(20)
         # As a Session actor does that is lost: it lets go of the user.
-        release = p.ReleaseUser(app="test", user=user, token=holds[0].token)
+        release = ReleaseUser(app="test", user=user, token=holds[0].token)
         rt._client.run(rt._client.engine.session.ask(release))
         assert rt.users.move(user, urls[other]).now == other
         assert seen(rt, user) == before
@@ -481,11 +482,11 @@ def test_a_user_whom_another_program_holds_is_waited_for(local: Deploy, tmp_path
     urls = store_files(tmp_path, 2)
     with local(desk(), session_store=urls) as rt:
         fill(rt)
-        hold = p.HoldUser(app="test", user=USER, moves=True, token="another program")
+        hold = HoldUser(app="test", user=USER, moves=True, token="another program")
         assert rt._client.run(rt._client.engine.session.ask(hold)).is_idle
         with pytest.raises(RequestError, match=r"within 0\.2 s: another program moves or deletes the user, or was lost"):
             rt.users.move(USER, urls[1], timeout=0.2)
-        release = p.ReleaseUser(app="test", user=USER, token="another program")
+        release = ReleaseUser(app="test", user=USER, token="another program")
         rt._client.run(rt._client.engine.session.ask(release))
         assert rt.users.move(USER, urls[1]).now == 1
 

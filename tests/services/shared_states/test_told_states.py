@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from actors.interfaces.records import PutState
+from actors.layers.sharing.messages import WatchStates
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from actors.rules.delivery import state_leases
@@ -160,11 +161,11 @@ def test_one_that_was_replaced_gives_no_lease(pair: SessionPair, url: str, monke
     async def run() -> None:
         await pair.settle(*keys)
         first = pair.session.shards[0]
-        assert (await first.ask(p.WatchStates(shard=1))).for_s > 0
+        assert (await first.ask(WatchStates(shard=1))).for_s > 0
         other = SqlSessionStore(url)
         other.open()
         other.claim(pair.writer(0))
         other.close()
-        assert (await first.ask(p.WatchStates(shard=1))).for_s == 0
+        assert (await first.ask(WatchStates(shard=1))).for_s == 0
 
     pair.loop.run(run())

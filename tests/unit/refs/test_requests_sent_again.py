@@ -8,6 +8,7 @@ import pytest
 
 from actors.errors import ActorRestartsError, InvocationNotFoundError, SessionExistsError
 from actors.interfaces.transport import EarlyReply
+from actors.layers.rewinds.messages import RewindRequest
 from actors.messages import protocol as p
 from actors.refs.session import SessionRef
 from runtime.engine.local_agents import LocalLink
@@ -67,11 +68,11 @@ async def test_a_session_is_rewound_once(tmp_path: Path, handled: bool) -> None:
     await session.turn("e-2", "two")
     link = LostReply(session, handled=handled)
     ref = SessionRef(link)
-    await ref.ask(p.RewindRequest(key=KEY, invocation_id="e-2"))
+    await ref.ask(RewindRequest(key=KEY, invocation_id="e-2"))
     assert link.heir is not None
     assert [text for _, _, text in await link.heir.log()] == ["e-1?", "one", ""]
     with pytest.raises(InvocationNotFoundError):
-        await ref.ask(p.RewindRequest(key=KEY, invocation_id="e-2"))
+        await ref.ask(RewindRequest(key=KEY, invocation_id="e-2"))
     await ref.stop()
 
 
@@ -79,8 +80,8 @@ async def test_a_turn_that_was_never_there_is_not_taken_for_one_that_was_rewound
     session = SessionFixture(tmp_path)
     await session.turn("e-1", "one")
     await session.turn("e-2", "two")
-    await session.ref.ask(p.RewindRequest(key=KEY, invocation_id="e-2"))
+    await session.ref.ask(RewindRequest(key=KEY, invocation_id="e-2"))
     ref = SessionRef(LostReply(session, handled=True))
     with pytest.raises(InvocationNotFoundError):
-        await ref.ask(p.RewindRequest(key=KEY, invocation_id="e-x"))
+        await ref.ask(RewindRequest(key=KEY, invocation_id="e-x"))
     await ref.stop()

@@ -10,6 +10,7 @@ import pytest
 
 from actors import Content, FunctionResponse, LlmAgent, LongRunningFunctionTool, Part, SequentialAgent
 from actors.errors import ActorRestartsError, TurnCancelledError
+from actors.layers.rewinds.messages import RewindRequest
 from actors.messages import protocol as p
 from actors.refs.session import SessionRef
 from actors.testing import ScriptedModel
@@ -253,7 +254,7 @@ async def test_one_that_was_rewound_runs_once_more_under_its_id_while_the_reply_
     await fixture.restart_session()
     await fixture.start(turn="e-1", subscriber="quick", repeatable=True)
     assert isinstance((await fixture.end("quick"))[1], p.Finished)
-    await fixture.session.ask(p.RewindRequest(key=KEY, invocation_id="e-1"))
+    await fixture.session.ask(RewindRequest(key=KEY, invocation_id="e-1"))
     await fixture.start(turn="e-1", subscriber="again")
     events, outcome = await fixture.end("again")
     assert isinstance(outcome, p.Finished)

@@ -30,6 +30,7 @@ from actors import (
     ToolContext,
     tool,
 )
+from actors.layers.rewinds.messages import RewindRequest
 from actors.messages import protocol as p
 from actors.refs.agent import AgentRef
 from actors.testing import PatternModel, ScriptedModel
@@ -259,7 +260,7 @@ async def test_a_turn_that_is_rewound_after_it_was_stopped_before_it_began_runs_
     await fixture.runner.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-1"))
     gate.open()
     await settled()
-    await fixture.session.ask(p.RewindRequest(key=KEY, invocation_id="e-1"))
+    await fixture.session.ask(RewindRequest(key=KEY, invocation_id="e-1"))
     await fixture.start(turn="e-1", subscriber="again")
     events, outcome = await fixture.end("again")
     assert isinstance(outcome, p.Finished)

@@ -12,6 +12,12 @@ import msgspec
 
 from actors import Budget, Content, FunctionResponse, Part, RunConfig
 from actors.errors import StoreError, StoreUnavailableError
+from actors.layers.batches.messages import ListBatches, ListBatchItems, SaveBatch
+from actors.layers.forks.messages import ForkSession
+from actors.layers.retention.messages import ArchiveOldEvents, FindOldSessions, OldEventsArchived, PruneSessions, SessionsPruned
+from actors.layers.rewinds.messages import RewindRequest
+from actors.layers.sharing.messages import ForgetStates, WatchStates
+from actors.layers.users.messages import HoldUser, ReleaseUser, RemoveUser, UserHeld, UserRemoved
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode
 from actors.messages.event import now_s
@@ -29,9 +35,9 @@ from tests.support.fixtures.session_fixture import KEY, OTHER, FailingStore, Ses
 
 APP, USER = KEY.app, KEY.user
 PAUSED, FAILED, NEW, LONG = (SessionKey(APP, USER, name) for name in ("paused", "failed", "new", "long"))
-MOVE = p.HoldUser(app=APP, user=USER, moves=True, token="a move")
-DELETION = p.HoldUser(app=APP, user=USER, token="a deletion")
-RELEASE = p.ReleaseUser(app=APP, user=USER, token="a move")
+MOVE = HoldUser(app=APP, user=USER, moves=True, token="a move")
+DELETION = HoldUser(app=APP, user=USER, token="a deletion")
+RELEASE = ReleaseUser(app=APP, user=USER, token="a move")
 HOURLY = SchedulePlan(timing=Timing(every_s=3_600), content=Content.of_text("go"))
 GONE = SchedulePlan(timing=Timing(every_s=900), content=Content.of_text("go"), missed="skip")
 DUE = SchedulePlan(timing=Timing(every_s=900), content=Content.of_text("go"))
@@ -243,7 +249,7 @@ async def pause_schedule(desk: Desk) -> None:
 async def hold_for_move(desk: Desk) -> None:
     """A move that has the user held, and has read all."""
     held = await desk.ask(MOVE)
-    assert isinstance(held, p.UserHeld)
+    assert isinstance(held, UserHeld)
     assert held.is_idle
     desk.copied = reduce(digest_with, await desk.parts(), b"")
 
@@ -251,7 +257,7 @@ async def hold_for_move(desk: Desk) -> None:
 async def hold_for_deletion(desk: Desk) -> None:
     """A deletion that has the user held."""
     held = await desk.ask(DELETION)
-    assert isinstance(held, p.UserHeld)
+    assert isinstance(held, UserHeld)
     assert held.is_idle
 
 
@@ -340,11 +346,11 @@ def with_note(desk: Desk) -> p.AbandonRuns:
 
 
 LATER = ScheduledTime("hourly", "hourly", int(SOON_S), int(SOON_S) + 1)
-PRUNE = p.PruneSessions(app=APP, before_s=SOON_S)
+PRUNE = PruneSessions(app=APP, before_s=SOON_S)
 
 CHANGING: Mapping[type[p.Message], Example] = {
     p.AppendEventRequest: Example(lambda desk: p.AppendEventRequest(key=KEY, event=said("note")(desk)), [talk]),
-    p.ArchiveOldEvents: Example(lambda _: p.ArchiveOldEvents(app=APP, before_s=SOON_S), [talk_long], p.OldEventsArchived),
+    ArchiveOldEvents: Example(lambda _: ArchiveOldEvents(app=APP, before_s=SOON_S), [talk_long], OldEventsArchived),
     p.AwaitDue: Example(lambda desk: p.AwaitDue(app=APP, runner=desk.runner), [plan]),
     p.CancelTurn: Example(lambda _: p.CancelTurn(key=PAUSED, invocation_id="e-p"), [pause]),
     p.ChangeSchedule: Example(changing("pause"), [plan]),
@@ -352,13 +358,13 @@ CHANGING: Mapping[type[p.Message], Example] = {
     p.CreateSessionRequest: Example(lambda _: p.CreateSessionRequest(key=NEW, state={"a": 1, "user:b": 2})),
     p.DeleteSessionRequest: Example(lambda _: p.DeleteSessionRequest(key=OTHER), [talk_elsewhere]),
     p.ForgetSession: Example(lambda _: p.ForgetSession(key=KEY), [talk, remember]),
-    p.ForkSession: Example(lambda _: p.ForkSession(key=KEY, invocation_id="e-1", fork="fork"), [talk]),
+    ForkSession: Example(lambda _: ForkSession(key=KEY, invocation_id="e-1", fork="fork"), [talk]),
     p.OpenTurn: Example(opening(NEW), again=p.TurnResumed),
     p.PassDueTime: Example(lambda _: p.PassDueTime(key=KEY, time=LATER, error="E"), [plan]),
-    p.PruneSessions: Example(lambda _: PRUNE, [talk, talk_elsewhere], p.SessionsPruned),
+    PruneSessions: Example(lambda _: PRUNE, [talk, talk_elsewhere], SessionsPruned),
     p.RememberSession: Example(lambda _: p.RememberSession(key=OTHER), [talk_elsewhere]),
     p.RetryTurn: Example(lambda desk: p.RetryTurn(key=FAILED, invocation_id="e-f", runner=desk.runner), [fail], p.TurnResumed),
-    p.RewindRequest: Example(lambda _: p.RewindRequest(key=KEY, invocation_id="e-1"), [talk]),
+    RewindRequest: Example(lambda _: RewindRequest(key=KEY, invocation_id="e-1"), [talk]),
 }
 """Messages that change what the user has, who has no open turn."""
 
@@ -386,8 +392,8 @@ MOVES: Mapping[type[p.Message], Example] = {
         lambda desk: p.LeaveStore(app=APP, user=USER, to=1, rows=9, token="a move", digest=desk.copied),
         [talk, remember, hold_for_move],
     ),
-    p.RemoveUser: Example(
-        lambda _: p.RemoveUser(app=APP, user=USER, token="a deletion"), [talk, remember, plan, hold_for_deletion], p.UserRemoved
+    RemoveUser: Example(
+        lambda _: RemoveUser(app=APP, user=USER, token="a deletion"), [talk, remember, plan, hold_for_deletion], UserRemoved
     ),
     p.StageUserRows: Example(lambda _: p.StageUserRows(app=APP, user="bob", token="a move", number=2, raw=encode([])), [arrive]),
 }
@@ -398,9 +404,9 @@ OTHERS: Mapping[type[p.Message], Example] = {
     p.CountTurns: Example(lambda _: p.CountTurns(app=APP)),
     p.Drain: Example(lambda _: p.Drain(lease_s=1.0)),
     p.Fetch: Example(lambda _: p.Fetch(key=KEY)),
-    p.FindOldSessions: Example(lambda _: p.FindOldSessions(app=APP, before_s=SOON_S, limit=9)),
+    FindOldSessions: Example(lambda _: FindOldSessions(app=APP, before_s=SOON_S, limit=9)),
     p.FindTurn: Example(lambda _: p.FindTurn(key=KEY)),
-    p.ForgetStates: Example(lambda _: p.ForgetStates()),
+    ForgetStates: Example(lambda _: ForgetStates()),
     p.GetDrain: Example(lambda _: p.GetDrain()),
     p.GetModelCalls: Example(lambda _: p.GetModelCalls(key=KEY, invocation_id="e-1")),
     p.GetSessionRequest: Example(lambda _: p.GetSessionRequest(key=KEY)),
@@ -411,8 +417,8 @@ OTHERS: Mapping[type[p.Message], Example] = {
     p.GetTurnBudgets: Example(lambda _: p.GetTurnBudgets(key=KEY, invocation_id="e-1")),
     p.GetUsage: Example(lambda _: p.GetUsage(app=APP, user=USER)),
     p.GetVersions: Example(lambda _: p.GetVersions(app=APP)),
-    p.ListBatchItems: Example(lambda _: p.ListBatchItems(app=APP, batch="b", limit=9)),
-    p.ListBatches: Example(lambda _: p.ListBatches(app=APP, limit=9)),
+    ListBatchItems: Example(lambda _: ListBatchItems(app=APP, batch="b", limit=9)),
+    ListBatches: Example(lambda _: ListBatches(app=APP, limit=9)),
     p.ListOpenTurns: Example(lambda desk: p.ListOpenTurns(app=APP, runner=desk.runner)),
     p.ListPending: Example(lambda _: p.ListPending(app=APP, user=USER)),
     p.ListSchedules: Example(lambda _: p.ListSchedules(app=APP, user=USER, limit=9)),
@@ -423,9 +429,7 @@ OTHERS: Mapping[type[p.Message], Example] = {
     p.PlaceUsers: Example(lambda _: p.PlaceUsers(app=APP, digests=[b"another user"], store=1)),
     p.ReadLog: Example(lambda _: p.ReadLog(key=KEY)),
     p.ReadTurn: Example(lambda _: p.ReadTurn(key=KEY, invocation_id="e-1")),
-    p.SaveBatch: Example(
-        lambda _: p.SaveBatch(app=APP, batch=BatchInfo(id="b", name="b", kind="map", begun_s=1.0, updated_s=1.0))
-    ),
+    SaveBatch: Example(lambda _: SaveBatch(app=APP, batch=BatchInfo(id="b", name="b", kind="map", begun_s=1.0, updated_s=1.0))),
     p.SearchMemory: Example(lambda _: p.SearchMemory(app=APP, user=USER, query="hello")),
     p.Stop: Example(lambda _: p.Stop()),
     p.Subscribe: Example(lambda _: p.Subscribe(subscriber="driver", key=KEY, invocation_id="e-1")),
@@ -433,11 +437,11 @@ OTHERS: Mapping[type[p.Message], Example] = {
     p.TellPartial: Example(lambda desk: p.TellPartial(turn=desk.session.turn_ref("e-p", key=PAUSED), events=[])),
     p.Unsubscribe: Example(lambda _: p.Unsubscribe(subscriber="unknown")),
     p.UseVersions: Example(lambda _: p.UseVersions(record=NO_VERSIONS)),
-    p.WatchStates: Example(lambda _: p.WatchStates(shard=0)),
+    WatchStates: Example(lambda _: WatchStates(shard=0)),
 }
 """Messages that change nothing of what the user has."""
 
-OF_NO_USER = (p.PlaceUsers, p.SaveBatch, p.TakeStoreSeat)
+OF_NO_USER = (p.PlaceUsers, SaveBatch, p.TakeStoreSeat)
 """Those of them that write something else."""
 
 WRITES: Mapping[str, Example] = {

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from actors.layers.users.messages import HoldUser, ReleaseUser
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from tests.support.fixtures.session_fixture import KEY, OTHER, SessionFixture, settled
@@ -33,7 +34,7 @@ from tests.unit.session.examples import (
     reads,
 )
 
-HELD_MEANWHILE = (p.GetArrivalDigest, p.GetPlacement, p.HoldUser, p.ListArrivals, p.ReadUserRows, p.ReleaseUser)
+HELD_MEANWHILE = (p.GetArrivalDigest, p.GetPlacement, HoldUser, p.ListArrivals, p.ReadUserRows, ReleaseUser)
 """Messages of moves and deletions that write nothing."""
 
 ENDS_ALL_THE_SAME = ("CancelTurn-open", "CloseTurn", "CloseTurn-cancelled", "CloseTurn-paused")
@@ -97,7 +98,7 @@ async def seen(desk: Desk) -> list[object]:
 async def test_what_the_store_refuses_changes_nothing_and_leaves_the_session_free(desk: Desk, name: str) -> None:
     await refused(desk, await prepared(desk, WRITES[name]))
     for hold in (MOVE, DELETION):
-        await desk.done(p.ReleaseUser(app=APP, user=USER, token=hold.token))
+        await desk.done(ReleaseUser(app=APP, user=USER, token=hold.token))
     if name not in ENDS_ALL_THE_SAME:
         assert await seen(desk) == await seen(desk.heir())
     async with asyncio.timeout(10):

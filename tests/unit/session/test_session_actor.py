@@ -17,6 +17,7 @@ from actors.errors import (
     TurnCancelledError,
     UnknownFunctionCallError,
 )
+from actors.layers.rewinds.messages import RewindRequest
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode
 from tests.support.fixtures.log_events import resp
@@ -63,14 +64,14 @@ async def test_a_session_is_made_by_its_first_turn_only_if_that_is_wanted(sessio
     assert (await session.ref.get_session(p.GetSessionRequest(key=KEY))).session is None
 
 
-@pytest.mark.parametrize("removed", [p.RewindRequest(key=KEY, invocation_id="e-1"), p.DeleteSessionRequest(key=KEY)])
+@pytest.mark.parametrize("removed", [RewindRequest(key=KEY, invocation_id="e-1"), p.DeleteSessionRequest(key=KEY)])
 async def test_nothing_is_written_to_a_turn_that_has_the_id_of_one_that_was_removed(
-    session: SessionFixture, removed: p.RewindRequest | p.DeleteSessionRequest
+    session: SessionFixture, removed: RewindRequest | p.DeleteSessionRequest
 ) -> None:
     await session.open()
     before = session.turn_ref()
     await session.close()
-    if isinstance(removed, p.RewindRequest):
+    if isinstance(removed, RewindRequest):
         await session.ref.ask(removed)
     else:
         await session.ref.delete_session(removed)
@@ -313,7 +314,7 @@ async def test_a_turn_that_is_not_there_is_an_invocation_that_is_not_found(sessi
         with pytest.raises(InvocationNotFoundError):
             await session.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id=turn))
         with pytest.raises(InvocationNotFoundError):
-            await session.ref.ask(p.RewindRequest(key=KEY, invocation_id=turn))
+            await session.ref.ask(RewindRequest(key=KEY, invocation_id=turn))
 
 
 async def test_a_session_that_is_there_cannot_be_made_again(session: SessionFixture) -> None:
@@ -345,7 +346,7 @@ async def test_an_event_can_be_added_outside_of_turns_and_not_while_one_runs(ses
     for asked in (
         session.ref.append_event(p.AppendEventRequest(key=KEY, event=raw)),
         session.ref.delete_session(p.DeleteSessionRequest(key=KEY)),
-        session.ref.ask(p.RewindRequest(key=KEY, invocation_id="e-1")),
+        session.ref.ask(RewindRequest(key=KEY, invocation_id="e-1")),
     ):
         with pytest.raises(SessionBusyError, match="'e-2'"):
             await asked

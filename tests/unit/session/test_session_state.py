@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from actors.errors import InvocationNotFoundError, TooLargeError
+from actors.layers.forks.messages import ForkSession
+from actors.layers.rewinds.messages import RewindRequest
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode
 from actors.messages.session import SessionKey, SessionPlace
@@ -20,7 +22,7 @@ SHOP = SessionKey("shop", "ada", "s1")
 
 
 async def rewind(session: SessionFixture, turn: str, key: SessionKey = KEY) -> None:
-    await session.ref.ask(p.RewindRequest(key=key, invocation_id=turn))
+    await session.ref.ask(RewindRequest(key=key, invocation_id=turn))
 
 
 async def test_every_scope_is_seen_by_those_it_is_meant_for(session: SessionFixture) -> None:
@@ -165,7 +167,7 @@ async def test_a_session_is_as_its_visible_turns_have_made_it_whatever_is_rewoun
             del turns[place:]
         else:
             fork = SessionKey(key.app, key.user, f"fork-{number}")
-            await session.ref.ask(p.ForkSession(key=key, invocation_id=turns[place][0], fork=fork.session))
+            await session.ref.ask(ForkSession(key=key, invocation_id=turns[place][0], fork=fork.session))
             told[fork] = turns[: place + 1]
     for actor in (session, await session.restarted()):
         for key, turns in told.items():

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from actors.errors import TurnCancelledError
+from actors.layers.users.messages import HoldUser, ReleaseUser, RemoveUser
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from tests.support.fixtures.session_fixture import KEY, OTHER, SessionFixture, settled
 
-HOLD = p.HoldUser(app=KEY.app, user=KEY.user)
+HOLD = HoldUser(app=KEY.app, user=KEY.user)
 
 
 @pytest.fixture
@@ -47,11 +48,11 @@ async def test_what_comes_while_the_user_is_held_waits_until_it_is_released(desk
     await settled()
     assert not opening.done()
     assert not making.done()
-    removed = await desk.ref.ask(p.RemoveUser(app=KEY.app, user=KEY.user))
+    removed = await desk.ref.ask(RemoveUser(app=KEY.app, user=KEY.user))
     assert (list(removed.sessions), removed.events) == (["s1"], 2)
     await settled()
     assert not opening.done()
-    await desk.ref.ask(p.ReleaseUser(app=KEY.app, user=KEY.user))
+    await desk.ref.ask(ReleaseUser(app=KEY.app, user=KEY.user))
     opened = await opening
     assert isinstance(opened, p.TurnBegun)
     assert opened.seq == 1
@@ -59,14 +60,14 @@ async def test_what_comes_while_the_user_is_held_waits_until_it_is_released(desk
 
 
 async def test_other_users_are_not_held(desk: SessionFixture) -> None:
-    await desk.ref.ask(p.HoldUser(app=KEY.app, user="somebody else"))
+    await desk.ref.ask(HoldUser(app=KEY.app, user="somebody else"))
     await desk.turn("e-1", "hello")
     await desk.turn("e-1", "hello", key=OTHER)
 
 
 async def test_a_hold_that_is_not_renewed_for_a_minute_ends_by_itself(desk: SessionFixture) -> None:
     async def is_held() -> bool:
-        return (await desk.ref.ask(p.HoldUser(app=KEY.app, user=KEY.user, renews=True))).is_held
+        return (await desk.ref.ask(HoldUser(app=KEY.app, user=KEY.user, renews=True))).is_held
 
     await desk.ref.ask(HOLD)
     for _ in range(2):

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from actors.layers.retention.messages import ArchiveOldEvents, PruneSessions
+from actors.layers.users.messages import HoldUser, ReleaseUser, UserHeld
 from actors.messages import protocol as p
 from actors.messages.protocol.request import Lane
 from actors.session.environment import StorePlace
@@ -43,10 +45,10 @@ def of(kinds: Mapping[type[p.Message], Example]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("kind", [pytest.param(kind, id=kind.__name__) for kind in kinds])
 
 
-OF_MANY = {p.ArchiveOldEvents, p.AwaitDue, p.PruneSessions}
+OF_MANY = {ArchiveOldEvents, p.AwaitDue, PruneSessions}
 """Messages that write something of several users, whom they do not name: their handlers wait for each by themselves."""
 
-HOLDS = {*MOVES, p.GetArrivalDigest, p.GetPlacement, p.HoldUser, p.ListArrivals, p.ReadUserRows, p.ReleaseUser}
+HOLDS = {*MOVES, p.GetArrivalDigest, p.GetPlacement, HoldUser, p.ListArrivals, p.ReadUserRows, ReleaseUser}
 """Messages of those that hold users: steps of a move, or of a deletion."""
 
 
@@ -83,7 +85,7 @@ async def test_a_user_with_an_open_turn_is_not_held_by_a_move_and_its_messages_w
 ) -> None:
     await begin_on_budget(desk)
     held = await desk.ask(MOVE)
-    assert isinstance(held, p.UserHeld)
+    assert isinstance(held, UserHeld)
     assert [tuple(turn) for turn in held.turns] == [(NEW, "e-new")]
     assert not held.is_idle
     before = await desk.has()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import reduce
 from pathlib import Path
 
+from actors.layers.users.messages import HoldUser, ReleaseUser
 from actors.messages import protocol as p
 from actors.rules.placing.copies import digest_with
 from actors.session.environment import StorePlace
@@ -25,7 +26,7 @@ def stores(folder: Path) -> list[SessionFixture]:
 
 async def move(source: SessionFixture, target: SessionFixture, token: str, *, to: int) -> None:
     """Move the user, whose session is read while that is under way. The program is lost before it lets go."""
-    held = await source.ref.ask(p.HoldUser(app=APP, user=USER, moves=True, token=token))
+    held = await source.ref.ask(HoldUser(app=APP, user=USER, moves=True, token=token))
     assert held.is_idle
     await source.log()
     await target.ref.ask(p.BeginArrival(app=APP, user=USER, token=token, source=1 - to))
@@ -47,7 +48,7 @@ async def test_a_user_who_comes_back_has_what_was_written_in_the_other_store(tmp
     await second.turn("e-2", "two", state={"user:n": 2, "k": 2})
     await move(second, first, "back", to=0)
     assert await first.state() == {"user:n": 2, "k": 2}
-    await first.ref.ask(p.ReleaseUser(app=APP, user=USER, token="there"))
+    await first.ref.ask(ReleaseUser(app=APP, user=USER, token="there"))
     await first.turn("e-3", "three")
     assert [text for _, _, text in await first.log()] == ["e-1?", "one", "e-2?", "two", "e-3?", "three"]
     for session in (first, second):

@@ -15,6 +15,8 @@ from sqlalchemy import select, text
 
 from actors.errors import StoreError
 from actors.interfaces.records import AddEvent, ArchiveEvents, CreateSession, HideEvents, RemoveSession, Write
+from actors.layers.retention.messages import ArchiveOldEvents
+from actors.layers.rewinds.messages import RewindRequest
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from runtime.stores.sql import archive as blocks
@@ -147,12 +149,12 @@ def url_of(desk: SessionFixture) -> str:
 async def archive(desk: SessionFixture, **more: Any) -> dict[SessionKey, int]:
     """Archive all that may be, and count it by session."""
     found: dict[SessionKey, int] = {}
-    request, is_last = p.ArchiveOldEvents(app=APP, **{"before_s": LATER, **more}), False
+    request, is_last = ArchiveOldEvents(app=APP, **{"before_s": LATER, **more}), False
     while not is_last:
         reply = await desk.ref.ask(request)
         for key, count in reply.events:
             found[key] = found.get(key, 0) + count
-        request = p.ArchiveOldEvents(app=APP, after=reply.after, **{"before_s": LATER, **more})
+        request = ArchiveOldEvents(app=APP, after=reply.after, **{"before_s": LATER, **more})
         is_last = reply.is_last
     return found
 
@@ -183,7 +185,7 @@ async def test_a_rewind_into_the_archive_restores_the_state_of_then(desk: Sessio
     for number in range(6):
         await desk.turn(f"e-{number}", "hello", state={"n": number, f"n{number}": True})
     await archive(desk)
-    await desk.ref.ask(p.RewindRequest(key=KEY, invocation_id="e-2"))
+    await desk.ref.ask(RewindRequest(key=KEY, invocation_id="e-2"))
     assert await desk.state() == {"n": 1, "n0": True, "n1": True}
     assert [seq for seq, _, text in await desk.log() if text] == [1, 2, 3, 4]
 

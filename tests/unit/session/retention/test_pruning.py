@@ -20,6 +20,8 @@ from actors import Content, Event, Part
 from actors.errors import StoreError
 from actors.interfaces.records import AddEvent, CreateSession, HideEvents, PutState, Write
 from actors.interfaces.stores import SessionStore
+from actors.layers.retention.messages import PruneSessions
+from actors.layers.users.messages import RemoveUser
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.protocol.subscriptions import WHOLE_SESSION
@@ -64,8 +66,8 @@ def pruning(desk: SessionFixture, artifacts: Artifacts, before_s: float, user: s
     return prune_sessions(engine, SafeArtifactStore(cast(Any, artifacts)), APP, user, before_s)
 
 
-def asked(before_s: float, *done: SessionKey) -> p.PruneSessions:
-    return p.PruneSessions(app=APP, before_s=before_s, done=done)
+def asked(before_s: float, *done: SessionKey) -> PruneSessions:
+    return PruneSessions(app=APP, before_s=before_s, done=done)
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.full)])
@@ -356,7 +358,7 @@ async def test_a_deleted_user_leaves_no_note_of_pruned_sessions(desk: SessionFix
     await desk.turn("e-1", "hello")
     await desk.ref.ask(asked(LATER))
     assert len(desk.store.removals(APP, KEY.user)) == 1
-    await desk.ref.ask(p.RemoveUser(app=APP, user=KEY.user))
+    await desk.ref.ask(RemoveUser(app=APP, user=KEY.user))
     assert desk.store.removals(APP, None) == []
 
 

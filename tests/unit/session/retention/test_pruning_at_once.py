@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from actors.layers.retention.messages import PruneSessions
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from tests.support import inside
@@ -22,8 +23,8 @@ LATER = 1e12
 """Before which everything was written."""
 
 
-def asked(before_s: float, *done: SessionKey, pruner: str) -> p.PruneSessions:
-    return p.PruneSessions(app=APP, before_s=before_s, done=done, pruner=pruner)
+def asked(before_s: float, *done: SessionKey, pruner: str) -> PruneSessions:
+    return PruneSessions(app=APP, before_s=before_s, done=done, pruner=pruner)
 
 
 @pytest.fixture

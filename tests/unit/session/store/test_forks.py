@@ -6,11 +6,12 @@ import msgspec
 import pytest
 
 from actors.errors import SessionExistsError, StoreError
+from actors.layers.forks.messages import ForkSession
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from tests.support.fixtures.session_fixture import KEY, SessionFixture
 
-FORK = p.ForkSession(key=KEY, invocation_id="e-1", fork="other")
+FORK = ForkSession(key=KEY, invocation_id="e-1", fork="other")
 OTHER = SessionKey(KEY.app, KEY.user, "other")
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from actors.errors import EventsLostError, FencedError, SessionExistsError, SessionNotFoundError
+from actors.layers.rewinds.messages import RewindRequest
 from actors.messages import protocol as p
 from actors.messages.protocol.subscriptions import WHOLE_SESSION
 from actors.messages.session import ONLY_SHARD, SessionKey, Shard
@@ -208,13 +209,13 @@ async def test_a_rewind_that_is_gone_is_told_and_can_be_done_again(tmp_path: Pat
     await session.turn("e-1", "one", state={"k": 1})
     await session.turn("e-2", "two", state={"k": 2})
     copy = copy_of(session)
-    await session.ref.ask(p.RewindRequest(key=KEY, invocation_id="e-2"))
+    await session.ref.ask(RewindRequest(key=KEY, invocation_id="e-2"))
     generation = (await session.ref.fetch(p.Fetch(key=KEY))).generation
     copy.restore()
     await fails(session, "events 5 to 5")
     assert (await session.state(), len(await session.log())) == ({"k": 2}, 4)
     assert (await session.ref.fetch(p.Fetch(key=KEY))).generation != generation
-    await session.ref.ask(p.RewindRequest(key=KEY, invocation_id="e-2"))
+    await session.ref.ask(RewindRequest(key=KEY, invocation_id="e-2"))
     assert await session.state() == {"k": 1}
     await session.ref.stop()
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from actors.layers.forks.messages import ForkSession
+from actors.layers.rewinds.messages import RewindRequest
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from tests.support.fixtures.session_fixture import KEY, SessionFixture
@@ -18,9 +20,9 @@ REQUESTS: Mapping[str, Callable[[SessionFixture], p.Message]] = {
     "append": lambda session: p.AppendEventRequest(key=KEY, event=encode(session.event("user", "note"))),
     "cancel": lambda _: p.CancelTurn(key=KEY, invocation_id="e-p"),
     "delete": lambda _: p.DeleteSessionRequest(key=KEY),
-    "fork": lambda _: p.ForkSession(key=KEY, invocation_id="e-0", fork="other"),
+    "fork": lambda _: ForkSession(key=KEY, invocation_id="e-0", fork="other"),
     "retry": lambda _: p.RetryTurn(key=KEY, invocation_id="e-f", runner="runner"),
-    "rewind": lambda _: p.RewindRequest(key=KEY, invocation_id="e-0"),
+    "rewind": lambda _: RewindRequest(key=KEY, invocation_id="e-0"),
 }
 
 ALSO_OF_LOST_TURNS = [(name, is_lost) for name in REQUESTS for is_lost in (False, True) if (name, is_lost) != ("delete", True)]
@@ -75,7 +77,7 @@ async def test_a_paused_turn_is_cancelled_that_is_being_forked(session: SessionF
     call = msgspec.structs.replace(session.event("root", turn="e-p", call="c1"), long_running_tool_ids=("c1",))
     await session.say(call, turn="e-p")
     await session.close("e-p", p.Paused(agent="root", call_ids=("c1",)))
-    fork, cancel = p.ForkSession(key=KEY, invocation_id="e-0", fork="other"), p.CancelTurn(key=KEY, invocation_id="e-p")
+    fork, cancel = ForkSession(key=KEY, invocation_id="e-0", fork="other"), p.CancelTurn(key=KEY, invocation_id="e-p")
     await asyncio.gather(session.ref.ask(fork), session.ref.cancel_turn(cancel))
     turn = await session.ref.get_turn(p.GetTurn(key=KEY, invocation_id="e-p"))
     assert turn is not None

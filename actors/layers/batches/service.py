@@ -13,6 +13,7 @@ from contextlib import suppress
 from actors.actor import Handlers
 from actors.errors import UserArrivingError, UserElsewhereError
 from actors.interfaces.records import ForgetBatches, PutBatch, Write
+from actors.layers.batches.messages import BatchesReply, BatchItemsReply, ListBatches, ListBatchItems, SaveBatch
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from actors.session.service import SessionService
@@ -29,12 +30,12 @@ class KeptBatches(SessionService):
     def handlers(self) -> Handlers:
         """Its messages."""
         return {
-            p.SaveBatch: self.save_batch,
-            p.ListBatches: self.list_batches,
-            p.ListBatchItems: self.list_items,
+            SaveBatch: self.save_batch,
+            ListBatches: self.list_batches,
+            ListBatchItems: self.list_items,
         }
 
-    async def save_batch(self, message: p.SaveBatch) -> p.Ack:
+    async def save_batch(self, message: SaveBatch) -> p.Ack:
         """Store how far a batch is. Raises StoreError."""
         users = {SessionKey(message.app, item.user_id, "") for item in message.items if item.user_id}
         # From the last look at the holds to the write nothing is awaited.
@@ -48,17 +49,17 @@ class KeptBatches(SessionService):
             await self._access.commits.submit(key, [PutBatch(key, message.batch, message.items)])
         return p.Ack()
 
-    async def list_batches(self, message: p.ListBatches) -> p.BatchesReply:
+    async def list_batches(self, message: ListBatches) -> BatchesReply:
         """List batches. Raises StoreError."""
         store = self._access.store
-        return p.BatchesReply(
+        return BatchesReply(
             batches=await self._access.read(lambda: store.batches(message.app, message.batch, limit=message.limit))
         )
 
-    async def list_items(self, message: p.ListBatchItems) -> p.BatchItemsReply:
+    async def list_items(self, message: ListBatchItems) -> BatchItemsReply:
         """List what is kept of a batch's items. Raises StoreError."""
         store, app, batch = self._access.store, message.app, message.batch
-        return p.BatchItemsReply(
+        return BatchItemsReply(
             items=await self._access.read(lambda: store.batch_items(app, batch, after=message.after, limit=message.limit))
         )
 

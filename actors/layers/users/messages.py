@@ -14,15 +14,6 @@ from actors.messages.protocol.request import Lane, Request, Route
 from actors.messages.session import SessionKey
 
 
-class CancelWaitingTurns(Request[Ack], frozen=True, kw_only=True):
-    """Cancel the turns of a user that wait in a Runner to be opened: no Session actor knows of them yet."""
-
-    route = Route.ALL
-
-    app: str
-    user: str
-
-
 class UserHeld(Message, frozen=True, kw_only=True):
     """Reply to HoldUser.
 

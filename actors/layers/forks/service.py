@@ -18,6 +18,7 @@ import msgspec
 from actors.actor import Handlers
 from actors.errors import InvocationNotFoundError, RequestError, SessionBusyError, SessionExistsError, TurnStateError
 from actors.interfaces.records import AddEvent, CreateSession, EventHead, EventRow, PutState, PutTurn, TurnFilter, TurnRow, Write
+from actors.layers.forks.messages import ForkSession
 from actors.messages import protocol as p
 from actors.messages.codec import decode, encode
 from actors.messages.event import now_s
@@ -51,10 +52,10 @@ class SessionForks(SessionService):
     def handlers(self) -> Handlers:
         """Its messages."""
         return {
-            p.ForkSession: self.fork,
+            ForkSession: self.fork,
         }
 
-    async def fork(self, message: p.ForkSession) -> p.Ack:
+    async def fork(self, message: ForkSession) -> p.Ack:
         """Make a fork of a session.
 
         Raises:
@@ -88,12 +89,12 @@ class SessionForks(SessionService):
             self._parts.access.commits.clear_failure(name)
         return p.Ack()
 
-    async def _is_there(self, message: p.ForkSession, last_seq: int) -> bool:
+    async def _is_there(self, message: ForkSession, last_seq: int) -> bool:
         """True when a request that was sent before has made the fork."""
         found = await self._reader.session(_fork_key(message), shared=None)
         return found.row is not None and found.row.head_seq == last_seq
 
-    async def _copied(self, message: p.ForkSession, state: JsonObject, last_seq: int) -> list[Write]:
+    async def _copied(self, message: ForkSession, state: JsonObject, last_seq: int) -> list[Write]:
         """The writes that make a fork with all up to a position.
 
         Args:
@@ -161,7 +162,7 @@ class SessionForks(SessionService):
             after_seq = page[-1].seq
 
 
-def _fork_key(message: p.ForkSession) -> SessionKey:
+def _fork_key(message: ForkSession) -> SessionKey:
     return SessionKey(message.key.app, message.key.user, message.fork)
 
 

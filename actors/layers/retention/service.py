@@ -18,8 +18,8 @@ from contextlib import AsyncExitStack
 from actors.actor import Handlers
 from actors.errors import UserArrivingError, UserElsewhereError
 from actors.interfaces.records import ForgetRemoval, NoteRemoval
-from actors.layers.batches import KeptBatches
-from actors.messages import protocol as p
+from actors.layers.batches.service import KeptBatches
+from actors.layers.retention.messages import FindOldSessions, OldSessions, PruneSessions, SessionsPruned
 from actors.messages.session import OldSession, SessionKey
 from actors.rules.capacity.sharding import holds
 from actors.session.log.session_log import SessionLog
@@ -50,25 +50,23 @@ class Retention(SessionService):
     def handlers(self) -> Handlers:
         """Its messages."""
         return {
-            p.FindOldSessions: self.find_old_sessions,
-            p.PruneSessions: self.prune_sessions,
+            FindOldSessions: self.find_old_sessions,
+            PruneSessions: self.prune_sessions,
         }
 
-    async def find_old_sessions(self, message: p.FindOldSessions) -> p.OldSessions:
+    async def find_old_sessions(self, message: FindOldSessions) -> OldSessions:
         """List sessions that could be pruned. Raises StoreError."""
-        return p.OldSessions(sessions=await self._old(message))
+        return OldSessions(sessions=await self._old(message))
 
-    async def prune_sessions(self, message: p.PruneSessions) -> p.SessionsPruned:
+    async def prune_sessions(self, message: PruneSessions) -> SessionsPruned:
         """Remove a batch of old sessions, unless the artifacts of an earlier one are still there. Raises StoreError."""
         await self._note_done(message)
         if message.is_given_up:
             await self._give_up(message.pruner)
-            return p.SessionsPruned(is_last=True)
+            return SessionsPruned(is_last=True)
         if left := await self._removed(message):
-            return p.SessionsPruned(removed=left, after=message.after)
-        wanted = p.FindOldSessions(
-            app=message.app, user=message.user, before_s=message.before_s, limit=BATCH, after=message.after
-        )
+            return SessionsPruned(removed=left, after=message.after)
+        wanted = FindOldSessions(app=message.app, user=message.user, before_s=message.before_s, limit=BATCH, after=message.after)
         found = await self._old(wanted)
         batch = _batch(found)
         keys = [each.key for each in batch if holds(self._parts.shard, each.key)]
@@ -85,9 +83,9 @@ class Retention(SessionService):
         is_last = len(batch) == len(found) < BATCH
         if is_last:
             await self._batches.forget_old(message.app, message.user, message.before_s)
-        return p.SessionsPruned(removed=await self._removed(message), after=after, is_last=is_last, has_moved=has_moved)
+        return SessionsPruned(removed=await self._removed(message), after=after, is_last=is_last, has_moved=has_moved)
 
-    async def _remove(self, wanted: p.FindOldSessions, keys: Sequence[SessionKey]) -> None:
+    async def _remove(self, wanted: FindOldSessions, keys: Sequence[SessionKey]) -> None:
         taken = [log for log in await asyncio.gather(*map(self._take, keys)) if log is not None]
         try:
             if taken:
@@ -120,12 +118,12 @@ class Retention(SessionService):
         finally:
             self._removing.discard(log.key)
 
-    async def _removed(self, message: p.PruneSessions) -> Sequence[OldSession]:
+    async def _removed(self, message: PruneSessions) -> Sequence[OldSession]:
         """The sessions whose artifacts are still there, but for those that have begun anew: they have these artifacts now."""
         async with self._telling:
             return await self._told_now(message)
 
-    async def _told_now(self, message: p.PruneSessions) -> Sequence[OldSession]:
+    async def _told_now(self, message: PruneSessions) -> Sequence[OldSession]:
         noted = await self._parts.access.read(self._parts.access.store.removals, message.app, message.user)
         mine = [each for each in noted if holds(self._parts.shard, each.key) and each.key not in self._removing]
         for each in mine:
@@ -137,7 +135,7 @@ class Retention(SessionService):
             self._told.setdefault(each.key, {})[message.pruner] = False
         return told
 
-    async def _note_done(self, message: p.PruneSessions) -> None:
+    async def _note_done(self, message: PruneSessions) -> None:
         """Forget the sessions whose artifacts are deleted, unless others are deleting them, too."""
         async with self._telling:
             for key in message.done:
@@ -168,7 +166,7 @@ class Retention(SessionService):
         for key in forgotten:
             held.release_session(key)
 
-    async def _old(self, message: p.FindOldSessions) -> list[OldSession]:
+    async def _old(self, message: FindOldSessions) -> list[OldSession]:
         store = self._parts.access.store
         await self._parts.access.commits.flush()
 

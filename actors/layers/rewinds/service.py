@@ -5,6 +5,7 @@ from __future__ import annotations
 from actors.actor import Handlers
 from actors.errors import InvocationNotFoundError
 from actors.interfaces.records import HideEvents, PutState, TurnRow, Write
+from actors.layers.rewinds.messages import RewindRequest
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.event import USER, Event, EventActions, new_event_id, new_invocation_id, now_s
@@ -12,7 +13,7 @@ from actors.rules.checks import state as scopes
 from actors.session.log.event_scan import new_event
 from actors.session.log.session_log import SessionLog
 from actors.session.service import SessionService
-from actors.session.services import refuse_if_busy
+from actors.session.sessions import refuse_if_busy
 from actors.session.turns.parts import SessionParts
 
 
@@ -26,9 +27,9 @@ class Rewinds(SessionService):
 
     def handlers(self) -> Handlers:
         """Its message."""
-        return {p.RewindRequest: self.rewind}
+        return {RewindRequest: self.rewind}
 
-    async def rewind(self, message: p.RewindRequest) -> p.Ack:
+    async def rewind(self, message: RewindRequest) -> p.Ack:
         """Hide a turn and all that followed it, and restore the state as it was before.
 
         Raises InvocationNotFoundError, SessionNotFoundError, SessionBusyError, StoreError.
@@ -47,7 +48,7 @@ class Rewinds(SessionService):
             log.queue.start_next()
         return p.Ack()
 
-    async def _ends_with_rewind(self, message: p.RewindRequest) -> bool:
+    async def _ends_with_rewind(self, message: RewindRequest) -> bool:
         events = [decode_event(each.raw, each.seq) for each in await self._reader.events(message.key, limit=1, newest=True)]
         return [event.actions.rewind_before_invocation_id for event in events] == [message.invocation_id]
 

@@ -1,4 +1,4 @@
-"""Sessions as services: to create, read, list and delete them, and to change them between turns."""
+"""Sessions between turns: to create, read, list and delete them, and to add events to them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ AT_ONCE = 1_000
 """Sessions of a list that are put together before others have their turn."""
 
 
-class SessionServices:
-    """Answers the requests of the session service."""
+class StoredSessions:
+    """Answers the requests about sessions between turns."""
 
     def __init__(self, parts: SessionParts) -> None:
         self._parts = parts

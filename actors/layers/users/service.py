@@ -11,8 +11,9 @@ from __future__ import annotations
 from actors.actor import Handlers
 from actors.errors import StoreError, TurnCancelledError
 from actors.interfaces.records import ForgetRemoval, PutState, RemoveSchedule, RemoveSession, SessionRow, TurnFilter, Write
-from actors.layers.batches import KeptBatches
+from actors.layers.batches.service import KeptBatches
 from actors.layers.memory import Memory
+from actors.layers.users.messages import HoldUser, ReleaseUser, RemoveUser, UserHeld, UserRemoved
 from actors.messages import protocol as p
 from actors.messages.json_types import JsonObject
 from actors.messages.session import SessionKey
@@ -34,20 +35,20 @@ class UserDeletion(SessionService):
     def handlers(self) -> Handlers:
         """Its messages."""
         return {
-            p.HoldUser: self.hold_user,
-            p.RemoveUser: self.remove_user,
-            p.ReleaseUser: self.release_user,
+            HoldUser: self.hold_user,
+            RemoveUser: self.remove_user,
+            ReleaseUser: self.release_user,
         }
 
-    async def hold_user(self, message: p.HoldUser) -> p.UserHeld:
+    async def hold_user(self, message: HoldUser) -> UserHeld:
         """Let new requests of a user wait, and tell what is still under way. Raises StoreError."""
         app, user, token, user_holds = message.app, message.user, message.token, self._parts.user_holds
         if message.renews and not user_holds.is_held_by(app, user, token):
-            return p.UserHeld(is_held=False)
+            return UserHeld(is_held=False)
         if message.moves and (turns := self._under_way(app, user)) is not None:
-            return p.UserHeld(turns=turns)
+            return UserHeld(turns=turns)
         if not user_holds.hold_user(app, user, token, alone=message.moves):
-            return p.UserHeld(is_held=False)
+            return UserHeld(is_held=False)
         for key, _ in await self._parts.reader.open_turns(app):
             # One that was open when the actor was lost is in the store only.
             if (key.app, key.user) == (app, user) and holds(self._parts.shard, key):
@@ -56,7 +57,7 @@ class UserDeletion(SessionService):
         if message.moves and (turns := self._under_way(app, user)) is not None:
             # It goes on as if it had not been asked.
             user_holds.release(app, user, token)
-            return p.UserHeld(turns=turns)
+            return UserHeld(turns=turns)
         logs = self._of_user(app, user)
         for log in logs:
             self._empty_queue(log)
@@ -66,7 +67,7 @@ class UserDeletion(SessionService):
         is_idle = is_held and not is_writing and all(log.queue.is_idle() and not log.unwritten for log in logs)
         if is_idle:
             self._parts.forget_user(app, user)
-        return p.UserHeld(turns=turns, is_idle=is_idle, is_held=is_held)
+        return UserHeld(turns=turns, is_idle=is_idle, is_held=is_held)
 
     def _under_way(self, app: str, user: str) -> list[tuple[SessionKey, str]] | None:
         """The turns of a user that are open, where any are, or wait; None: none does."""
@@ -77,7 +78,7 @@ class UserDeletion(SessionService):
         """True while the store does not know that turns of a user have ended: moved so, they would run again."""
         return self._parts.access.pending_ends.owes(TurnFilter(app=app, user=user))
 
-    async def remove_user(self, message: p.RemoveUser) -> p.UserRemoved:
+    async def remove_user(self, message: RemoveUser) -> UserRemoved:
         """Remove everything of a user that the stores have. Raises StoreError."""
         app, user = message.app, message.user
         access, of_user = self._parts.access, SessionKey(message.app, message.user, "")
@@ -100,9 +101,9 @@ class UserDeletion(SessionService):
         await access.read(access.store.erase_traces)
         events = sum(row.head_seq for row in rows)
         sessions = [row.key.session for row in rows]
-        return p.UserRemoved(sessions=sessions, events=events, state_keys=len(state), memories=memories, schedules=len(schedules))
+        return UserRemoved(sessions=sessions, events=events, state_keys=len(state), memories=memories, schedules=len(schedules))
 
-    async def release_user(self, message: p.ReleaseUser) -> p.Ack:
+    async def release_user(self, message: ReleaseUser) -> p.Ack:
         """End the hold of a token, and let what has waited go on, unless another one holds the user."""
         app, user, token = message.app, message.user, message.token
         if self._parts.user_holds.is_held_by(app, user, token):

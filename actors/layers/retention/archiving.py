@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from actors.actor import Handlers
 from actors.errors import UserArrivingError, UserElsewhereError
 from actors.interfaces.records import ArchiveEvents
-from actors.messages import protocol as p
+from actors.layers.retention.messages import ArchiveOldEvents, OldEventsArchived
 from actors.messages.session import SessionKey
 from actors.rules.capacity.sharding import holds
 from actors.session.log.session_log import TAIL
@@ -37,10 +37,10 @@ class Archiving(SessionService):
     def handlers(self) -> Handlers:
         """Its messages."""
         return {
-            p.ArchiveOldEvents: self.archive_old_events,
+            ArchiveOldEvents: self.archive_old_events,
         }
 
-    async def archive_old_events(self, message: p.ArchiveOldEvents) -> p.OldEventsArchived:
+    async def archive_old_events(self, message: ArchiveOldEvents) -> OldEventsArchived:
         """Archive old events of some sessions. Raises StoreError."""
         await self._parts.access.commits.flush()
         keys = await self._sessions(message)
@@ -50,7 +50,7 @@ class Archiving(SessionService):
             count, last_seq = 0, 0
             while holds(self._parts.shard, key) and (found := await self._next(message, key, last_seq)):
                 if not left:
-                    return p.OldEventsArchived(events=_with(archived, key, count), after=after)
+                    return OldEventsArchived(events=_with(archived, key, count), after=after)
                 last_seq = found[-1]
                 if not message.dry_run:
                     left -= 1
@@ -58,7 +58,7 @@ class Archiving(SessionService):
                         break
                 count += len(found)
             archived, after = _with(archived, key, count), key
-        return p.OldEventsArchived(events=archived, after=after, is_last=len(keys) < SESSIONS)
+        return OldEventsArchived(events=archived, after=after, is_last=len(keys) < SESSIONS)
 
     async def _move(self, key: SessionKey, last_seq: int) -> bool:
         """Move events of a session; False when it was deleted meanwhile, or its user was moved."""
@@ -72,11 +72,11 @@ class Archiving(SessionService):
             return False
         return True
 
-    async def _sessions(self, message: p.ArchiveOldEvents) -> Sequence[SessionKey]:
+    async def _sessions(self, message: ArchiveOldEvents) -> Sequence[SessionKey]:
         store, of = self._parts.access.store, (message.app, message.user)
         return await self._parts.access.read(lambda: store.long_sessions(*of, KEPT, limit=SESSIONS, after=message.after))
 
-    async def _next(self, message: p.ArchiveOldEvents, key: SessionKey, after_seq: int) -> Sequence[int]:
+    async def _next(self, message: ArchiveOldEvents, key: SessionKey, after_seq: int) -> Sequence[int]:
         store, before_s = self._parts.access.store, message.before_s
         return await self._parts.access.read(lambda: store.archivable(key, before_s, keep=KEPT, after_seq=after_seq))
 

@@ -1,0 +1,1 @@
+"""Batches: reports of maps and evaluations."""

@@ -1,0 +1,1 @@
+"""Pruning old sessions, and archiving old events of long ones."""

@@ -1,0 +1,1 @@
+"""Rewinds of sessions."""

@@ -1,0 +1,1 @@
+"""Deleting all data of a user."""

@@ -1,1 +1,0 @@
-"""Messages about what operators want to know."""
