@@ -24,7 +24,7 @@ from actors import (
     SequentialAgent,
     Usage,
 )
-from actors.errors import AgentFailedError, DefinitionError, RequestError, StoreError
+from actors.errors import AgentFailedError, DefinitionError, RequestError
 from actors.testing import ScriptedModel
 from runtime import Settings
 from runtime.models.fallback import FallbackModel
@@ -32,7 +32,6 @@ from runtime.stores.transfer.tables import WholeStore, copy_store
 from tests.support.models.metered_model import MeteredModel
 from tests.support.runtimes import Deploy, run_turn, stored
 from tests.support.stores.logged_usage import check_usage
-from tests.support.stores.plain_session_store import PlainStore
 
 PRICES = Settings(prices={"metered": Price(input=1, output=10)})
 
@@ -245,12 +244,6 @@ def test_pages_of_a_whole_app_are_added_up(local: Deploy, monkeypatch: pytest.Mo
 def test_wrong_arguments_are_named(local: Deploy, wrong: dict[str, Any], says: str) -> None:
     with local(LlmAgent(name="root", model=ScriptedModel([]))) as rt, pytest.raises(RequestError, match=says):
         rt.usage(**wrong)
-
-
-def test_a_store_that_keeps_no_sums_says_so(local: Deploy) -> None:
-    root = LlmAgent(name="root", model=ScriptedModel([]))
-    with local(root, session_store=PlainStore()) as rt, pytest.raises(StoreError, match="PlainStore reports no usage"):
-        rt.usage()
 
 
 def test_prices_in_two_currencies_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

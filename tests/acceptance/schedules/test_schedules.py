@@ -16,7 +16,6 @@ from actors.errors import (
     RequestError,
     ScheduleExistsError,
     ScheduleNotFoundError,
-    StoreError,
     TooLargeError,
     TooManySchedulesError,
     UnknownAgentError,
@@ -26,8 +25,7 @@ from runtime import Runtime
 from runtime.settings import Settings
 from runtime.testing import FrozenClock
 from tests.support.polling import until
-from tests.support.runtimes import Deploy, run_turn, stored
-from tests.support.stores.plain_session_store import PlainStore
+from tests.support.runtimes import Deploy, stored
 from tests.support.stores.unowned_store import UnownedStore
 
 DAY_S = 86_400
@@ -321,11 +319,3 @@ def test_a_turn_that_is_rewound_is_not_made_again(place: Place) -> None:
         rt.sessions.rewind("ada", "hourly", stored(rt, "hourly")[0].invocation_id)
         place.clock.advance(60)
         assert [event for event in stored(rt, "hourly") if event.content] == []
-
-
-def test_a_store_of_ones_own_that_keeps_no_schedules_says_so(tmp_path: Path) -> None:
-    with Deploy("local", tmp_path)(root(), session_store=PlainStore()) as rt:
-        with pytest.raises(StoreError, match="PlainStore keeps no schedules: it has no method 'schedule'"):
-            rt.schedules.create("digest", user_id="ada", message="x", every=60)
-        run_turn(rt, "hi")
-        rt.users.delete("ada")
