@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from actors.actor import Actor, Handlers, OwedReply, QuickHandler
+from actors.actor import Actor, Handlers, reply_early
 from actors.agent.environment import AgentEnvironment
 from actors.agent.flow_invocation import ControllerInvocation, RoundInvocation
 from actors.agent.invocation import Invocation
@@ -40,7 +40,6 @@ from actors.interfaces.context import SupervisorContext
 from actors.interfaces.model import Model
 from actors.interfaces.run_facts import RunFacts, enter_run
 from actors.messages import protocol as p
-from actors.messages.codec import encode
 from actors.messages.flow import Work
 from actors.messages.graph import NextAttempt
 from actors.messages.topology import FLOW, GRAPH
@@ -57,9 +56,6 @@ STOP_S = 0.5
 
 MAX_STOPPED = 1_000
 """How many runs an actor remembers that were stopped while it did not run them."""
-
-_BEGUN = encode(p.Ack())
-"""Tells a Runner that a run is under way."""
 
 _SUPERVISORS: Mapping[str, Callable[[AgentSpec, SupervisorContext], Coroutine[Any, Any, p.AnyOutcome]]] = {
     "custom": run_custom,
@@ -85,33 +81,30 @@ class AgentActor(Actor):
         self._environment = environment
         self._model: Model | None = None
         self._views = SessionViews(spec, environment.views)
-        self._runs: dict[p.TurnRef, tuple[asyncio.Task[None], Invocation]] = {}
+        self._runs: dict[p.TurnRef, tuple[asyncio.Task[p.AnyOutcome], Invocation]] = {}
         # An engine may deliver StopRun before the Invoke that it is meant for, when that is larger.
         self._stopped: LruDict[p.TurnRef, bool] = LruDict(MAX_STOPPED)
         self._counts = {"runs": 0, "events": 0, "partials": 0, "llm_calls": 0}
 
     def handlers(self) -> Handlers:
-        """The messages that an agent's actor takes, beside those of `quick_handlers`."""
+        """The messages that an agent's actor takes."""
         return {
+            p.Invoke: self.invoke,
             p.StopRun: self.stop_run,
             p.GetStatistics: self.statistics,
             p.Stop: self.stop,
         }
 
-    def quick_handlers(self) -> Mapping[type[p.Request[Any]], QuickHandler]:
-        """A run has a task of its own: its message needs none."""
-        return {p.Invoke: self.invoke}
-
-    def invoke(self, message: p.Invoke, owed: OwedReply) -> bool:
-        """Run the agent, in a task that `stop_run` can cancel: see QuickHandler."""
+    async def invoke(self, message: p.Invoke) -> p.AnyOutcome:
+        """Run the agent, in a task that `stop_run` can cancel, and return how that has ended."""
         if self._stopped and message.turn in self._stopped:
-            owed.give(p.Cancelled(agent=self._spec.name))
-            return True
+            return p.Cancelled(agent=self._spec.name)
         self._counts["runs"] += 1
         run = self._invocation(message)(self._spec, message, self._environment, self._views.of(message), self._counts)
-        task = begin_task(self._run(run, message, owed), self._loop, self._task_name)
+        task = begin_task(self._run(run, message), self._loop, self._task_name)
         self._runs[message.turn] = (task, run)
-        return True
+        # The run goes on when nothing waits for its outcome any more.
+        return await asyncio.shield(task)
 
     @cached_property
     def _task_name(self) -> str:
@@ -132,21 +125,17 @@ class AgentActor(Actor):
             return ControllerInvocation
         return NodeInvocation if message.node is not None else Invocation
 
-    async def _run(self, run: Invocation, message: p.Invoke, owed: OwedReply) -> None:
-        """Run the agent, and reply how that has ended."""
+    async def _run(self, run: Invocation, message: p.Invoke) -> p.AnyOutcome:
+        """Run the agent."""
         run.has_begun = True
         try:
             if message.tells_begun:
                 # It has come to its turn beside all others of this process.
-                owed.replies.reply_early(_BEGUN)
-            owed.give(await self._outcome(run, message))
+                reply_early(p.Ack())
+            return await self._outcome(run, message)
         except asyncio.CancelledError:
-            owed.give(p.Cancelled(agent=self._spec.name))
-            if not run.writer.is_stopped:
-                # Its own code has cancelled it, or the event loop is at its end.
-                raise
-        except BaseException as error:
-            owed.fail(error)
+            # It was stopped, or its own code has cancelled it.
+            return p.Cancelled(agent=self._spec.name)
         finally:
             del self._runs[message.turn]
             run.writer.end_run()
@@ -327,7 +316,7 @@ def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[],
     return call
 
 
-async def _stop(runs: Mapping[asyncio.Task[None], Invocation]) -> None:
+async def _stop(runs: Mapping[asyncio.Task[p.AnyOutcome], Invocation]) -> None:
     """Cancel runs and wait until they have ended. From now on they can write nothing, even if they do not end."""
     for task, run in runs.items():
         run.writer.is_stopped = True

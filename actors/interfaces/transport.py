@@ -15,18 +15,6 @@ EARLY_REPLY: ContextVar[EarlyReply | None] = ContextVar("EARLY_REPLY", default=N
 """Set while an actor handles a message whose sender can take a reply before the last one; None where none can be sent."""
 
 
-class Replies(Protocol):
-    """Takes the replies to one message."""
-
-    def reply(self, raw: bytes) -> None:
-        """Take the last one, encoded."""
-        ...
-
-    def reply_early(self, raw: bytes) -> None:
-        """Take one that comes before. It may be lost, or none be sent: the last reply says everything once more."""
-        ...
-
-
 class Link(Protocol):
     """A way to one actor."""
 

@@ -24,13 +24,6 @@ class KeyedLocks(Generic[K]):
         """True while something holds the lock of a key."""
         return key in self._held
 
-    def take(self, key: K) -> Locked[K] | None:
-        """Take a lock that is free, until `release` or the end of the block of an async context manager; None: it is held."""
-        if key in self._held:
-            return None
-        self._held[key] = None
-        return _Taken(self._held, key)
-
     def locked(self, key: K) -> Locked[K]:
         """An async context manager, inside whose block there is one at a time per key."""
         return Locked(self._held, key)
@@ -73,10 +66,6 @@ class Locked(Generic[K]):
 
     async def __aexit__(self, *_: object) -> None:
         """Give the lock to the next one."""
-        self.release()
-
-    def release(self) -> None:
-        """The same for a caller that has no block."""
         if self._held[self._key] is None:
             del self._held[self._key]
         else:
@@ -91,12 +80,3 @@ class Locked(Generic[K]):
                 place.set_result(None)
                 return
         del self._held[self._key]
-
-
-class _Taken(Locked[K]):
-    """One use of a lock that is held already."""
-
-    __slots__ = ()
-
-    async def __aenter__(self) -> None:
-        """Enter at once."""

@@ -13,10 +13,10 @@ import math
 import os
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from actors.actor import Actor, Handler, Handlers, QuickHandler
+from actors.actor import Actor, Handler, Handlers
 from actors.interfaces.records import TurnRow
 from actors.messages import protocol as p
 from actors.messages.session import ONLY_SHARD, SessionKey, Shard
@@ -130,17 +130,6 @@ class SessionActor(Actor):
         """The messages that it takes, each behind what its lane has it wait for, and what services do around it."""
         return {kind: self._around(kind, self._lanes.behind(kind, handler)) for kind, handler in self._all_handlers().items()}
 
-    def quick_handlers(self) -> Mapping[type[p.Request[Any]], QuickHandler]:
-        """Those of the messages that each turn has, as far as no service does anything around them."""
-        quick: Mapping[type[p.Request[Any]], QuickHandler] = {
-            p.OpenTurn: self._opener.quick.open_turn_quickly,
-            p.Append: self._writer.append_quickly,
-            p.TellPartial: self._writer.tell_partial_quickly,
-        }
-        own = self._core_handlers()
-        alone = {kind: handler for kind, handler in quick.items() if self._around(kind, own[kind]) == own[kind]}
-        return {p.Poll: self._subscriptions.poll, **alone}
-
     def _around(self, kind: type[p.Request[Any]], handler: Handler) -> Handler:
         for service in reversed(self._services):
             handler = service.around(kind, handler)
@@ -176,6 +165,7 @@ class SessionActor(Actor):
             p.GetTurn: self._listing.get_turn,
             p.ListPending: self._listing.list_pending,
             p.Subscribe: self._joiner.subscribe,
+            p.Poll: self._subscriptions.poll,
             p.Unsubscribe: self._subscriptions.unsubscribe,
             p.CreateSessionRequest: self._sessions.create_session,
             p.GetSessionRequest: self._sessions.get_session,

@@ -9,11 +9,11 @@ import os
 import signal
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 from unittest.mock import patch
 
 from actors.actor import Actor
-from actors.interfaces.transport import EarlyReply, Replies
+from actors.interfaces.transport import EarlyReply
 from runtime.cluster.core.runner_host import RunnerHost
 from runtime.cluster.core.session_host import SessionHost
 from runtime.cluster.deployment import engine
@@ -47,25 +47,16 @@ class Death:
 
     def arm(self) -> None:
         """Let the messages of this process be such moments."""
-        receive, begin, send = Actor.receive, Actor.begin, DirectLink.send
+        receive, send = Actor.receive, DirectLink.send
 
         def received(actor: Actor, raw: bytes) -> Coroutine[Any, Any, bytes]:
-            # What is begun without a task passes by there, however it comes.
-            return receive(actor, raw) if actor.quick_handlers() else self._around(raw, receive(actor, raw))
-
-        def begun(actor: Actor, raw: bytes, replies: Replies) -> Coroutine[Any, Any, bytes] | None:
-            if not _counts(raw):
-                return begin(actor, raw, replies)
-            self.pass_by()
-            rest = begin(actor, raw, PassedBy(replies, self))
-            return None if rest is None else self._before_reply(rest)
+            return self._around(raw, receive(actor, raw))
 
         async def sent(link: DirectLink, raw: bytes, *, once: bool = False, early: EarlyReply | None = None) -> bytes:
             return await self._around(raw, send(link, raw, once=once, early=early))
 
         # For as long as the process lives.
         patch.object(Actor, "receive", received).start()
-        patch.object(Actor, "begin", begun).start()
         patch.object(DirectLink, "send", sent).start()
 
     async def _around(self, raw: bytes, work: Coroutine[Any, Any, bytes]) -> bytes:
@@ -78,21 +69,6 @@ class Death:
         reply = await work
         self.pass_by()
         return reply
-
-
-class PassedBy(NamedTuple):
-    """Replies before each of which the process may die."""
-
-    replies: Replies
-    death: Death
-
-    def reply(self, raw: bytes) -> None:
-        self.death.pass_by()
-        self.replies.reply(raw)
-
-    def reply_early(self, raw: bytes) -> None:
-        self.death.pass_by()
-        self.replies.reply_early(raw)
 
 
 def _counts(raw: bytes) -> bool:

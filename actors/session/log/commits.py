@@ -10,7 +10,7 @@ from actors.interfaces.records import CreateSession, PutState, Write
 from actors.messages.session import SessionKey
 from actors.session.log.session_log import SessionLog
 from actors.session.log.shared_state import SharedStates
-from actors.session.store.group_commit import GroupCommit, Tell
+from actors.session.store.group_commit import GroupCommit
 
 
 class LogCommits:
@@ -51,28 +51,6 @@ class LogCommits:
         if log.creation is not None:
             return self.create(log, log.creation, writes, then)
         return self._write(log, writes, then)
-
-    def hand_in(self, log: SessionLog, writes: Sequence[Write], then: Callable[[], None], tell: Tell) -> None:
-        """The same for a caller that does not wait. None of the writes changes a state that sessions share.
-
-        Args:
-            tell: called when they are on disk, or with the error.
-        """
-        key, creation = log.key, log.creation
-        log.unwritten += 1
-        over = self._begin_creation(log) if creation is not None else None
-
-        def told(error: Exception | None) -> None:
-            log.unwritten -= 1
-            if error is not None:
-                log.mark_stale()
-                if isinstance(error, SessionExistsError):
-                    error = _created_meanwhile(log)
-            if over is not None:
-                self._end_creation(key, over, has_failed=error is not None)
-            tell(error)
-
-        self._commits.hand_in(key, writes if creation is None else [creation, *writes], then, told)
 
     async def create(
         self,

@@ -16,14 +16,13 @@ from actors.rules.capacity.cache_share import Cache
 from actors.rules.capacity.eviction import CacheEviction
 from actors.rules.checks import state as scopes
 from actors.session.log.commits import LogCommits
-from actors.session.log.reader import LogReader, StoredSession
+from actors.session.log.reader import LogReader
 from actors.session.log.reverts import LogComparison
 from actors.session.log.session_log import SessionLog
 from actors.session.log.session_reads import SessionReads, States
 from actors.session.log.shared_state import SharedStates
 from actors.session.log.user_holds import UserHolds
 from actors.session.store.access import StoreAccess
-from actors.session.store.grouped_reads import Tell
 
 IDLE_S = 600.0
 """A log that was not used for so long leaves memory."""
@@ -152,35 +151,6 @@ class SessionLogs:
                     if log is not None and log.is_unchecked:
                         await self.comparison.compare(log)
                     return log if log is not None and not log.is_stale else await self._read(key, log, is_new)
-
-    def seek(self, key: SessionKey, tell: Tell[SessionLog]) -> bool:
-        """Begin `find_or_new` of a session that is not in memory, for a caller that does not wait.
-
-        Args:
-            tell: called with the log, or with the error of the store, in the step in which the store was read. With None for
-                both there is more to be read: `find_or_new` does so.
-
-        Returns:
-            False where something else has to be waited for: nothing is done.
-        """
-        if key in self._logs or key in self._creating or (lock := self._locks.take(key)) is None:
-            return False
-
-        def read(found: tuple[StoredSession, States] | None, error: Exception | None) -> None:
-            log = None
-            if found is not None:
-                stored, shared = found
-                if stored.row is None:
-                    log = _new_log(key, shared)
-                elif stored.running is None:
-                    log = SessionLog(stored.row, *shared)
-                    self._keep(log)
-                    self._access.commits.clear_failure(key)
-            lock.release()
-            tell(log, error)
-
-        self._reads.ask_new(key, read)
-        return True
 
     async def _read(self, key: SessionKey, stale: SessionLog | None, is_new: bool) -> SessionLog | None:
         if is_new and stale is None:

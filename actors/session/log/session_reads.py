@@ -8,7 +8,7 @@ from actors.messages.session import SessionKey
 from actors.session.log.reader import LogReader, StoredSession, stored_session
 from actors.session.log.shared_state import SharedState, SharedStates, StatesReading, StoredStates
 from actors.session.store.access import StoreAccess
-from actors.session.store.grouped_reads import GroupedReads, Tell
+from actors.session.store.grouped_reads import GroupedReads
 
 States = tuple[SharedState, SharedState]
 """The state of a session's app, and of its user."""
@@ -50,10 +50,6 @@ class SessionReads:
         Many that are asked for at once are read in one go. Raises StoreError.
         """
         return await self._new.of(key)
-
-    def ask_new(self, key: SessionKey, tell: Tell[tuple[StoredSession, States]]) -> None:
-        """The same for a caller that does not wait: see `GroupedReads.ask`."""
-        self._new.ask(key, tell)
 
     async def _read_new(self, keys: Sequence[SessionKey]) -> Mapping[SessionKey, tuple[StoredSession, States]]:
         if len(keys) == 1:

@@ -15,7 +15,6 @@ from actors.session.log.event_scan import EventScan
 from actors.session.log.logs import SessionLogs
 from actors.session.log.open_turn import SessionTurn
 from actors.session.log.session_log import SessionLog
-from actors.session.store.group_commit import Tell
 from actors.session.subscribers.subscriptions import Subscriptions
 
 COUNTED = ("llm_calls", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")
@@ -85,22 +84,6 @@ class LogWriter:
             end: makes the record of the turn that ends with the events, once it has taken them in. It is stored with them.
         """
         return self._logs.commits.write(log, *self._taken_in(log, events, writes, then, end))
-
-    def hand_in(
-        self,
-        log: SessionLog,
-        events: Events,
-        writes: Sequence[Write],
-        tell: Tell,
-        then: Callable[[], None] | None = None,
-        end: Callable[[], TurnRow] | None = None,
-    ) -> None:
-        """The same for a caller that does not wait. None of the events changes the state.
-
-        Args:
-            tell: called when they are on disk, or with the error.
-        """
-        self._logs.commits.hand_in(log, *self._taken_in(log, events, writes, then, end), tell)
 
     def _taken_in(
         self,

@@ -25,17 +25,12 @@ class _Removed:
 _REMOVED = _Removed()
 
 
-Tell = Callable[[Exception | None], None]
-"""Takes what has become of a request: the error of the store; None when all of it is on disk."""
-
-
 class WriteRequest(msgspec.Struct, eq=False):
     """Writes of a session that are stored all or none. Two requests are never equal.
 
     Attributes:
         then: called once the writes are on disk.
-        tell: called after that, or with the error of the store; None when it was.
-        done: for those that wait for it: set after `then`, or to the error of the store; None while none does.
+        done: set after that, or to the error of the store.
         is_refused: it will never be on disk.
         shared: what it changes of states of users and of the app, while it is noted: their keys, the keys in them, the values.
     """
@@ -43,8 +38,7 @@ class WriteRequest(msgspec.Struct, eq=False):
     key: SessionKey
     writes: Sequence[Write]
     then: Callable[[], None]
-    tell: Tell | None = None
-    done: asyncio.Future[None] | None = None
+    done: asyncio.Future[None]
     is_refused: bool = False
     shared: Sequence[tuple[SessionKey, str, JsonValue | _Removed]] = ()
 
@@ -105,8 +99,6 @@ class PendingWrites:
     def next_of(self, key: SessionKey) -> asyncio.Future[None] | None:
         """The future of a session's first request that is still waited for; None if there is none."""
         for request in self._by_session.get(key, ()):
-            if request.done is None:
-                request.done = asyncio.get_running_loop().create_future()
             if not request.done.done():
                 return request.done
         return None
@@ -181,21 +173,11 @@ class GroupCommit:
             Done when they are on disk; with the store's error when they are not.
         """
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._add(WriteRequest(key, writes, then, done=done))
-        return done
-
-    def hand_in(self, key: SessionKey, writes: Sequence[Write], then: Callable[[], None], tell: Tell) -> None:
-        """The same for a caller that does not wait.
-
-        Args:
-            tell: called when the future of `submit` would be done, in a later pass of the event loop than `then`.
-        """
-        self._add(WriteRequest(key, writes, then, tell))
-
-    def _add(self, request: WriteRequest) -> None:
+        request = WriteRequest(key, writes, then, done)
         self._waiting.append(request)
         self.pending.add(request)
         self._begin()
+        return done
 
     def note_reverted(self) -> None:
         """The store has gone back to an older copy of itself: take it as it is before anything else is written."""
@@ -324,10 +306,7 @@ class GroupCommit:
         self._failed.setdefault(request.key, error)
         request.is_refused = True
         self.pending.discard(request)
-        if request.tell is not None:
-            asyncio.get_running_loop().call_soon(request.tell, error)
-            request.tell = None
-        if request.done is not None and not request.done.done():
+        if not request.done.done():
             request.done.set_exception(error)
 
     async def _write(self, group: Sequence[WriteRequest]) -> None:
@@ -336,27 +315,11 @@ class GroupCommit:
 
     def _note_written(self, group: Sequence[WriteRequest]) -> None:
         self.commits += 1
-        told: list[Tell] = []
         for request in group:
             request.then()
             self.pending.discard(request)
-            if request.tell is not None:
-                told.append(request.tell)
-                request.tell = None
-            if request.done is not None and not request.done.done():
+            if not request.done.done():
                 request.done.set_result(None)
-        if told:
-            # Later, so that the next transaction begins before.
-            asyncio.get_running_loop().call_soon(_tell_all, told)
-
-
-def _tell_all(told: Sequence[Tell]) -> None:
-    for tell in told:
-        try:
-            tell(None)
-        except Exception:
-            # A defect in one of them: the others are to hear of theirs.
-            logger.exception("what was stored could not be told")
 
 
 class Transaction:

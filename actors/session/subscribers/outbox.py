@@ -29,9 +29,6 @@ FORGET_S = 120.0
 MAX_BYTES = 8_000_000
 """News that is kept for one subscriber, of all its turns. A reply that waits to be acknowledged may be as large."""
 
-TellNews = Callable[[News], None]
-"""Takes the reply to a poll."""
-
 ReadTurnPage = Callable[[SessionKey, str, int], Awaitable[TurnRead]]
 """Reads a page of a turn's events after a position from the log."""
 
@@ -121,7 +118,7 @@ class Outbox:
         self._ready: dict[TurnKey, TurnOutbox] = {}
         self._behind: dict[TurnKey, TurnOutbox] = {}
         self._reader: asyncio.Task[None] | None = None
-        self._waiting: list[TellNews] = []
+        self._waiting: list[asyncio.Future[News]] = []
         self._is_urgent = False
         # Three ways to reply to a poll: in the next pass of the event loop, after LINGER_S at most, and after `poll_s`.
         self._telling: asyncio.Handle | None = None
@@ -216,20 +213,21 @@ class Outbox:
         if is_behind:
             self._behind[box.turn] = box
 
-    def poll(self, ack: int, tell: TellNews) -> None:
-        """Tell the News after number `ack`, as soon as there is news; an empty one when there is none for `poll_s` seconds.
+    async def poll(self, ack: int) -> News:
+        """Return the News after number `ack`, as soon as there is news; an empty one when there is none for `poll_s` seconds.
 
         Polls that wait at the same time get the same News: the callers of the earlier ones may be gone.
         """
         self._polled_s = self._clock()
         if ack < self._last.number:
-            tell(self._last)
-            return
-        self._waiting.append(tell)
+            return self._last
+        news: asyncio.Future[News] = self._loop.create_future()
+        self._waiting.append(news)
         self._read_on()
         self._tell_soon()
         if self._giving_up is None and self._poll_s is not None:
             self._giving_up = self._loop.call_later(self._poll_s, self._give_up)
+        return await news
 
     def _tell_soon(self) -> None:
         """Have the polls that wait told what is ready: together with what comes in this pass of the event loop, as of a commit.
@@ -270,8 +268,9 @@ class Outbox:
         self._sent_s = self._polled_s = self._clock()
         self.size = 0
         self._last = News(number=self._last.number + 1, outbox=self.id, turns=[self._take(box) for box in ready.values()])
-        for tell in waiting:
-            tell(self._last)
+        for news in waiting:
+            if not news.done():
+                news.set_result(self._last)
 
     def _take(self, box: TurnOutbox) -> TurnNews:
         news = box.take_news(self._answers(box.turn))

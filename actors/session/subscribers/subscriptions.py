@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from actors.actor import OwedReply
 from actors.messages.protocol.base import Ack, StoredEvent
 from actors.messages.protocol.outcomes import AnyOutcome
 from actors.messages.protocol.subscriptions import WHOLE_SESSION, News, Poll, TurnRead, Unsubscribe
@@ -159,19 +158,17 @@ class Subscriptions:
         for outbox in self._of_turn.pop(turn, _NO_OUTBOXES).values():
             outbox.put_drop(turn)
 
-    def poll(self, message: Poll, owed: OwedReply) -> bool:
-        """Reply with the news of a subscriber, as soon as there is some: see QuickHandler.
+    async def poll(self, message: Poll) -> News:
+        """Reply with the news of a subscriber, as soon as there is some.
 
         A subscriber that was not known gets that at once: see News.
         """
         self._polls += 1
         is_known = message.subscriber in self._outboxes
         outbox = self._outbox(message.subscriber)
-        if is_known and message.outbox in ("", outbox.id):
-            outbox.poll(message.ack, owed.give)
-        else:
-            owed.give(News(known=False, outbox=outbox.id))
-        return True
+        if not is_known or message.outbox not in ("", outbox.id):
+            return News(known=False, outbox=outbox.id)
+        return await outbox.poll(message.ack)
 
     async def unsubscribe(self, message: Unsubscribe) -> Ack:
         """Forget a subscriber, or that it follows one turn."""

@@ -15,7 +15,6 @@ from actors.session.log.event_scan import new_event
 from actors.session.log.open_turn import SessionTurn
 from actors.session.log.session_log import SessionLog
 from actors.session.log.writer import Events
-from actors.session.store.group_commit import Tell
 from actors.session.turns.lookup import TurnLookup
 from actors.session.turns.parts import SessionParts
 
@@ -63,40 +62,6 @@ class TurnEnder:
             )
         finally:
             turn.end_over()
-
-    def hand_in_end(
-        self,
-        log: SessionLog,
-        turn: SessionTurn,
-        agent: str,
-        outcome: p.AnyOutcome,
-        events: Events,
-        writes: Sequence[Write],
-        tell: Tell,
-    ) -> None:
-        """The same for a caller that does not wait, where `LogWriter.hand_in` can be asked.
-
-        Args:
-            tell: called when the end is stored, or with the error.
-        """
-
-        def over(error: Exception | None) -> None:
-            turn.end_over()
-            tell(error)
-
-        turn.begin_end()
-        try:
-            self._writer.hand_in(
-                log,
-                events,
-                writes,
-                over,
-                then=lambda: self._end_in_memory(log, turn, agent, outcome),
-                end=lambda: turn.ended(agent, outcome),
-            )
-        except BaseException:
-            turn.end_over()
-            raise
 
     def _end_in_memory(self, log: SessionLog, turn: SessionTurn, agent: str, outcome: p.AnyOutcome) -> None:
         """Count the end, tell the subscribers, and let the next turn begin, unless that was done before."""

@@ -159,13 +159,6 @@ class TurnLookup:
             await self.settled(turn.key, turn.invocation_id)
         return self.current_in_memory(turn)
 
-    def at_hand(self, turn: p.TurnRef) -> tuple[SessionLog, SessionTurn] | None:
-        """The same, where nothing has to be waited for; None where `current` may have to, or raises."""
-        log = self._logs.in_memory(turn.key)
-        if log is None or log.turn is None or log.is_stale or not log.is_current(turn):
-            return None
-        return log, log.turn
-
     async def settled(self, key: SessionKey, invocation_id: str) -> None:
         """Wait while the end of a turn is on its way to the disk, also when the agent that has sent it waits no more."""
         log = self._logs.in_memory(key)

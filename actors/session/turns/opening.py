@@ -37,16 +37,11 @@ from actors.session.turns.joining import TurnJoiner
 from actors.session.turns.lookup import KnownTurn, TurnLookup, differs, unknown_turn
 from actors.session.turns.opening_request import NewTurns, OpeningRequest, check_answers
 from actors.session.turns.parts import SessionParts
-from actors.session.turns.quick_opening import QuickOpener
 from actors.session.turns.recovery import TurnRecovery
 
 
 class TurnOpener:
-    """Answers OpenTurn.
-
-    Attributes:
-        quick: does so where no task is needed.
-    """
+    """Answers OpenTurn."""
 
     def __init__(self, parts: SessionParts, lookup: TurnLookup, joiner: TurnJoiner, recovery: TurnRecovery) -> None:
         self._parts = parts
@@ -61,7 +56,6 @@ class TurnOpener:
         self._recovery = recovery
         self._in_order: KeyedLocks[SessionKey] = KeyedLocks()
         self._new_turns = NewTurns(parts)
-        self.quick = QuickOpener(parts, self._new_turns, self._in_order, self._open)
 
     async def open_turn(self, message: p.OpenTurn) -> p.OpenTurnReply:
         """Store the user's event and let the turn run, as soon as no other turn of the session does.
@@ -72,9 +66,7 @@ class TurnOpener:
             TurnCancelledError: it was cancelled while it waited in the queue.
             StoreError: it could not be stored.
         """
-        return await self._open(OpeningRequest(message, scan(message.event)))
-
-    async def _open(self, request: OpeningRequest) -> p.OpenTurnReply:
+        request = OpeningRequest(message, scan(message.event))
         try:
             return await self._opened(request)
         except BaseException as error:
@@ -101,14 +93,7 @@ class TurnOpener:
         message = request.message
         while True:
             # From here to the session's queue nothing is awaited, so requests enter it in the order in which they came.
-            at_hand = self.quick.at_hand(message) if not request.holds_session else None
-            request.is_at_hand = at_hand is not None
-            known: KnownTurn | None = None
-            if at_hand is not None:
-                request.log = at_hand
-                decision = decide(request.facts(None))
-            else:
-                decision, known = await self._decided(request)
+            decision, known = await self._decided(request)
             log = request.log
             if request.known_seq is None:
                 request.known_seq = log.turn.row.opened_seq - 1 if log.turn is not None else log.head_seq
@@ -146,8 +131,7 @@ class TurnOpener:
             # Those in line may wait for a deletion, and that for the turn of this request.
             return await self._decision(request, await self._due_times.refusal(request.message))
         message = request.message
-        place, request.place = request.place, None
-        async with place or self._in_order.locked(message.key):
+        async with self._in_order.locked(message.key):
             while True:
                 refusal = await self._due_times.refusal(message)
                 request.log = await self._log_of(message)
@@ -232,8 +216,7 @@ class TurnOpener:
         message, log = request.message, request.log
         if log.creation is None:
             await self._parts.store_owed_ends(message.key)
-            # What is at hand was looked up in this very step.
-            if not request.is_at_hand and await self._logs.load(message.key) is not log:
+            if await self._logs.load(message.key) is not log:
                 # Deleted and created again while the request waited.
                 raise SessionNotFoundError(message.key.app, message.key.user, message.key.session)
             if self._parts.shared.may_be_behind(message.key):

@@ -10,8 +10,6 @@ from actors.interfaces.records import AdvanceSchedule, TurnRow, Write
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.event import now_s
-from actors.messages.session import SessionKey
-from actors.refs.keyed_locks import Locked
 from actors.rules.checks.state import only_temp
 from actors.rules.recovery.failures import failure
 from actors.rules.routing.answering import is_taken
@@ -34,16 +32,13 @@ class OpeningRequest:
         log: the session.
         has_waited: it was in the queue, where subscribers may have found the turn.
         known_seq: the log up to here was settled when the request came: see `rules.routing.answering`.
-        is_at_hand: nothing was waited for since the session was looked up last.
         holds_session: the session is taken for this request, which has to let the next one begin when it fails.
-        place: its place among the requests of the session, if it has one before it is decided about.
         before: the record of the turn that it continues with an answer, as it was before.
     """
 
     log: SessionLog
-    has_waited = is_at_hand = holds_session = False
+    has_waited = holds_session = False
     known_seq: int | None = None
-    place: Locked[SessionKey] | None = None
     before: TurnRow | None = None
 
     def __init__(self, message: p.OpenTurn, event: EventScan) -> None:

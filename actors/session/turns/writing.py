@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from actors.actor import OwedReply
 from actors.errors import FencedError
 from actors.interfaces.records import Write
 from actors.messages import protocol as p
@@ -54,7 +53,7 @@ class TurnWriter:
         """
         events = _scanned(message)
         try:
-            log, turn = self._lookup.at_hand(message.turn) or await self._lookup.current(message.turn)
+            log, turn = await self._lookup.current(message.turn)
             if events and events[0][1].id in turn.stored:
                 # Sent again. The first request may still be on its way to the disk, and may not arrive there.
                 await self._access.commits.flush()
@@ -73,32 +72,6 @@ class TurnWriter:
         else:
             await self._ender.end_turn(log, turn, message.selected, message.outcome, events, writes)
         return appended
-
-    def append_quickly(self, message: p.Append, owed: OwedReply) -> bool:
-        """The same where nothing has to be waited for but the disk: see QuickHandler."""
-        found = self._lookup.at_hand(message.turn)
-        if found is None or message.notes:
-            return False
-        log, turn = found
-        events = _scanned(message)
-        if events and events[0][1].id in turn.stored:
-            return False
-        for _, event in events:
-            if event.actions.state_delta:
-                return False
-        events, writes, appended = self._admitted(log, turn, message, events)
-
-        def tell(error: Exception | None) -> None:
-            if error is None:
-                owed.give(appended)
-            else:
-                owed.fail(error)
-
-        if message.outcome is None:
-            self._writer.hand_in(log, events, writes, tell)
-        else:
-            self._ender.hand_in_end(log, turn, message.selected, message.outcome, events, writes, tell)
-        return True
 
     def _admitted(
         self, log: SessionLog, turn: SessionTurn, message: p.Append, events: Events
@@ -132,14 +105,6 @@ class TurnWriter:
         """Deliver partials to the turn's subscribers. Raises FencedError, StoreError."""
         _, turn = await self._lookup.current(message.turn)
         return self._told(turn, message)
-
-    def tell_partial_quickly(self, message: p.TellPartial, owed: OwedReply) -> bool:
-        """The same where nothing has to be waited for: see QuickHandler."""
-        found = self._lookup.at_hand(message.turn)
-        if found is None:
-            return False
-        owed.give(self._told(found[1], message))
-        return True
 
     def _told(self, turn: SessionTurn, message: p.TellPartial) -> p.Ack | p.TellAgain:
         partials = [p.StoredEvent(0, raw) for raw in message.events]

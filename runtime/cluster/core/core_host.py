@@ -29,7 +29,7 @@ from runtime.cluster.transport.plans import KeptPlans
 from runtime.cluster.transport.ray_actors import current_actor, get_actor, is_restarted, this_node
 from runtime.cluster.transport.wires import WATCHED, WireOptions
 from runtime.observability.logs.options import LogOptions
-from runtime.transport.io.server_connection import Handler, QuickHandler
+from runtime.transport.io.server_connection import Handler
 
 RECOVERY = Backoff(0.1, 1.0)
 """Times between two attempts of a restarted process to do what it has to do first."""
@@ -84,12 +84,6 @@ class CoreHost(PlanHost):
     def _handler(self) -> Handler:
         receive, leads = self._actor.receive, self._is_leading
         return lambda raw, slot: receive(raw) if slot != WATCHED and leads.is_set() else self._unled(raw, slot)
-
-    def _quick_handler(self) -> QuickHandler | None:
-        if not self._actor.quick_handlers():
-            return None
-        begin, leads = self._actor.begin, self._is_leading
-        return lambda raw, slot, replies: begin(raw, replies) if slot != WATCHED and leads.is_set() else self._unled(raw, slot)
 
     async def receive(self, raw: bytes, slot: int = 0) -> bytes:
         """Hand a message to the actor and return its reply. Raises StandsByError when this process does not lead."""

@@ -13,7 +13,6 @@ from actors.agent.actor import AgentActor
 from actors.agent.environment import AgentEnvironment
 from actors.errors import ActorLostError
 from actors.errors.listing import some_of
-from actors.interfaces.transport import Replies
 from actors.messages.codec import encode
 from actors.messages.protocol.base import ErrorReply
 from actors.messages.protocol.lifecycle import Stop
@@ -57,11 +56,6 @@ class HostedActors(dict[int, AgentActor]):
         """Hand a message to an actor and return its reply."""
         actor = self._actor(slot)
         return actor.receive(raw) if actor is not None else _refuse()
-
-    def begin(self, raw: bytes, slot: int, replies: Replies) -> Coroutine[Any, Any, bytes] | None:
-        """Hand a message to an actor that may need no task for it: see Actor.begin."""
-        actor = self._actor(slot)
-        return actor.begin(raw, replies) if actor is not None else _refuse()
 
     def _actor(self, slot: int) -> AgentActor | None:
         if self.title:
@@ -108,7 +102,7 @@ class AgentHost:
         self._names: dict[int, str] = {}
         self._stopping: set[asyncio.Task[bytes]] = set()
         # Not `self.receive`: Ray wraps the methods of its actors' classes.
-        self._listener = Listener(core.wires, self._actors.receive, self._actors.begin)
+        self._listener = Listener(core.wires, self._actors.receive)
 
     def __repr__(self) -> str:
         """Its name, under which Ray's dashboard shows the process: who lives there changes, and Ray asks once."""

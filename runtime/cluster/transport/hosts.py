@@ -23,7 +23,7 @@ from runtime.cluster.transport.wires import Listener, WireOptions, Wires
 from runtime.engine.process.collector import look_less_often
 from runtime.observability.logs.options import LogOptions
 from runtime.transport.endpoint import Endpoint
-from runtime.transport.io.server_connection import Handler, QuickHandler
+from runtime.transport.io.server_connection import Handler
 from runtime.transport.options import DirectOptions
 
 
@@ -48,7 +48,7 @@ class RayActorHost:
         self._actor = build()
         self._name = self._actor.name
         self._handle = self._handler()
-        self._listener = Listener(wires, self._handle, self._quick_handler())
+        self._listener = Listener(wires, self._handle)
         self._actor.connections = lambda: self._wires.figures(self._listener.statistics())
         look_less_often()
 
@@ -102,10 +102,6 @@ class RayActorHost:
         # Not `self.receive`: Ray wraps the methods of its actors' classes.
         receive = self._actor.receive
         return lambda raw, _: receive(raw)
-
-    def _quick_handler(self) -> QuickHandler | None:
-        begin = self._actor.begin
-        return (lambda raw, _, replies: begin(raw, replies)) if self._actor.quick_handlers() else None
 
 
 class PlanHost(RayActorHost):

@@ -27,7 +27,7 @@ from runtime.transport.endpoint import Endpoint
 from runtime.transport.io.connections import CLOSED, Channels
 from runtime.transport.io.errors import ConnectionLostError, Loss
 from runtime.transport.io.server import Server, ServerStatistics
-from runtime.transport.io.server_connection import Handler, QuickHandler
+from runtime.transport.io.server_connection import Handler
 from runtime.transport.options import DirectOptions
 
 _log = logging.getLogger(__name__)
@@ -174,13 +174,11 @@ class Listener:
 
     Args:
         handler: takes messages, each with the slot of its actor, and replies.
-        quick: takes those that need no task: see ServedClient.
     """
 
-    def __init__(self, options: WireOptions, handler: Handler, quick: QuickHandler | None = None) -> None:
+    def __init__(self, options: WireOptions, handler: Handler) -> None:
         self._options = options
         self._handler = handler
-        self._quick = quick
         self._server: Server | None = None
         self._starting: asyncio.Task[Endpoint] | None = None
 
@@ -199,7 +197,6 @@ class Listener:
                 host,
                 self._options.ports,
                 tls.server if tls is not None else None,
-                quick=self._quick,
             )
             self._starting = asyncio.create_task(self._server.start())
         return await asyncio.shield(self._starting)

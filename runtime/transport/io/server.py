@@ -15,7 +15,7 @@ from runtime.transport.io.accepting import more_handles
 from runtime.transport.io.connection import Connection
 from runtime.transport.io.listening import BACKLOG, keep_alive, listen_tcp, listen_unix
 from runtime.transport.io.proving import UnprovenConnection
-from runtime.transport.io.server_connection import Handler, QuickHandler, ServedClient, ServerConnection
+from runtime.transport.io.server_connection import Handler, ServedClient, ServerConnection
 from runtime.transport.io.stale_sockets import remove_stale, socket_name
 from runtime.transport.options import DirectOptions
 from runtime.transport.protocol.handshake import VERSION, Claim, HandshakeReply, Welcome
@@ -69,7 +69,6 @@ class Server:
         host: the address of the TCP socket; "": no TCP socket.
         ports: see `port_range`.
         ssl: for TCP.
-        quick: see ServedClient.
     """
 
     def __init__(
@@ -82,10 +81,8 @@ class Server:
         ports: str = "",
         ssl: SSLContext | None = None,
         options: DirectOptions | None = None,
-        quick: QuickHandler | None = None,
     ) -> None:
         self._handler = handler
-        self._quick = quick
         self._secret = secret
         self._node = node
         self._folder = folder
@@ -200,7 +197,7 @@ class Server:
         if admission == HandshakeReply.ADMITTED and client is None:
             self._last_memory += 1
             side = ServerSide(self._last_memory, self._options)
-            client = self._clients[claim.client] = ServedClient(self._handler, side, self._departed, self._quick)
+            client = self._clients[claim.client] = ServedClient(self._handler, side, self._departed)
         return Welcome(admission, memory=client.side.memory if client is not None else 0)
 
     def admit(self, claim: Claim, transport: asyncio.Transport, address: str) -> Connection:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
-
-import msgspec
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 from actors.errors.user_code import error_text, is_cancellation
-from actors.interfaces.transport import EARLY_REPLY, Replies
+from actors.interfaces.transport import EARLY_REPLY
 from actors.refs.tasks import begin_task
 from runtime.transport.io.connection import Connection
 from runtime.transport.options import DirectOptions
@@ -22,9 +20,6 @@ REQUESTS_AT_ONCE = 64
 Handler = Callable[[bytes, int], Awaitable[bytes]]
 """Takes a request and its slot, and returns the reply."""
 
-QuickHandler = Callable[[bytes, int, Replies], Coroutine[Any, Any, bytes] | None]
-"""The same where a request may need no task: None, and the reply goes to `Replies`; or what takes it in a task."""
-
 
 class ServedClient:
     """The handlers that are at work for one client. They are never cancelled: what they return after it is gone is dropped.
@@ -35,15 +30,10 @@ class ServedClient:
 
     Args:
         departed: holds this while handlers of a client that is gone are at work.
-        quick: begins with requests in the step in which they come; None: each gets a task for `handler`.
     """
 
-    def __init__(
-        self, handler: Handler, side: ServerSide, departed: set[ServedClient], quick: QuickHandler | None = None
-    ) -> None:
+    def __init__(self, handler: Handler, side: ServerSide, departed: set[ServedClient]) -> None:
         self._handler = handler
-        self._quick = quick
-        self._not_begun = 0
         self._departed = departed
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._loop = asyncio.get_running_loop()
@@ -59,26 +49,13 @@ class ServedClient:
 
     def run(self, request: RequestToRun) -> None:
         """Begin to work on a request."""
-        number, answer = request.number, None
-        replies = _Replies(self, number)
-        # Those before it come first.
-        if self._quick is not None and not self._not_begun:
-            try:
-                answer = self._quick(request.raw, request.slot, replies)
-            except Exception as error:
-                self.side.failed(number, type(error).__name__, error_text(error))
-                return
-            if answer is None:
-                return
-        self._not_begun += 1
-        self._tasks[number] = begin_task(self._run(request, replies, answer), self._loop)
+        self._tasks[request.number] = begin_task(self._run(request), self._loop)
 
-    async def _run(self, request: RequestToRun, replies: Replies, answer: Awaitable[bytes] | None) -> None:
-        self._not_begun -= 1
+    async def _run(self, request: RequestToRun) -> None:
         number = request.number
-        EARLY_REPLY.set(replies.reply_early)
+        EARLY_REPLY.set(partial(self._reply_early, number))
         try:
-            self.side.reply(number, await (answer or self._handler(request.raw, request.slot)))
+            self.side.reply(number, await self._handler(request.raw, request.slot))
         except BaseException as error:
             # A handler runs code of users. Only the end of the event loop cancels this task.
             if is_cancellation(error):
@@ -92,24 +69,10 @@ class ServedClient:
         if self.connection is not None:
             self.connection.replied()
 
-
-class _Replies(msgspec.Struct, eq=False):
-    """Takes the replies to one request."""
-
-    client: ServedClient
-    number: int
-
-    def reply(self, raw: bytes) -> None:
-        client = self.client
-        client.side.reply(self.number, raw)
-        if client.connection is not None:
-            client.connection.replied()
-
-    def reply_early(self, raw: bytes) -> None:
-        client = self.client
-        client.side.reply_early(self.number, raw)
-        if client.connection is not None:
-            client.connection.pump()
+    def _reply_early(self, number: int, raw: bytes) -> None:
+        self.side.reply_early(number, raw)
+        if self.connection is not None:
+            self.connection.pump()
 
 
 class ServerConnection(Connection):

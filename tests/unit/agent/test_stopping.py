@@ -24,19 +24,6 @@ from tests.support.any_message import decode_message
 from tests.support.fixtures.runner_fixture import RunnerFixture
 
 
-class Replies:
-    """Takes the replies to one message."""
-
-    def __init__(self) -> None:
-        self.last: list[p.Message] = []
-
-    def reply(self, raw: bytes) -> None:
-        self.last.append(decode_message(raw))
-
-    def reply_early(self, raw: bytes) -> None:
-        raise AssertionError("none was asked for")
-
-
 async def test_it_replies_when_its_logs_have_left_the_process() -> None:
     """Its process may end as soon as it has replied."""
     has_left = asyncio.Event()
@@ -59,12 +46,14 @@ async def test_a_run_that_is_stopped_before_its_first_step_is_cancelled() -> Non
     nothing = cast(Any, None)
     spec = AgentTree(LlmAgent(name="root", model=PatternModel([], default="hello"))).spec("root")
     actor = AgentActor(spec, AgentEnvironment(nothing, nothing, nothing, lambda agent, model: nothing))
-    turn, replies = p.TurnRef(SessionKey("app", "ada", "s1"), "e-1", 1, run=1), Replies()
+    turn = p.TurnRef(SessionKey("app", "ada", "s1"), "e-1", 1, run=1)
     asked = p.StoredEvent(1, encode(Event(id="asked", author=USER)))
-    assert actor.begin(encode(p.Invoke(turn=turn, agent="root", user_event=asked)), replies) is None
-    stopped = await actor.receive(encode(p.StopRun(turn=turn, runs=(1,))))
-    assert isinstance(decode_message(stopped), Ack)
-    assert replies.last == [p.Cancelled(agent="root")]
+    running, stopping = (
+        asyncio.create_task(actor.receive(encode(message)))
+        for message in (p.Invoke(turn=turn, agent="root", user_event=asked), p.StopRun(turn=turn, runs=(1,)))
+    )
+    assert isinstance(decode_message(await stopping), Ack)
+    assert decode_message(await running) == p.Cancelled(agent="root")
     assert actor.figures().counts["running"] == 0
 
 

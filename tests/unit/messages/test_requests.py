@@ -99,5 +99,5 @@ def said_of(kind: type[Request[Any]]) -> tuple[str, str, str, bool]:
 
 def test_each_request_to_a_session_actor_is_as_in_the_table(tmp_path: Path) -> None:
     actor = SessionFixture(tmp_path).actor
-    kinds = {**actor.handlers(), **actor.quick_handlers()}
+    kinds = actor.handlers()
     assert {kind.__name__: said_of(kind) for kind in kinds} == REQUESTS

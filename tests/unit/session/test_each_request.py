@@ -55,7 +55,7 @@ async def desk(tmp_path: Path) -> Desk:
 
 def test_each_message_of_a_session_actor_has_an_example(tmp_path: Path) -> None:
     actor = SessionFixture(tmp_path).actor
-    kinds: set[type[p.Message]] = {*actor.handlers(), *actor.quick_handlers()}
+    kinds: set[type[p.Message]] = {*actor.handlers()}
     writing = {name.partition("-")[0] for name in WRITES}
     asking: set[type[p.Message]] = {*reads(), *HELD_MEANWHILE}
     silent = {kind.__name__ for kind in asking}

@@ -6,13 +6,11 @@ import asyncio
 import gc
 import random
 import weakref
-from collections.abc import Coroutine
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from actors.interfaces.transport import EARLY_REPLY, Replies
+from actors.interfaces.transport import EARLY_REPLY
 from runtime.transport.io.errors import ConnectionLostError
 from runtime.transport.io.server_connection import REQUESTS_AT_ONCE
 from runtime.transport.protocol.errors import HandlerFailedError
@@ -265,42 +263,3 @@ async def test_a_request_comes_between_the_thousands_of_another_client(direct: D
     await asyncio.gather(*many)
     assert before <= 10 * REQUESTS_AT_ONCE
     assert began.count(1) == 5_000
-
-
-async def test_a_request_without_a_task_begins_at_once_but_not_before_those_that_came_earlier(direct: DirectFixture) -> None:
-    began: list[bytes] = []
-    owed: dict[bytes, Replies] = {}
-
-    async def handler(raw: bytes, slot: int) -> bytes:
-        began.append(raw)
-        await may_end.wait()
-        return b"by a task " + raw
-
-    def quick(raw: bytes, slot: int, replies: Replies) -> Coroutine[Any, Any, bytes] | None:
-        if raw == b"wrong":
-            raise ValueError("of the handler")
-        if raw.startswith(b"slow"):
-            return handler(raw, slot)
-        began.append(raw)
-        owed[raw] = replies
-        replies.reply_early(b"begun " + raw)
-        return None
-
-    may_end = asyncio.Event()
-    channel = direct.channel(await direct.serve(handler, quick=quick))
-    with channel.call(b"quick 0", 0, lambda raw: owed[b"quick 0"].reply(raw)) as call:
-        assert await call.reply() == b"begun quick 0"
-    # Where they come together, the second waits for the task of the first to begin, and gets one, too.
-    calls = [asyncio.create_task(channel.request(raw)) for raw in (b"slow 1", b"quick 2", b"slow 3")]
-    await until(lambda: len(began) == 4)
-    last = asyncio.create_task(channel.request(b"quick 4"))
-    await until(lambda: b"quick 4" in owed)
-    assert began == [b"quick 0", b"slow 1", b"quick 2", b"slow 3", b"quick 4"]
-    if b"quick 2" in owed:
-        owed[b"quick 2"].reply(b"by a task quick 2")
-    may_end.set()
-    assert await asyncio.gather(*calls) == [b"by a task slow 1", b"by a task quick 2", b"by a task slow 3"]
-    owed[b"quick 4"].reply(b"done")
-    assert await last == b"done"
-    with pytest.raises(HandlerFailedError, match="of the handler"):
-        await channel.request(b"wrong")

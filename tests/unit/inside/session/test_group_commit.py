@@ -67,43 +67,6 @@ async def test_then_is_called_in_order_before_the_future_is_done() -> None:
     assert told == [0, 1, 2, 3, 4]
 
 
-async def test_who_does_not_wait_is_told_after_then_and_when_others_fail(caplog: pytest.LogCaptureFixture) -> None:
-    disk = Disk()
-    commits = GroupCommit(disk.commit)
-    told: list[object] = []
-
-    def complain(_: Exception | None) -> None:
-        raise ValueError("of the caller")
-
-    for number in range(3):
-        tell = complain if number == 1 else lambda error, number=number: told.append((number, error))
-        commits.hand_in(KEYS[0], [write(KEYS[0], number)], partial(told.append, number), tell)
-    # What waits for one of them may come later.
-    first = commits.pending.next_of(KEYS[0])
-    assert first is not None
-    await first
-    await asyncio.sleep(0)
-    assert told == [0, 1, 2, (0, None), (2, None)]
-    assert "of the caller" in caplog.text
-    assert commits.pending.next_of(KEYS[0]) is None
-
-
-async def test_who_does_not_wait_is_told_an_error_once() -> None:
-    disk = Disk()
-    disk.gate.clear()
-    commits = GroupCommit(disk.commit)
-    told: list[Exception | None] = []
-    for number in range(2):
-        commits.hand_in(KEYS[0], [write(KEYS[0], number, fails=True)], lambda: None, told.append)
-    await asyncio.sleep(0)
-    lost = StoreError("lost")
-    commits.refuse(KEYS[0], lost)
-    disk.gate.set()
-    await commits.drain()
-    await asyncio.sleep(0)
-    assert told == [lost, lost]
-
-
 async def test_a_request_that_cannot_be_written_takes_only_its_own_session_with_it() -> None:
     disk = Disk()
     commits = GroupCommit(disk.commit)

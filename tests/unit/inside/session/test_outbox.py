@@ -13,7 +13,7 @@ from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from actors.rules.delivery.event_buffer import EventBuffer, cost
 from actors.session.subscribers.outbox import LINGER_S, Outbox
-from tests.support.fixtures.session_fixture import KEY, OTHER, Clock, polled, settled
+from tests.support.fixtures.session_fixture import KEY, OTHER, Clock, settled
 from tests.support.fixtures.streamed_events import complete, page, partial, texts
 from tests.support.tries import tries
 
@@ -104,7 +104,7 @@ class Play:
 
     async def poll(self, *, lost: bool = False, pause_s: float = 0.0) -> bool:
         self.clock.now_s += pause_s
-        polling = asyncio.create_task(polled(self.box, self.ack))
+        polling = asyncio.create_task(self.box.poll(self.ack))
         await settled()
         if not polling.done():
             polling.cancel()
@@ -242,7 +242,7 @@ async def test_a_page_that_is_read_for_a_subscription_which_is_over_is_not_told(
     await settled()
     gates[1].set()
     # The second one wants less, but what the first has asked for was not told yet.
-    assert [event.seq for event in (await polled(box, 0)).turns[0].events] == [1, 2, 3]
+    assert [event.seq for event in (await box.poll(0)).turns[0].events] == [1, 2, 3]
     assert asked == [0, 0]
 
 
@@ -266,7 +266,7 @@ async def test_many_turns_together_take_no_more_room_than_there_is() -> None:
     ended: set[str] = set()
     ack = 0
     while len(ended) < len(logs):
-        news = await asyncio.wait_for(polled(box, ack), 10)
+        news = await asyncio.wait_for(box.poll(ack), 10)
         ack = news.number
         for of_turn in news.turns:
             heard[of_turn.invocation_id] += of_turn.events
@@ -285,14 +285,14 @@ async def test_a_reader_who_is_late_while_the_store_is_away_is_told_so_and_other
     box.follow(WHERE, 0, 0)
     box.follow((OTHER, "e-2"), 0, 0)
     box.put_events(WHERE, [complete(seq, "x" * 1_500) for seq in range(1, 5)])
-    first = await polled(box, 0)
+    first = await box.poll(0)
     assert [event.seq for event in first.turns[0].events] == [1]
-    second = await polled(box, 1)
+    second = await box.poll(1)
     assert isinstance(second.turns[0].outcome, p.Failed)
     assert second.turns[0].outcome.error_code == "StoreUnavailableError"
     assert second.turns[0].outcome.error_args == ["the store", "gone"]
     box.put_events(WHERE, [complete(5)])
     box.put_events((OTHER, "e-2"), [complete(1)])
     box.put_end((OTHER, "e-2"), p.Finished())
-    third = await polled(box, 2)
+    third = await box.poll(2)
     assert [(turn.invocation_id, len(turn.events), turn.outcome) for turn in third.turns] == [("e-2", 1, p.Finished())]

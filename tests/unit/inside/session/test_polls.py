@@ -10,7 +10,7 @@ from actors.messages.codec import encode
 from actors.messages.session import SessionKey
 from actors.session.subscribers.outbox import FORGET_S, LINGER_S, Outbox
 from actors.session.subscribers.subscriptions import Subscriptions
-from tests.support.fixtures.session_fixture import KEY, OTHER, Clock, polled, settled
+from tests.support.fixtures.session_fixture import KEY, OTHER, Clock, settled
 
 WHERE = (KEY, "e-1")
 
@@ -36,15 +36,15 @@ async def test_news_of_a_running_turn_gathers_for_a_moment_and_its_end_is_told_a
     clock = Clock()
     box = outbox(clock)
     box.put_events(WHERE, [p.StoredEvent(1, raw("first"))])
-    assert [len(turn.events) for turn in (await polled(box, 0)).turns] == [1], "the first news after a while does not wait"
+    assert [len(turn.events) for turn in (await box.poll(0)).turns] == [1], "the first news after a while does not wait"
     box.put_events(WHERE, [p.StoredEvent(2, raw("one"))])
-    polling = asyncio.create_task(polled(box, 1))
+    polling = asyncio.create_task(box.poll(1))
     await settled()
     assert not polling.done()
     box.put_events(WHERE, [p.StoredEvent(3, raw("two"))])
     assert [len(turn.events) for turn in (await polling).turns] == [2], "what came meanwhile goes along"
     box.put_events(WHERE, [p.StoredEvent(4, raw("last"))])
-    polling = asyncio.create_task(polled(box, 2))
+    polling = asyncio.create_task(box.poll(2))
     await settled()
     assert not polling.done()
     box.put_end(WHERE, p.Finished())
@@ -52,7 +52,7 @@ async def test_news_of_a_running_turn_gathers_for_a_moment_and_its_end_is_told_a
     assert polling.done()
     box.put_events((OTHER, "e-1"), [p.StoredEvent(1, raw("of another"))])
     clock.now_s += LINGER_S
-    polling = asyncio.create_task(polled(box, 3))
+    polling = asyncio.create_task(box.poll(3))
     await settled()
     assert polling.done(), "nobody was told anything for a while"
 
@@ -60,7 +60,7 @@ async def test_news_of_a_running_turn_gathers_for_a_moment_and_its_end_is_told_a
 async def test_a_mailbox_with_a_poll_under_way_is_not_abandoned() -> None:
     clock = Clock()
     box = outbox(clock)
-    polling = asyncio.create_task(polled(box, 0))
+    polling = asyncio.create_task(box.poll(0))
     await settled()
     clock.now_s = FORGET_S + 1
     assert not box.is_abandoned()
@@ -77,7 +77,7 @@ async def test_news_of_several_turns_come_together_each_in_its_order() -> None:
     box.put_events((OTHER, "e-1"), [p.StoredEvent(1, raw("b"))])
     box.put_events(WHERE, [p.StoredEvent(2, raw("c"))])
     box.put_end(WHERE, p.Finished())
-    news = await polled(box, 0)
+    news = await box.poll(0)
     assert [(turn.key, [event.seq for event in turn.events], turn.outcome) for turn in news.turns] == [
         (KEY, [1, 2], p.Finished()),
         (OTHER, [1], None),
@@ -86,13 +86,13 @@ async def test_news_of_several_turns_come_together_each_in_its_order() -> None:
 
 async def test_polls_that_wait_together_are_told_the_same() -> None:
     box = outbox()
-    polling = [asyncio.create_task(polled(box, 0)) for _ in range(2)]
+    polling = [asyncio.create_task(box.poll(0)) for _ in range(2)]
     await settled()
     box.put_events(WHERE, [p.StoredEvent(1, raw("a"))])
     first, second = [await each for each in polling]
     assert first is second
     assert [event.seq for event in first.turns[0].events] == [1]
-    assert await polled(box, 0) is first, "the caller of neither may have got it"
+    assert await box.poll(0) is first, "the caller of neither may have got it"
 
 
 async def test_a_poll_without_news_is_replied_to_when_it_has_waited_for_long() -> None:
@@ -100,9 +100,9 @@ async def test_a_poll_without_news_is_replied_to_when_it_has_waited_for_long() -
     box = Outbox(loop.time, nothing, poll_s=0.05)
     box.follow(WHERE, 0, 0)
     box.put_events(WHERE, [p.StoredEvent(1, raw("a"))])
-    assert (await polled(box, 0)).turns
+    assert (await box.poll(0)).turns
     began_s = loop.time()
-    assert not (await polled(box, 1)).turns
+    assert not (await box.poll(1)).turns
     assert loop.time() - began_s >= 0.05, "the timer of the poll before is no shorter wait for this one"
 
 
@@ -113,5 +113,5 @@ async def test_nobody_follows_a_turn_that_has_ended() -> None:
     followers.publish_end(KEY, "e-1", p.Finished())
     followers.publish(KEY, "e-1", [p.StoredEvent(9, raw("late"))])
     followers.publish_end(KEY, "e-1", p.Cancelled())
-    news = await polled(followers._outbox("d"), 0)
+    news = await followers._outbox("d").poll(0)
     assert [(turn.events, turn.outcome) for turn in news.turns] == [([], p.Finished())]

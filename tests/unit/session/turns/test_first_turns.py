@@ -1,4 +1,4 @@
-"""A turn of a session that is not in memory needs no task either: the store says whether there is one, and what it has of it."""
+"""A turn of a session that is not in memory: the store says whether there is one, and what it has of it."""
 
 from __future__ import annotations
 
@@ -17,19 +17,6 @@ from actors.messages.codec import encode
 from actors.messages.session import SessionKey
 from tests.support.any_message import decode_message
 from tests.support.fixtures.session_fixture import KEY, FailingStore, HeldCommits, SessionFixture, settled
-
-
-class Taken:
-    """Takes the replies to one message."""
-
-    def __init__(self) -> None:
-        self.last: asyncio.Future[p.Message] = asyncio.get_running_loop().create_future()
-
-    def reply(self, raw: bytes) -> None:
-        self.last.set_result(decode_message(raw))
-
-    def reply_early(self, raw: bytes) -> None:
-        raise AssertionError("nothing waits in line")
 
 
 class HeldReads(FailingStore):
@@ -70,20 +57,11 @@ def opening(session: SessionFixture, turn: str, key: SessionKey = KEY, **more: A
     return p.OpenTurn(key=key, invocation_id=turn, event=event, **given)
 
 
-def sent(session: SessionFixture, message: p.OpenTurn) -> Taken:
-    """The replies to a message that is begun without a task."""
-    taken = Taken()
-    assert session.actor.begin(encode(message), taken) is None
-    return taken
-
-
 def asked(session: SessionFixture, message: p.OpenTurn) -> asyncio.Task[p.Message]:
-    """The reply to a message that is begun with a task."""
-    rest = session.actor.begin(encode(message), Taken())
-    assert rest is not None
+    """The reply to a message."""
 
     async def reply() -> p.Message:
-        return decode_message(await rest)
+        return decode_message(await session.actor.receive(encode(message)))
 
     return asyncio.create_task(reply())
 
@@ -91,21 +69,22 @@ def asked(session: SessionFixture, message: p.OpenTurn) -> asyncio.Task[p.Messag
 async def test_new_sessions_that_are_asked_for_at_once_are_read_and_stored_together(session: SessionFixture) -> None:
     held = HeldCommits(session.store)
     keys = [SessionKey("app", f"user-{number}", "s") for number in range(20)]
-    taken = [sent(session, opening(session, f"e-{number}", key)) for number, key in enumerate(keys)]
+    taken = [asked(session, opening(session, f"e-{number}", key)) for number, key in enumerate(keys)]
     while not held.is_reached.is_set():
         await settled()
-    assert not any(each.last.done() for each in taken)
+    assert not any(each.done() for each in taken)
     held.let_go()
-    assert all([isinstance(await each.last, p.TurnBegun) for each in taken])
-    assert [len(group) for group in reads(session).groups] == [20]
-    assert (await session.counts())["commits"] == 1
+    assert all([isinstance(await each, p.TurnBegun) for each in taken])
+    # The first one is read alone, and those that come meanwhile together.
+    assert [len(group) for group in reads(session).groups] == [19]
+    assert (await session.counts())["commits"] <= 2
     assert {row.key for row in session.store.sessions("app", None)} == set(keys)
 
 
 async def test_a_session_that_has_left_memory_is_read_once(session: SessionFixture) -> None:
     await session.turn("e-1", "one", state={"a": 1})
     again = await session.restarted()
-    begun = await sent(again, opening(again, "e-2")).last
+    begun = await asked(again, opening(again, "e-2"))
     assert isinstance(begun, p.TurnBegun)
     assert (begun.seq, msgspec.msgpack.decode(begun.state)) == (3, {"a": 1})
 
@@ -113,7 +92,7 @@ async def test_a_session_that_has_left_memory_is_read_once(session: SessionFixtu
 async def test_a_turn_that_the_store_has_open_is_dealt_with_first(session: SessionFixture) -> None:
     await session.open("e-1")
     again = await session.restarted()
-    assert isinstance(await sent(again, opening(again, "e-2", runner="runner")).last, p.ResumeFirst)
+    assert isinstance(await asked(again, opening(again, "e-2", runner="runner")), p.ResumeFirst)
 
 
 async def test_later_requests_of_the_session_come_after_the_first(session: SessionFixture) -> None:
@@ -123,23 +102,23 @@ async def test_later_requests_of_the_session_come_after_the_first(session: Sessi
     again = SessionFixture(session.folder, store=HeldReads)
     reads(again).may_go_on.clear()
     # The first one finds a turn that is open; those behind it wait until that is decided.
-    first = sent(again, opening(again, "e-3"))
+    first = asked(again, opening(again, "e-3"))
     others = [asked(again, opening(again, f"e-{number}")) for number in (4, 5)]
     await settled()
     assert not any(other.done() for other in others)
     reads(again).may_go_on.set()
-    assert isinstance(await first.last, p.ResumeFirst)
+    assert isinstance(await first, p.ResumeFirst)
     assert [type(await other) for other in others] == [p.ResumeFirst] * 2
 
 
 async def test_messages_of_a_new_session_are_answered_in_their_order(session: SessionFixture) -> None:
     reads(session).may_go_on.clear()
-    first = sent(session, opening(session, "e-1"))
+    first = asked(session, opening(session, "e-1"))
     others = [asked(session, opening(session, f"e-{number}")) for number in (2, 3)]
     reading = asyncio.create_task(session.ref.get_session(p.GetSessionRequest(key=KEY)))
     await settled()
     reads(session).may_go_on.set()
-    begun = await first.last
+    begun = await first
     assert isinstance(begun, p.TurnBegun)
     session._generations[KEY] = begun.generation
     assert (await reading).session is not None
@@ -151,7 +130,7 @@ async def test_messages_of_a_new_session_are_answered_in_their_order(session: Se
 
 async def test_turns_wait_in_their_order_for_the_deletion_that_began_while_the_session_was_read(session: SessionFixture) -> None:
     reads(session).may_go_on.clear()
-    first = sent(session, opening(session, "e-1"))
+    first = asked(session, opening(session, "e-1"))
     second = asked(session, opening(session, "e-2"))
     await settled()
     session.actor._logs._user_holds.hold_user("app", "ada")
@@ -159,9 +138,9 @@ async def test_turns_wait_in_their_order_for_the_deletion_that_began_while_the_s
     # The store's thread does one thing after the other.
     await session.actor._access.read(str)
     await settled()
-    assert not first.last.done()
+    assert not first.done()
     session.actor._logs._user_holds.release("app", "ada")
-    begun = await first.last
+    begun = await first
     assert isinstance(begun, p.TurnBegun)
     session._generations[KEY] = begun.generation
     await session.close("e-1")
@@ -171,36 +150,36 @@ async def test_turns_wait_in_their_order_for_the_deletion_that_began_while_the_s
 
 async def test_a_runner_that_was_replaced_while_the_session_was_read_begins_nothing(session: SessionFixture) -> None:
     reads(session).may_go_on.clear()
-    first = sent(session, opening(session, "e-1", runner="runner/gone"))
+    first = asked(session, opening(session, "e-1", runner="runner/gone"))
     await session.ref.announce_runner(p.AnnounceRunner(runner="runner/heir", number=0))
     reads(session).may_go_on.set()
-    assert isinstance(await first.last, p.AnnounceFirst)
+    assert isinstance(await first, p.AnnounceFirst)
     assert session.positions() == []
 
 
 async def test_what_is_refused_or_cannot_be_read_leaves_the_session_to_the_next(session: SessionFixture) -> None:
-    refused = await sent(session, opening(session, "e-1", SessionKey("app", "ada", " s"))).last
+    refused = await asked(session, opening(session, "e-1", SessionKey("app", "ada", " s")))
     assert isinstance(refused, p.ErrorReply)
     assert refused.error == "InvalidIdError"
-    unread = sent(session, opening(session, "e-1"))
+    unread = asked(session, opening(session, "e-1"))
 
     def fail(key: SessionKey) -> Any:
         raise StoreError("it cannot be read")
 
     reads(session).session = fail  # type: ignore[method-assign]
-    error = await unread.last
+    error = await unread
     assert isinstance(error, p.ErrorReply)
     assert error.error == "StoreError"
     del reads(session).session
-    assert isinstance(await sent(session, opening(session, "e-2")).last, p.TurnBegun)
+    assert isinstance(await asked(session, opening(session, "e-2")), p.TurnBegun)
     assert session.positions() == [1]
 
 
 async def test_a_session_that_cannot_be_stored_is_created_by_the_next_message(session: SessionFixture) -> None:
     session.store.failures = 2
-    first = sent(session, opening(session, "e-1"))
+    first = asked(session, opening(session, "e-1"))
     second = asked(session, opening(session, "e-2"))
-    error = await first.last
+    error = await first
     assert isinstance(error, p.ErrorReply)
     assert "disk is full" in str(error.args)
     assert (await session.counts())["sessions_in_memory"] == 0
