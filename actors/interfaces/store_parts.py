@@ -32,7 +32,7 @@ def lacking(store: object, what: str, method: str) -> StoreError:
 class ClusterStore:
     """What several programs need. A store that overrides nothing has one writer, is not fenced, and is the only store of an app.
 
-    - Fencing, `claim` to `renew_claim`: a Session actor that was replaced, and lives on, writes nothing more.
+    - Fencing, `claim` to `renew_claim`: a Session actor that was replaced, and lives on, can write nothing more.
     - Several stores, `users` to `drop_arrival`: each has the data of some users, and users are moved between them.
 
     All methods raise StoreUnavailableError and StoreError as those of SessionStore do. Writes for several stores are on disk when
@@ -41,28 +41,27 @@ class ClusterStore:
 
     @property
     def takes_many_writers(self) -> bool:
-        """True for a store that several Session actors may write, each with a copy made before `open`, and other sessions.
+        """True if several Session actors may write to the store, each by a copy of its own and other sessions.
 
-        The state of users and of the app, which they share, is merged key by key.
+        The copies are made before `open`. The state of users and of the app is shared: its changes are merged key by key.
         """
         return False
 
     def claim(self, writer: str) -> None:
-        """Take a writer's place. Called after the first `open`, and before anything is read.
+        """Become the only writer of that name. Called after the first `open`, and before anything is read.
 
-        From now on `commit` of every other store that has claimed the same place raises WriterReplacedError. What that was
-        committing is done when this returns, or never.
+        From now on `commit` of every other store that has claimed the same name raises WriterReplacedError. A commit of theirs
+        that was under way is done when this returns, or never.
 
-        A store that may go back to an older copy of itself, as after a fail-over to a replica that lags, notices that: when
-        something is gone that this writer had committed, `commit` raises StoreRevertedError until `claim` is called again, which
-        takes the store as it is.
+        After a fail-over to an older replica, commits of this writer may be gone. Then `commit` raises StoreRevertedError until
+        `claim` is called again, which accepts the store as it is.
 
         Raises:
-            StoreInUseError: the store is owned by another deployment of the app, which lives.
+            StoreInUseError: another deployment of the app owns the store, and lives.
         """
 
     def give_up_claim(self) -> None:
-        """Leave the place: the claim is forgotten."""
+        """End the claim, so that the next writer of that name need not replace this one."""
 
     @property
     def renew_s(self) -> float | None:
@@ -70,67 +69,67 @@ class ClusterStore:
         return None
 
     def renew_claim(self) -> None:
-        """Have the claim last for its time again.
+        """Renew the claim.
 
         Raises:
-            WriterReplacedError: another store has claimed the place.
-            StoreRevertedError: the store has gone back to an older copy of itself: see `claim`.
+            WriterReplacedError: another store has claimed the name.
+            StoreRevertedError: commits are gone: see `claim`.
         """
         raise lacking(self, "has no claims", "renew_claim")
 
     def users(self, app: str, after: str, limit: int) -> list[str]:
-        """The users of an app of whom there is anything, by name, at most `limit`, those after one; "" is before all."""
+        """The users of an app that have any data, by name: at most `limit`, after a user; "" is before all."""
         raise self._one_of_several("users")
 
     def seat(self, app: str) -> StoreSeat | None:
-        """The store's place in the list of an app's stores; None: it has none."""
+        """The position of the store in the list of an app's stores; None: it has none."""
         return None
 
     def take_seat(self, app: str, seat: StoreSeat) -> None:
-        """Keep another place in the list."""
+        """Store another position in the list."""
         raise self._one_of_several("take_seat")
 
     def placements(self, app: str) -> Mapping[bytes, int]:
-        """The users that are in another store, by digest: the number of that store."""
+        """The number of the store of each user that is in another store, by digest of the user."""
         raise self._one_of_several("placements")
 
     def place_users(self, app: str, placements: Mapping[bytes, int]) -> None:
-        """Note that users are in another store: its number by digest of each."""
+        """Note that users are in another store."""
         raise self._one_of_several("place_users")
 
     def placement(self, app: str, user: str) -> UserPlace | None:
-        """The other store that a user is in; None: no note says so."""
+        """The other store that a user is in; None: the user is in this one."""
         return None
 
     def user_rows(self, app: str, user: str, after: bytes) -> tuple[bytes, int, bytes]:
-        """A part of all that the store has of a user, how many rows it has, and where the next one begins.
+        """A part of the data of a user: the part, how many rows it has, and the position of the next part.
 
-        The other store keeps the parts. When it has all of them `leave` decides that the user is there from then on; `admit` may
+        The target of a move stores all parts. Then `leave` decides in one step that the user is there from now on; `admit` may
         follow at any time. So the user is in one store, wherever a move is interrupted.
 
         Args:
-            after: where it begins; b"" at the begin. b"" comes back after the last one, with no rows.
+            after: the position of the part; b"" is the first. After the last part, b"" is returned with no rows.
         """
         raise self._moving("user_rows")
 
     def arrivals(self, app: str) -> Sequence[Arrival]:
-        """The users of whom parts are kept."""
+        """The users whose move to this store has begun, and who are not admitted yet."""
         return ()
 
     def begin_arrival(self, app: str, arrival: Arrival, replaces: str) -> None:
-        """Keep parts of a user from now on.
+        """Begin a move of a user to this store.
 
         Args:
-            replaces: the move whose parts are dropped; "": none are kept.
+            replaces: the token of an earlier move, whose parts are dropped; "": there is none.
 
         Raises:
-            StoreConflictError: those of another move are kept.
+            StoreConflictError: another move has begun.
             StoreError: the user has data here.
         """
         raise self._moving("begin_arrival")
 
     def stage(self, app: str, user: str, token: str, number: int, raw: bytes) -> None:
-        """Keep a part, by its number from 1. Raises StoreConflictError where another move has begun since."""
+        """Store a part, by its number from 1. Raises StoreConflictError if another move has begun since."""
         raise self._moving("stage")
 
     def staged(self, app: str, user: str, token: str) -> Sequence[tuple[str, dict[str, Any]]]:
@@ -142,25 +141,25 @@ class ClusterStore:
         raise self._moving("arrival_digest")
 
     def leave(self, app: str, user: str, placement: UserPlace, digest: bytes, before: bytes) -> None:
-        """Remove all that there is of a user, and note in the same step which store the user is in now.
+        """Remove all data of a user, and note in the same step which store the user is in now.
 
-        It is done once for a move.
+        A repetition for the same move does nothing.
 
         Args:
-            digest: of the parts that the other store keeps; `before`: of those that come before the rows, which the caller has
-                looked at.
+            digest: of all parts in the target.
+            before: the digest of the parts that come before the rows, which the caller has compared.
 
         Raises:
-            StoreError: what is here is not what was read, or the user is elsewhere by another move.
+            StoreError: the data have changed since they were read, or another move has moved the user.
         """
         raise self._moving("leave")
 
     def admit(self, app: str, user: str, token: str) -> None:
-        """Have a user here from now on, with all rows. One who is here is no error. Raises StoreConflictError as `stage`."""
+        """Write all rows of a user who has left the other store. A repetition does nothing. Raises as `stage` does."""
         raise self._moving("admit")
 
     def drop_arrival(self, app: str, user: str, token: str) -> None:
-        """Forget the parts of a user, if they are kept for this move."""
+        """Drop the parts of a user that belong to this move."""
         raise self._moving("drop_arrival")
 
     def _one_of_several(self, method: str) -> StoreError:
@@ -191,11 +190,10 @@ class OperationsStore:
         """Sessions that were created and written before a time, the oldest first. None has a turn that is open or paused.
 
         Args:
-            app, user: of whom; with None of all users of the app.
-            before_s: neither their creation nor their last write nor their last event is of this time or later, in seconds
-                since the epoch.
-            limit: at most so many.
-            after: only those that come after this place.
+            app, user: whose sessions; with None those of all users of the app.
+            before_s: their creation, their last write and their last event are before this time, in seconds since the epoch.
+            limit: the most sessions to return.
+            after: only sessions behind this one in the list.
         """
         raise lacking(self, "cannot be pruned", "old_sessions")
 
@@ -206,22 +204,22 @@ class OperationsStore:
     def long_sessions(
         self, app: str, user: str | None, more_than: int, *, limit: int, after: SessionKey | None = None
     ) -> list[SessionKey]:
-        """The sessions of a user, with None of all users of the app, whose logs have more than so many events, in order.
+        """The sessions of a user, with None of all users of the app, that have more than `more_than` events, in order.
 
         Args:
-            limit: at most so many.
-            after: only those that come after this one.
+            limit: the most to return.
+            after: only sessions behind this one.
         """
         raise lacking(self, "has no archive", "long_sessions")
 
     def archivable(self, key: SessionKey, before_s: float, *, keep: int, after_seq: int = 0) -> list[int]:
         """The positions of the next events of a session that can be archived, as many as one transaction should move.
 
-        They are the first ones that are not archived yet, up to the first that is of the time `before_s` or later, that belongs
-        to the newest `keep`, or at which a turn begins that is open or paused.
+        They begin with the first event that is not archived, and end before the first one that is not older than `before_s`,
+        that is one of the newest `keep`, or that begins an open or paused turn.
 
         Args:
-            after_seq: only those after this position.
+            after_seq: only events behind this position.
         """
         raise lacking(self, "has no archive", "archivable")
 
@@ -235,19 +233,19 @@ class OperationsStore:
 
         Args:
             after: only calls after this one, by its `begun_s` and its id.
-            limit: at most so many.
+            limit: the most to return.
         """
         return []
 
     def model_call_parts(self, key: SessionKey, digests: Sequence[bytes]) -> Mapping[bytes, bytes]:
-        """Those parts of requests in a session that are there, by digest."""
+        """The stored parts of requests in a session, by digest."""
         return {}
 
     def sessions_with_old_calls(self, app: str, before_s: float, *, limit: int) -> list[SessionKey]:
         """Sessions of an app with calls that began before a time, in seconds since the epoch, in any order.
 
         Args:
-            limit: at most so many.
+            limit: the most to return.
         """
         return []
 
@@ -261,13 +259,13 @@ class OperationsStore:
         """The schedules of a user, with None of all users of the app, by user and name.
 
         Args:
-            limit: at most so many; None is no limit.
-            after: only those after the one of this user and name.
+            limit: the most to return; None is no limit.
+            after: only schedules behind that of this user and name.
         """
         return []
 
     def schedules_named(self, app: str, places: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], ScheduleRow]:
-        """Those schedules of an app that are there, by user and name, of some users and names."""
+        """The schedules of an app with the given users and names, by user and name, without those that do not exist."""
         found = {place: self.schedule(app, *place) for place in places}
         return {place: row for place, row in found.items() if row is not None}
 
@@ -275,8 +273,8 @@ class OperationsStore:
         """The schedules of an app that have a due time, the earliest first, by an index.
 
         Args:
-            limit: at most so many.
-            after: only those after this place.
+            limit: the most to return.
+            after: only schedules behind this position.
         """
         return []
 
@@ -285,16 +283,16 @@ class OperationsStore:
 
         Args:
             batch_id: only that one; "": all.
-            limit: at most so many.
+            limit: the most to return.
         """
         raise lacking(self, "keeps no batches", "batches")
 
     def batch_items(self, app: str, batch_id: str, *, after: int, limit: int) -> list[BatchItem]:
-        """The items that are kept of a batch, by position.
+        """The stored items of a batch, by position.
 
         Args:
-            after: only those after this position.
-            limit: at most so many.
+            after: only items behind this position.
+            limit: the most to return.
         """
         raise lacking(self, "keeps no batches", "batch_items")
 
@@ -308,7 +306,7 @@ class OperationsStore:
         raise lacking(self, "reports no usage", "usage")
 
     def turn_names(self, ids: Sequence[TurnId]) -> Mapping[TurnId, TurnName]:
-        """The names of some hundred turns; those are left out that were deleted meanwhile.
+        """The names of some hundred turns, without turns that were deleted meanwhile.
 
         Args:
             ids: from a page of usage.

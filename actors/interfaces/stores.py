@@ -21,8 +21,8 @@ class SessionStore(ClusterStore, OperationsStore, ABC):
     Every method raises StoreUnavailableError when the store is away, locked or full, and may work later. The Session actor then
     calls it again, and its callers wait, until the store has been away for too long.
 
-    A store of one's own inherits from this class and implements the abstract methods. It may override the others: those that it
-    does not override work without it, or raise a StoreError that names the method.
+    A store of one's own inherits from this class and implements the abstract methods. Each of the others works without being
+    overridden, or raises a StoreError that names it.
     """
 
     @abstractmethod
@@ -38,8 +38,8 @@ class SessionStore(ClusterStore, OperationsStore, ABC):
     def commit(self, writes: Sequence[Write]) -> None:
         """Do all writes in order, in one transaction. They are on disk when it returns.
 
-        A store that keeps no recorded model calls, schedules or batches ignores `AddModelCall` and what deletes any of these, and
-        raises StoreError for `AddSchedule` and `PutBatch`.
+        A store without recorded model calls, schedules or batches raises StoreError for `AddSchedule` and `PutBatch`. It ignores
+        `AddModelCall`, and all other writes about these three.
 
         Raises:
             SessionExistsError: a session to create exists already.
@@ -48,7 +48,7 @@ class SessionStore(ClusterStore, OperationsStore, ABC):
             TooLargeError: a state that several Session actors write would exceed its limit. None of the writes is stored.
             StoreUnavailableError: the store is away, locked or full. None of the writes is stored; or all of them are, if the
                 connection was lost at the end.
-            StoreError: the store failed, or does not keep this. None of the writes is stored.
+            StoreError: the store failed, or keeps no such data. None of the writes is stored.
         """
 
     @abstractmethod
@@ -100,7 +100,7 @@ class SessionStore(ClusterStore, OperationsStore, ABC):
         """The app's state and the user's state, by keys without their prefix."""
 
     def changed_states(self, app: str, known: Mapping[str, int]) -> Mapping[str, VersionedState]:
-        """The states of an app and its users that are not in the version known, by user; that of the app by "".
+        """The states of an app and its users whose versions are not the known ones, by user; that of the app by "".
 
         A store without versions returns all of them.
 
@@ -111,7 +111,7 @@ class SessionStore(ClusterStore, OperationsStore, ABC):
         return {user: VersionedState(0, of_user if user else of_app) for user, (of_app, of_user) in found.items()}
 
     def may_exist(self, keys: Sequence[SessionKey]) -> Collection[SessionKey]:
-        """Those of some sessions that may be there; none of the others is."""
+        """The sessions, of those given, that may exist. The others do not."""
         return keys
 
     @abstractmethod
