@@ -46,7 +46,6 @@ from actors.session.turns.ending import TurnEnder
 from actors.session.turns.joining import TurnJoiner
 from actors.session.turns.listing import TurnListing
 from actors.session.turns.lookup import TurnLookup
-from actors.session.turns.losing import TurnLosses
 from actors.session.turns.opening import TurnOpener
 from actors.session.turns.parts import SessionParts
 from actors.session.turns.recorded_calls import RecordedCalls
@@ -111,13 +110,13 @@ class SessionActor(Actor):
         parts = SessionParts(environment, versions, shard, counts, access, shared, reader, logs, subscriptions, *room)
         shared.on_change = admission.forget_state
         logs.on_reload = self._show_rest
-        logs.comparison.on_lost = TurnLosses(subscriptions).end_all
         self._lookup = lookup = TurnLookup(parts)
         self._joiner = TurnJoiner(parts, lookup)
         self._recovery = recovery = TurnRecovery(parts)
         self._losses = LossCounts(parts, lookup)
         self._opener = TurnOpener(parts, lookup, self._joiner, recovery)
         self._ender = TurnEnder(parts, lookup)
+        logs.comparison.on_lost = self._ender.end_all
         self._recorded = RecordedCalls(parts, environment.keep_calls_s, clock)
         self._listing = TurnListing(parts, lookup)
         self._writer = TurnWriter(parts, lookup, self._ender, self._recorded)
