@@ -1,29 +1,58 @@
-"""Recorded model calls, for programs that look at a turn."""
+"""Recorded model calls: they are stored with the events of their runs, shown to programs, and deleted when they are old."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+
 from actors.actor import Handlers
-from actors.errors import InvocationNotFoundError
-from actors.interfaces.records import ModelCallRow
+from actors.errors import InvocationNotFoundError, RaygroveError, UserArrivingError, UserElsewhereError
+from actors.interfaces.records import AddModelCall, DeleteModelCalls, ModelCallRow, Write
+from actors.interfaces.stores import SessionStore
 from actors.messages import protocol as p
-from actors.messages.codec import decode
+from actors.messages.codec import decode, encode
 from actors.messages.event import now_s
 from actors.messages.llm.recorded import PackedCall, PackedPart
+from actors.messages.session import SessionKey
+from actors.rules.capacity.sharding import holds
 from actors.rules.recording.packing import reachable
+from actors.session.log.session_log import SessionLog
+from actors.session.log.writer import Events
 from actors.session.service import SessionService
 from actors.session.turns.lookup import TurnLookup
 from actors.session.turns.parts import SessionParts
+
+logger = logging.getLogger(__name__)
+
+FIRST_S, EACH_S = 60.0, 3600.0
+"""Seconds after which the actor looks for old calls first, and then each time, as long as turns write."""
+
+SESSIONS = 20
+"""Sessions whose old calls are looked for at once."""
 
 MAX_CALLS = 100
 """Calls in one reply."""
 
 
-class RecordedRequests(SessionService):
-    """Answers GetModelCalls."""
+class RecordedCalls(SessionService):
+    """Answers GetModelCalls, stores calls that come with events, and deletes old ones."""
 
     def __init__(self, parts: SessionParts) -> None:
         self._parts = parts
         self._lookup = TurnLookup(parts)
+        self._keep_s = parts.environment.keep_calls_s
+
+        def loop_time_s() -> float:
+            self._clock = asyncio.get_running_loop().time
+            return self._clock()
+
+        self._clock = parts.environment.clock or loop_time_s
+        self._store = parts.access.store
+        self._next_s: float | None = None
+        self._deletion: asyncio.Task[None] | None = None
+        parts.append_hooks.append(self._writes)
 
     def handlers(self) -> Handlers:
         """Its message."""
@@ -39,8 +68,7 @@ class RecordedRequests(SessionService):
         if row is None:
             return p.ModelCallsReply()
         limit = min(message.limit, MAX_CALLS)
-        keep_s = self._parts.environment.keep_calls_s
-        since_s = now_s() - keep_s if keep_s is not None else 0.0
+        since_s = now_s() - self._keep_s if self._keep_s is not None else 0.0
 
         def read() -> tuple[list[ModelCallRow], list[PackedCall], list[PackedPart]]:
             rows = store.model_calls(key, invocation_id, after=message.after, limit=limit)
@@ -54,3 +82,68 @@ class RecordedRequests(SessionService):
         rows, calls, parts = await self._parts.access.read(read)
         kept = [p.StoredCall(row.seq, call) for row, call in zip(rows, calls, strict=True) if row.begun_s >= since_s]
         return p.ModelCallsReply(calls=kept, parts=parts, more=len(rows) == limit)
+
+    def _writes(self, log: SessionLog, message: p.Append, events: Events) -> Sequence[Write]:
+        """The writes for the calls that come with events: see AppendHook."""
+        self._delete_old_soon(log.key.app)
+        if not message.calls:
+            return ()
+        seqs = {event.id: log.head_seq + number for number, (_, event) in enumerate(events, 1)}
+        first = log.head_seq + (1 if events else 0)
+        invocation_id, parts = message.turn.invocation_id, message.parts
+        made: list[Write] = []
+        for call in message.calls:
+            row = ModelCallRow(
+                id=call.id,
+                invocation_id=invocation_id,
+                seq=seqs.get(call.id, first),
+                begun_s=call.begun_s,
+                raw=encode(call),
+            )
+            made.append(AddModelCall(log.key, row, parts))
+            parts = ()
+        return made
+
+    def _delete_old_soon(self, app: str) -> None:
+        """Delete old calls, if it was not looked for any for long: beside the turns, which do not wait for it."""
+        if self._keep_s is None:
+            return
+        now = self._clock()
+        if self._next_s is None:
+            self._next_s = now + FIRST_S
+        elif now >= self._next_s and self._deletion is None:
+            self._next_s = now + EACH_S
+            self._deletion = asyncio.create_task(self._delete_old(self._store, app, now_s() - self._keep_s))
+            self._deletion.add_done_callback(self._deleted)
+
+    async def _delete_old(self, store: SessionStore, app: str, before_s: float) -> None:
+        limit = SESSIONS * self._parts.shard.of
+        done: set[SessionKey] = set()
+        while True:
+            found = await self._parts.access.read(lambda: store.sessions_with_old_calls(app, before_s, limit=limit))
+            left = [key for key in found if holds(self._parts.shard, key) and key not in done]
+            if not left:
+                return
+            for key in left:
+                with suppress(UserElsewhereError, UserArrivingError):
+                    async with self._parts.user_holds.entered(key):
+                        log = await self._parts.logs.find(key)
+                        if log is not None:
+                            await self._parts.logs.commits.write(log, [DeleteModelCalls(key, before_s)])
+            done.update(left)
+
+    def _deleted(self, task: asyncio.Task[None]) -> None:
+        self._deletion = None
+        if task.cancelled():
+            return
+        error = task.exception()
+        if isinstance(error, RaygroveError):
+            logger.warning("old model calls were not deleted, and will be in %.0f s: %s", EACH_S, error)
+        elif error is not None:
+            logger.error("old model calls were not deleted", exc_info=error)
+
+    async def close(self) -> None:
+        """Stop deleting: what is left is deleted another time."""
+        if self._deletion is not None:
+            self._deletion.cancel()
+            await asyncio.wait([self._deletion])

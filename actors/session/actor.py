@@ -48,7 +48,6 @@ from actors.session.turns.listing import TurnListing
 from actors.session.turns.lookup import TurnLookup
 from actors.session.turns.opening import TurnOpener
 from actors.session.turns.parts import SessionParts
-from actors.session.turns.recorded_calls import RecordedCalls
 from actors.session.turns.recovery import TurnRecovery
 from actors.session.turns.runners import Runners
 from actors.session.turns.writing import TurnWriter
@@ -117,9 +116,8 @@ class SessionActor(Actor):
         self._opener = TurnOpener(parts, lookup, self._joiner, recovery)
         self._ender = TurnEnder(parts, lookup)
         logs.comparison.on_lost = self._ender.end_all
-        self._recorded = RecordedCalls(parts, environment.keep_calls_s, clock)
         self._listing = TurnListing(parts, lookup)
-        self._writer = TurnWriter(parts, lookup, self._ender, self._recorded)
+        self._writer = TurnWriter(parts, lookup, self._ender)
         self._sessions = StoredSessions(parts)
         self._lanes = Lanes(limits, user_holds, changes)
         self._services = services(parts)
@@ -208,7 +206,6 @@ class SessionActor(Actor):
         """Write what waits, then close the stores."""
         self._subscriptions.close()
         self._due_times.close()
-        await self._recorded.close()
         for service in self._services:
             await service.close()
         await self._access.close()

@@ -6,6 +6,7 @@ are in tests/unit/inside.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -21,6 +22,7 @@ from actors.layers.spending import day_sums, warnings
 from actors.runner.dispatch import invoker
 from actors.runner.turns import gate
 from actors.runner.turns.tasks import TurnTasks
+from actors.session.actor import SessionActor
 from actors.session.log import logs, reader, session_log, user_holds
 from actors.session.log.commits import LogCommits
 from actors.session.log.open_turn import SessionTurn
@@ -29,9 +31,9 @@ from actors.session.store import pending_turn_ends
 from actors.session.store.access import StoreAccess
 from actors.session.store.store_thread import Job, Worker
 from actors.session.subscribers import outbox
-from actors.session.turns import listing, recorded_calls
+from actors.session.turns import listing
 
-FIRST_S, EACH_S = recorded_calls.FIRST_S, recorded_calls.EACH_S
+FIRST_S, EACH_S = recording.FIRST_S, recording.EACH_S
 FORGET_S = outbox.FORGET_S
 FRESH_S, IDLE_S = logs.FRESH_S, logs.IDLE_S
 GATE_HOLD_S = gate.HOLD_S
@@ -60,7 +62,7 @@ _STEPS: dict[str, tuple[type[Any], str]] = {
     "read a part of a log": (LogQueries, "read_log"),
     "read the store": (StoreAccess, "read"),
 }
-_CLOCKS = {"budgets": (day_sums, warnings), "records": (recorded_calls, recording)}
+_CLOCKS = {"budgets": (day_sums, warnings), "records": (recording,)}
 
 
 def change(monkeypatch: pytest.MonkeyPatch, of: str, **figures: float) -> None:
@@ -86,6 +88,12 @@ def opened(row: TurnRow) -> tuple[Mapping[str, Any], RunConfig]:
     """The values of `temp:` keys and the options of a turn, as a Session actor reads them from its record."""
     turn = SessionTurn.of(row, ())
     return turn.temp, turn.config
+
+
+def deletion_of_calls(actor: SessionActor) -> asyncio.Task[None] | None:
+    """The deletion of old recorded calls that goes on in a Session actor."""
+    [recorded] = [service for service in actor._services if isinstance(service, recording.RecordedCalls)]
+    return recorded._deletion
 
 
 def asked_of_store(monkeypatch: pytest.MonkeyPatch) -> list[Callable[..., Any]]:

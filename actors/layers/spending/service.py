@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from actors.actor import Handlers
+from actors.interfaces.records import Write
 from actors.layers.spending.accounts import BudgetAccounts
 from actors.layers.spending.day_sums import DaySums
 from actors.layers.spending.reserving import COUNTED_OF_BUDGETS, TurnBudgets
 from actors.layers.spending.stored_usage import StoredUsage
 from actors.layers.spending.today import SumsOfToday
+from actors.layers.spending.turn_spending import Spending
 from actors.layers.spending.usage import UsageReports
 from actors.layers.spending.used import UsedBudgets
 from actors.messages import protocol as p
+from actors.session.log.session_log import SessionLog
+from actors.session.log.writer import Events
 from actors.session.service import SessionService
 from actors.session.turns.lookup import TurnLookup
 from actors.session.turns.parts import SessionParts
@@ -30,6 +35,7 @@ class SpendingService(SessionService):
         self._budgets = TurnBudgets(parts.logs, lookup, accounts, prices, parts.counts)
         self._used = UsedBudgets(parts, lookup, accounts, prices)
         self._usage = UsageReports(usage, prices)
+        parts.append_hooks.append(_end_call)
 
     def handlers(self) -> Handlers:
         """Its messages."""
@@ -38,3 +44,10 @@ class SpendingService(SessionService):
             p.GetTurnBudgets: self._used.get_turn_budgets,
             p.GetUsage: self._usage.get_usage,
         }
+
+
+def _end_call(log: SessionLog, message: p.Append, events: Events) -> Sequence[Write]:
+    turn = log.turn
+    assert turn is not None
+    is_changed = Spending.of(turn).end_call(turn, message.turn.run, events)
+    return [log.put_turn(turn.record())] if is_changed else ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import msgspec
 
@@ -13,6 +13,7 @@ from actors.rules.accounting.turn_usage import Spent
 from actors.rules.checks.budget_question import BudgetAnswers, scope_of
 from actors.session.log.event_scan import EventScan
 from actors.session.log.open_turn import SessionTurn, TurnExtension
+from actors.session.log.writer import Events
 
 
 class _Stored(msgspec.Struct, omit_defaults=True):
@@ -75,8 +76,8 @@ class Spending(TurnExtension):
         for run in runs:
             self.reserved.pop(run, None)
 
-    def begin_append(self, turn: SessionTurn, run: int, events: Sequence[EventScan]) -> bool:
-        """Forget what is reserved for the run: it does one thing at a time, so its model call is over.
+    def end_call(self, turn: SessionTurn, run: int, events: Events) -> bool:
+        """Forget what is reserved for a run that appends events: it does one thing at a time, so its model call is over.
 
         Returns:
             True if the call was reserved by a Session actor that was lost meanwhile: this one did not count it as under way. The
@@ -84,7 +85,7 @@ class Spending(TurnExtension):
         """
         if not (self.reserved or turn.config.budgets):
             return False
-        callers = [event.author for event in events if event.model_version is not None and event.author != USER]
+        callers = [event.author for _, event in events if event.model_version is not None and event.author != USER]
         is_known = self.reserved.pop(run, None) is not None or not turn.is_recalled
         if not (callers and turn.config.budgets):
             return False

@@ -7,7 +7,7 @@ A feature that keeps something of each turn is a `TurnExtension`. A Session acto
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import ClassVar, Self
 
 import msgspec
@@ -88,10 +88,6 @@ class TurnExtension:
 
     def fence(self, runs: Iterable[int]) -> None:
         """The runs of these numbers were abandoned: what they send is refused from now on."""
-
-    def begin_append(self, turn: SessionTurn, run: int, events: Sequence[EventScan]) -> bool:
-        """A run appends events, which are folded after this. Returns whether the turn's record has to be stored with them."""
-        return False
 
     def take_back(self) -> None:
         """Events of the turn were taken back: it goes on from an earlier step."""
@@ -234,13 +230,6 @@ class SessionTurn(msgspec.Struct, eq=False):
         self.abandoned.update(runs)
         for extension in self.extensions.values():
             extension.fence(runs)
-
-    def begin_append(self, run: int, events: Sequence[EventScan]) -> bool:
-        """A run appends events: see TurnExtension.begin_append."""
-        is_changed = False
-        for extension in self.extensions.values():
-            is_changed |= extension.begin_append(self, run, events)
-        return is_changed
 
     def take_back(self) -> None:
         """Events of it were taken back: see TurnExtension.take_back."""

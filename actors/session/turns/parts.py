@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 
 import msgspec
 
-from actors.interfaces.records import PutTurn, TurnRow
+from actors.interfaces.records import PutTurn, TurnRow, Write
+from actors.messages import protocol as p
 from actors.messages.session import SessionKey, Shard
 from actors.refs.keyed_locks import KeyedLocks
 from actors.rules.accounting.tallies import Tallies
@@ -21,11 +22,14 @@ from actors.session.log.reader import LogReader
 from actors.session.log.session_log import SessionLog
 from actors.session.log.shared_state import SharedStates
 from actors.session.log.user_holds import UserHolds
-from actors.session.log.writer import LogWriter
+from actors.session.log.writer import Events, LogWriter
 from actors.session.store.access import StoreAccess
 from actors.session.subscribers.subscriptions import Subscriptions
 from actors.session.turns.runners import Runners
 from actors.session.versions import SessionVersions
+
+AppendHook = Callable[[SessionLog, p.Append, Events], Sequence[Write]]
+"""Takes the log, the request and its events, with the notes before them. Returns writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,7 @@ class SessionParts:
         due_times: what is due of schedules.
         tallies: how often things have happened, and how long they took.
         changes: of sessions between turns; those of one session wait for each other.
+        append_hooks: called with what a run appends, before it is checked. What they return is stored with it.
     """
 
     environment: SessionEnvironment
@@ -67,6 +72,7 @@ class SessionParts:
     due_times: DueTimes
     tallies: Tallies
     changes: KeyedLocks[SessionKey]
+    append_hooks: list[AppendHook] = field(default_factory=list)
 
     async def refresh_shared_state(self, key: SessionKey) -> None:
         """Bring the states of a session's app and user up to date with other Session actors. Raises StoreError."""

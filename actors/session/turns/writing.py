@@ -15,19 +15,12 @@ from actors.session.log.writer import Events
 from actors.session.turns.ending import TurnEnder
 from actors.session.turns.lookup import TurnLookup, missing_notes
 from actors.session.turns.parts import SessionParts
-from actors.session.turns.recorded_calls import RecordedCalls
 
 
 class TurnWriter:
     """Answers Append and TellPartial."""
 
-    def __init__(
-        self,
-        parts: SessionParts,
-        lookup: TurnLookup,
-        ender: TurnEnder,
-        recorded: RecordedCalls,
-    ) -> None:
+    def __init__(self, parts: SessionParts, lookup: TurnLookup, ender: TurnEnder) -> None:
         self._access = parts.access
         self._logs = parts.logs
         self._reader = parts.reader
@@ -38,13 +31,12 @@ class TurnWriter:
         self._tallies = parts.tallies
         self._lookup = lookup
         self._ender = ender
-        self._recorded = recorded
+        self._append_hooks = parts.append_hooks
 
     async def append(self, message: p.Append) -> p.Appended:
         """Store events of the open turn; with `outcome` the turn ends with them. Events that are sent again are stored once.
 
-        The notes that come with them are stored in the same step before them, if the log lacks them, and records of model calls
-        beside them.
+        The notes that come with them are stored in the same step before them, if the log lacks them.
 
         Raises:
             FencedError: the turn is not open, or was given to another Runner, or the run was abandoned.
@@ -81,23 +73,20 @@ class TurnWriter:
         Raises RequestError, FencedError.
         """
         notes = missing_notes(turn, message.notes) if message.notes else []
-        writes: list[Write] = []
-        is_changed = turn.begin_append(message.turn.run, [event for _, event in events])
         state_seq = log.state_seq
         if notes:
             events = [*notes, *events]
+        writes: list[Write] = []
+        for hook in self._append_hooks:
+            writes += hook(log, message, events)
         for raw, event in events:
             self._admission.event(log, raw, event)
         for call in message.failed_calls:
             self._tallies.note_model_call(call.agent, call.model, call.error, call.took_s)
-        if message.calls:
-            writes += self._recorded.writes(log, message, events)
-        self._recorded.delete_old_soon(log.key.app)
         if message.temp:
             self._admission.temp(turn.temp, message.temp)
             turn.temp.update(message.temp)
             log.state_seq = log.head_seq + len(events)
-        if message.temp or is_changed:
             writes.append(log.put_turn(turn.record()))
         return events, writes, p.Appended(first_seq=log.head_seq + 1 + len(notes), state_seq=state_seq)
 

@@ -105,7 +105,7 @@ async def test_calls_come_page_by_page(tmp_path: Path) -> None:
 
 async def deleted(session: SessionFixture) -> None:
     """Let the actor delete what is old, if it wants to."""
-    if (task := session.actor._recorded._deletion) is not None:
+    if (task := inside.deletion_of_calls(session.actor)) is not None:
         await asyncio.wait([task])
 
 
@@ -124,7 +124,7 @@ async def test_old_records_are_not_shown_and_are_deleted_beside_the_turns(tmp_pa
         assert [row.id for row in session.store.model_calls(key, "e-1", limit=9)] == ["call-2"]
     # Not again before its time.
     await say(session, 3, age_days=31)
-    assert session.actor._recorded._deletion is None
+    assert inside.deletion_of_calls(session.actor) is None
     session.clock.now_s += inside.EACH_S
     await session.say(session.event("root", "more"))
     await deleted(session)
