@@ -71,15 +71,17 @@ class PluginHooks:
         self.has_begin_hooks = bool(self._hooks["before_run_callback"])
         self.has_end_hooks = bool(self._hooks["after_run_callback"])
 
-    async def on_user_message(self, turn: TurnKey, agent: str, content: Content, message: p.StartTurn) -> tuple[Content, Actions]:
-        """The message as the plugins leave it, and the actions that they took.
+    async def on_user_message(
+        self, turn: TurnKey, agent: str, content: Content, message: p.StartTurn
+    ) -> tuple[Content, Actions | None]:
+        """The message as the plugins leave it, and the actions that they took; None: there is no plugin.
 
         Raises:
             InvalidMessageError: what they made of it is no message, or has other function responses.
             PluginFailedError: one of them raised.
         """
         if not self.has_message_hooks:
-            return content, Actions()
+            return content, None
         state = {**await self._state(turn[0]), **message.state_delta}
         asked = _Asked(turn, agent, content, message.config)
         try:

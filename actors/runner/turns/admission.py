@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from copy import copy
-from typing import Any
 
 import msgspec
 
@@ -60,11 +59,8 @@ class TurnAdmission:
         """The number of turns that were asked for and have not begun."""
         return len(self._backlog)
 
-    def admit(self, message: p.StartTurn, turn: TurnKey) -> AdmittedTurn | Coroutine[Any, Any, AdmittedTurn]:
-        """Let a turn in to be opened. Until `leave` it counts as one that waits.
-
-        Returns:
-            The turn if nothing has to be asked or waited for; else what does that, and is to be awaited at once.
+    async def admit(self, message: p.StartTurn, turn: TurnKey) -> AdmittedTurn:
+        """Let a turn in to be opened, as soon as it may. Until `leave` it counts as one that waits.
 
         Raises:
             OverloadedError: as much waits as may.
@@ -73,11 +69,6 @@ class TurnAdmission:
         """
         since_s = self._now_s()
         size = len(encode(message.content)) + (len(encode(message.state_delta)) if message.state_delta else 0)
-        if self._drain.may_refuse() or self._backlog.refusal(turn, size, since_s) is not None:
-            return self._admit_unless_refused(message, turn, size, since_s)
-        return self._enter(turn, size, since_s)
-
-    async def _admit_unless_refused(self, message: p.StartTurn, turn: TurnKey, size: int, since_s: float) -> AdmittedTurn:
         if self._drain.may_refuse():
             refusal = await self._drain.refusal(message.key, message.sent_s)
             if refusal is not None and turn not in self._backlog:
@@ -88,18 +79,10 @@ class TurnAdmission:
         full = self._backlog.refusal(turn, size, since_s)
         if full is not None:
             await self._check_that_it_is_there(message, full)
-        entered = self._enter(turn, size, since_s)
-        return entered if isinstance(entered, AdmittedTurn) else await entered
-
-    def _enter(self, turn: TurnKey, size: int, since_s: float) -> AdmittedTurn | Coroutine[Any, Any, AdmittedTurn]:
         is_opened = turn in self._backlog and not self._gate.has(turn)
         self._backlog.add(turn, size, since_s)
-        place = self._gate.enter_at_once(turn, since_s, is_opened=is_opened)
-        return self._wait(turn, since_s) if place is None else AdmittedTurn(turn, place, since_s)
-
-    async def _wait(self, turn: TurnKey, since_s: float) -> AdmittedTurn:
         try:
-            place = await self._gate.wait(turn)
+            place = await self._gate.enter(turn, is_opened=is_opened)
         except BaseException:
             self._backlog.remove(turn)
             raise

@@ -86,31 +86,20 @@ class TurnGate:
         """True while a request waits for the turn."""
         return turn in self._by_turn
 
-    def enter_at_once(self, turn: TurnKey, now_s: float, *, is_opened: bool = False) -> GatePlace | None:
-        """Let a turn in that need not wait; None when it has to: see `wait`.
+    async def enter(self, turn: TurnKey, *, is_opened: bool = False) -> GatePlace:
+        """Wait until a turn may be opened. Raises TurnCancelledError when it is cancelled while it waits.
 
         Args:
-            now_s: by the clock of the event loop.
             is_opened: another request opens the turn, which this one joins: a cancel must find both where it finds one.
         """
-        if is_opened:
-            return self._let_in(now_s)
-        if not self._by_turn:
-            return self._let_in(now_s) if len(self._inside) < self._at_once else None
-        if self._has_room() and not self._waiting.has_any() and turn[0] not in self._coming.values():
-            return self._let_in(now_s)
-        return None
-
-    async def wait(self, turn: TurnKey) -> GatePlace:
-        """Wait until a turn that could not enter at once may be opened. Raises TurnCancelledError when it is cancelled."""
         loop = self._loop = self._loop or asyncio.get_running_loop()
+        # One that has room and finds nothing before it need not wait.
+        is_first = not self._by_turn or not (self._waiting.has_any() or turn[0] in self._coming.values())
+        if is_opened or (is_first and self._has_room()):
+            return self._let_in(loop.time())
         waiter = _Waiter(turn, loop.create_future())
         self._waiting.add(waiter, turn[0].user, turn[0])
-        of_turn = self._by_turn.get(turn)
-        if of_turn is None:
-            self._by_turn[turn] = [waiter]
-        else:
-            of_turn.append(waiter)
+        self._by_turn.setdefault(turn, []).append(waiter)
         self._watch()
         if self._has_room():
             # With one more user there is room for one more turn. Soon: who was let in before this one comes in before it.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 import msgspec
 
@@ -110,8 +110,7 @@ class TurnStarter:
         has_begun = False
         opening = self._table.opening(key).begin()
         try:
-            admission = self._admission.admit(message, key)
-            admitted = admission if isinstance(admission, AdmittedTurn) else await admission
+            admitted = await self._admission.admit(message, key)
             if message.subscriber:
                 # The driver asks where it polls. Where that is wrong it gets UserElsewhereError, and asks again.
                 self._session.note_store(message.key.app, message.key.user, message.store)
@@ -135,15 +134,8 @@ class TurnStarter:
                 if error.store == store:
                     raise
 
-    def _start_admitted(self, message: p.StartTurn, place: GatePlace) -> Coroutine[Any, Any, p.TurnStarted]:
-        if self._versions.has_tree and not self._in_order.is_held(message.key):
-            plain = self._user_messages.plain(message, self._checked(message))
-            if plain is not None:
-                return self._start(message, plain, place)
-        return self._start_prepared(message, place)
-
-    async def _start_prepared(self, message: p.StartTurn, place: GatePlace) -> p.TurnStarted:
-        """Start a turn whose message takes time to prepare, or has to wait for that of another one of its session."""
+    async def _start_admitted(self, message: p.StartTurn, place: GatePlace) -> p.TurnStarted:
+        """Prepare the message, after those of its session that came before, and start its turn."""
         # Concurrent requests for one turn share a single save; later ones find the turn open.
         saving: ExitStack | None = None
         try:

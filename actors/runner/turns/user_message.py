@@ -65,14 +65,6 @@ class UserMessages:
         self._limits = environment.limits
         self._versions = versions
 
-    def plain(self, message: p.StartTurn, content: Content) -> PreparedMessage | None:
-        """A message for which nothing has to be done before it is stored; None for any other: see `prepare`."""
-        answers = messages.answers(content)
-        if answers or self._needs_agent() or self._takes_words(message, answers) or saves(message, content):
-            return None
-        root = self._versions.current.routing.topology.root
-        return PreparedMessage(NOTHING_FOUND, content) if root.input_schema is None else None
-
     async def prepare(self, message: p.StartTurn, content: Content) -> PreparedMessage:
         """Do everything that comes before the message is stored; nothing when its turn is there already.
 
@@ -81,8 +73,6 @@ class UserMessages:
             InvalidMessageError, PluginFailedError: what plugins made of it.
             TooLargeError, ArtifactError: it cannot be stored.
         """
-        if (plain := self.plain(message, content)) is not None:
-            return plain
         answers = messages.answers(content)
         takes_words = self._takes_words(message, answers)
         if answers or takes_words or self._needs_agent() or saves(message, content):

@@ -47,8 +47,7 @@ class Arrivals:
 
     async def _enter(self, name: str) -> None:
         turn = (key(name[0], name[0]), f"e-{name}")
-        now_s = asyncio.get_running_loop().time()
-        self.places[name] = self._gate.enter_at_once(turn, now_s) or await self._gate.wait(turn)
+        self.places[name] = await self._gate.enter(turn)
         self.inside.append(name)
 
     async def leave(self, name: str) -> None:
