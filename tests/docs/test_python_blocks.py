@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,9 @@ from tests.docs.pages import ROOT, Block, Page, blocks, pages
 
 BLOCKS = blocks("python")
 LANGUAGES = {"python", "sh", "text"}
+INSIDE = {"architecture.md", "layers.md"}
+"""Pages for readers of the code."""
+OURS = re.compile(r"^ *(?:from|import) (?:actors|runtime)\b", re.MULTILINE)
 MODEL_KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_ENTERPRISE")
 
 
@@ -35,6 +39,12 @@ def test_a_block_that_is_not_run_names_nothing_that_is_not_there(block: Block) -
     if "ray.data" in block.code:
         pytest.importorskip("pyarrow", reason="Ray Data has an environment of its own: make test-extras", exc_type=ImportError)
     assert runs.unknown_names(block) == []
+
+
+def test_pages_and_examples_import_from_raygrove() -> None:
+    assert [str(block) for block in BLOCKS if OURS.search(block.code) and block.page.name not in INSIDE] == []
+    examples = (ROOT / "examples").rglob("*.py")
+    assert [path.name for path in examples if OURS.search(path.read_text(encoding="utf-8"))] == []
 
 
 def test_blocks_that_are_not_run_are_few() -> None:
