@@ -51,7 +51,7 @@ class ScheduleClient:
         found: list[ScheduleRow] = []
         while limit is None or len(found) < limit:
             most = PAGE if limit is None else min(PAGE, limit - len(found))
-            page = await self._session.list_schedules(p.ListSchedules(app=self._app, user=user, limit=most, after=after))
+            page = await self._listed(p.ListSchedules(app=self._app, user=user, limit=most, after=after))
             found += page
             if len(page) < most:
                 break
@@ -74,14 +74,17 @@ class ScheduleClient:
             raise await self._not_found(user, name)
         return shown_schedule(changed) if changed is not None else None
 
+    async def _listed(self, message: p.ListSchedules) -> Sequence[ScheduleRow]:
+        return (await self._session.ask(message)).schedules
+
     async def _found(self, user: str, name: str) -> ScheduleRow:
-        found = await self._session.list_schedules(p.ListSchedules(app=self._app, user=user, name=name, limit=1))
+        found = await self._listed(p.ListSchedules(app=self._app, user=user, name=name, limit=1))
         if not found:
             raise await self._not_found(user, name)
         return found[0]
 
     async def _not_found(self, user: str, name: str) -> ScheduleNotFoundError:
-        others = await self._session.list_schedules(p.ListSchedules(app=self._app, user=user, limit=PAGE))
+        others = await self._listed(p.ListSchedules(app=self._app, user=user, limit=PAGE))
         return ScheduleNotFoundError(name, user, did_you_mean(name, [other.name for other in others]))
 
 

@@ -8,8 +8,6 @@ from typing import Any
 import msgspec
 
 from actors.messages import protocol as p
-from actors.messages.operating.schedule import ScheduleRow
-from actors.messages.operating.usage import UsageReport
 from actors.messages.operating.versions import VersionRecord
 from actors.messages.protocol.request import replies_to
 from actors.messages.session import SessionKey, Shard
@@ -156,21 +154,9 @@ class SessionRef(Ref):
         """Count the turns of an app that have not ended. Raises StoreError."""
         return added_up([await self.ask(p.CountTurns(app=app))])
 
-    async def get_usage(self, message: p.GetUsage) -> UsageReport:
-        """Usage of turns, added up. Raises StoreError."""
-        return (await self.ask(message)).report
-
-    async def get_usages(self, message: p.GetUsage) -> Sequence[UsageReport]:
-        """Usage of each of the turns that a message names; nothing by deployments that do not know this. Raises StoreError."""
-        return (await self.ask(message)).reports
-
     async def get_turn(self, message: p.GetTurn) -> TurnInfo:
         """Where a turn is. Raises InvocationNotFoundError, SessionNotFoundError, StoreError."""
         return (await self.ask(message)).turns[0]
-
-    async def list_pending(self, message: p.ListPending) -> p.PendingReply:
-        """The calls at which turns wait for answers. Raises SessionNotFoundError, StoreError."""
-        return await self.ask(message)
 
     async def read_log(self, message: p.ReadLog) -> p.LogPart:
         """A part of a session's log. Raises SessionNotFoundError, StoreError."""
@@ -188,10 +174,6 @@ class SessionRef(Ref):
         """Read a session; None when there is none. Raises StoreError."""
         return await self.ask(message)
 
-    async def list_sessions(self, message: p.ListSessionsRequest) -> p.SessionsReply:
-        """List sessions, the one written last first. Raises StoreError."""
-        return await self.ask(message)
-
     async def delete_session(self, message: p.DeleteSessionRequest) -> None:
         """Delete a session. Raises SessionBusyError, StoreError."""
         await self.ask(message)
@@ -203,10 +185,6 @@ class SessionRef(Ref):
     async def open_store(self) -> None:
         """Open the session store. Raises StoreError when it cannot be used."""
         await self.ask(p.OpenStore())
-
-    async def list_schedules(self, message: p.ListSchedules) -> list[ScheduleRow]:
-        """List schedules, by user and name. Raises StoreError."""
-        return list((await self.ask(message)).schedules)
 
     async def statistics(self) -> p.Statistics:
         """Its figures."""

@@ -47,7 +47,7 @@ class _ShardedRef(Ref, Generic[AnyRef]):
                 for each in found:
                     if isinstance(each, BaseException):
                         raise each
-                return replies[0].joined(cast(Sequence[M], found))
+                return cast(M, request.joined(found))
             case Route.FIRST:
                 shard = self._shards[0]
             case Route.ACTOR:

@@ -12,21 +12,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from actors.errors import RaygroveError, UserArrivingError, UserElsewhereError
 from actors.interfaces.transport import EarlyReply
 from actors.messages import protocol as p
-from actors.messages.operating.schedule import ScheduleRow
-from actors.messages.operating.usage import UsageReport
 from actors.messages.protocol.request import ABOUT_USERS
 from actors.messages.session import SessionKey, Shard
 from actors.messages.turn_info import TurnCounts, TurnInfo
 from actors.refs.session import SessionRef
 from actors.refs.sharded import ShardedSessionRef
-from actors.rules.accounting.report import merged_reports
 from actors.rules.capacity.eviction import LruDict
-from actors.rules.placing import listing
 from actors.rules.placing.homes import home_of
 from actors.rules.placing.owners import user_of
 
@@ -87,7 +83,8 @@ class StoresSessionRef(ShardedSessionRef):
             return await super()._ask(request, replies, once=once, early=early)
         owner = user_of(request)
         if owner is None:
-            raise RaygroveError(f"{type(request).__name__} without a user is for each of several stores")
+            asked = (store._ask(request, replies, once=once, early=early) for store in self._stores)
+            return cast(M, request.joined(await asyncio.gather(*asked)))
         if isinstance(request, SENT_BY_DRIVERS):
             try:
                 return await self._stores[self.store_of(*owner)]._ask(request, replies, once=once, early=early)
@@ -136,45 +133,20 @@ class StoresSessionRef(ShardedSessionRef):
                     return
         self.note_store(app, user, to)
 
-    async def list_sessions(self, message: p.ListSessionsRequest) -> p.SessionsReply:
-        """List sessions, the one written last first. Raises StoreError."""
-        if message.user is not None:
-            return await super().list_sessions(message)
-        pages = await asyncio.gather(*(store.list_sessions(message) for store in self._stores))
-        return p.SessionsReply(sessions=listing.sessions([page.sessions for page in pages], message.limit))
-
     async def list_turns(self, message: p.ListTurns) -> list[TurnInfo]:
         """List turns, those in line first, then the one that began last. Raises StoreError."""
         if message.user is not None:
             return await self._at_store((message.app, message.user), lambda store: store.list_turns(message))
-        return listing.turns(await asyncio.gather(*(store.list_turns(message) for store in self._stores)), message.limit)
+        return message.merged(await asyncio.gather(*(store.list_turns(message) for store in self._stores)))
 
     async def count_turns(self, app: str) -> TurnCounts:
         """Count the turns of an app that have not ended. Raises StoreError."""
-        return listing.counts(await asyncio.gather(*(store.count_turns(app) for store in self._stores)))
-
-    async def list_pending(self, message: p.ListPending) -> p.PendingReply:
-        """The calls at which turns wait for answers. Raises SessionNotFoundError, StoreError."""
-        if message.user is not None:
-            return await super().list_pending(message)
-        return listing.pending(await asyncio.gather(*(store.list_pending(message) for store in self._stores)))
-
-    async def get_usage(self, message: p.GetUsage) -> UsageReport:
-        """Usage of turns, added up. Raises StoreError."""
-        if message.user is not None:
-            return await super().get_usage(message)
-        return merged_reports(await asyncio.gather(*(store.get_usage(message) for store in self._stores)))
-
-    async def get_usages(self, message: p.GetUsage) -> Sequence[UsageReport]:
-        """Usage of each of the turns that a message names, each of which one of the stores has. Raises StoreError."""
-        found = await asyncio.gather(*(store.get_usages(message) for store in self._stores))
-        return [merged_reports(of_stores) for of_stores in zip(*found, strict=True)]
-
-    async def list_schedules(self, message: p.ListSchedules) -> list[ScheduleRow]:
-        """List schedules, by user and name. Raises StoreError."""
-        if message.user is not None:
-            return await super().list_schedules(message)
-        return listing.schedules(await asyncio.gather(*(store.list_schedules(message) for store in self._stores)), message.limit)
+        counted = await asyncio.gather(*(store.count_turns(app) for store in self._stores))
+        return TurnCounts(
+            waiting=sum(each.waiting for each in counted),
+            running=sum(each.running for each in counted),
+            paused=sum(each.paused for each in counted),
+        )
 
 
 def stores_client(shards: Sequence[SessionRef], stores: int) -> SessionRef:

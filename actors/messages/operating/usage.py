@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import Literal, Self, get_args
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -16,6 +16,9 @@ from actors.messages.shown import Shown
 UsageBy = Literal["agent", "model", "user", "day", "version", "turn"]
 USAGE_BY: tuple[str, ...] = get_args(UsageBy)
 """What usage can be listed by."""
+
+MOST_TURNS = 100
+"""Turns that a report by turn lists."""
 
 
 class UsageSums(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
@@ -80,6 +83,28 @@ class UsageReport(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="came
     turns: Sequence[UsedTurn] = ()
     currency: str = ""
     unpriced: Sequence[str] = ()
+
+    @classmethod
+    def joined(cls, reports: Sequence[Self]) -> Self:
+        """One report of what several stores have, each without the turns of the others."""
+        names = sorted({name for report in reports for name in report.groups})
+        turns = [turn for report in reports for turn in report.turns]
+        turns.sort(
+            key=lambda turn: (-(turn.sums.money or 0.0), -turn.sums.tokens, turn.user_id, turn.session_id, turn.invocation_id)
+        )
+        return cls(
+            total=_together([report.total for report in reports]),
+            groups={name: _together([report.groups[name] for report in reports if name in report.groups]) for name in names},
+            turns=turns[:MOST_TURNS],
+            currency=next((report.currency for report in reports if report.currency), ""),
+            unpriced=sorted({model for report in reports for model in report.unpriced}),
+        )
+
+
+def _together(sums: Sequence[UsageSums]) -> UsageSums:
+    counted = {field: sum(getattr(each, field) for each in sums) for field in UsageSums.__struct_fields__ if field != "money"}
+    priced = [each.money for each in sums if each.money is not None]
+    return UsageSums(**counted, money=sum(priced) if priced else None)
 
 
 class BudgetWarning(Shown, CheckedStruct, frozen=True, kw_only=True, rename="camel"):

@@ -22,11 +22,6 @@ message may get fields that have defaults, and a deployment may get messages tha
 class Message(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults=True, gc=False):
     """Common shape of all messages: frozen, and tagged with the name of its class."""
 
-    @classmethod
-    def joined(cls, replies: Sequence[Self]) -> Self:
-        """One reply made of those of several actors to a request. Raises TypeError for replies that only single actors give."""
-        raise TypeError(f"{cls.__name__} says nothing of several actors")
-
 
 class TurnRef(msgspec.Struct, frozen=True, array_like=True, cache_hash=True, gc=False):
     """Fencing token: a turn, its epoch, and the run that writes. Writes of an older epoch or of an abandoned run are refused.

@@ -5,6 +5,7 @@ Clients route by it, the Session actor's line of queries and its gate for users 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum, auto
 from functools import cache
 from typing import Any, ClassVar, Generic, TypeVar, Union, get_args
@@ -21,11 +22,11 @@ class Route(Enum):
 
     Attributes:
         SESSION: the one that serves the session of the request's `key`, or of its `turn`.
-        USER: any one of the store that has the `user`. Without a user it is sent to each store.
+        USER: any one of the store that has the `user`. Without a user it is sent to each store, and the replies are joined.
         USER_ACTORS: each one of the store that has the `user`.
         FIRST: any could answer; the first one does.
         ACTOR: the one that the sender has chosen.
-        ALL: each of them.
+        ALL: each of them; the replies are joined, as with USER_ACTORS.
     """
 
     SESSION = auto()
@@ -72,6 +73,10 @@ class Request(Message, Generic[R], frozen=True, kw_only=True):
     route: ClassVar[Route]
     lane: ClassVar[Lane]
     is_sent_once: ClassVar[bool] = False
+
+    def joined(self, replies: Sequence[Any]) -> R:
+        """One reply made of those of several actors or stores. Only requests that go to several have one."""
+        return replies[0].joined(replies)  # type: ignore[no-any-return]
 
 
 @cache

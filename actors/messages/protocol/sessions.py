@@ -106,6 +106,12 @@ class ListSessionsRequest(Request[SessionsReply], frozen=True, kw_only=True):
     limit: int | None = None
     before: SessionPlace | None = None
 
+    def joined(self, replies: Sequence[SessionsReply]) -> SessionsReply:
+        """Those of all stores. A user who is moved meanwhile may be in two of them, and is listed once."""
+        once = {each.key: each for reply in replies for each in reply.sessions}.values()
+        found = sorted(once, key=lambda each: (each.updated_s, each.key.user, each.key.session), reverse=True)
+        return SessionsReply(sessions=found[: self.limit])
+
 
 class DeleteSessionRequest(Request[Ack], frozen=True, kw_only=True):
     """Delete a session."""

@@ -51,6 +51,14 @@ class ListTurns(Request[TurnsReply], frozen=True, kw_only=True):
     since_s: float = 0.0
     match: TurnMatch = ANY_TURN
 
+    def merged(self, found: Sequence[Sequence[TurnInfo]]) -> list[TurnInfo]:
+        """Those of all stores. A user who is moved meanwhile may be in two of them, and is listed once."""
+        once = {(turn.user_id, turn.session_id, turn.invocation_id): turn for turns in found for turn in turns}.values()
+        waiting = [turn for turn in once if turn.state == "waiting"]
+        others = [turn for turn in once if turn.state != "waiting"]
+        others.sort(key=lambda turn: (turn.begun_s, turn.invocation_id), reverse=True)
+        return [*waiting, *others][: self.limit]
+
 
 class TurnsCounted(Message, frozen=True, kw_only=True):
     """How many turns of an app have not ended.
@@ -126,6 +134,19 @@ class ListPending(Request[PendingReply], frozen=True, kw_only=True):
     limit: int = 100
     before: tuple[float, str] | None = None
 
+    def joined(self, replies: Sequence[PendingReply]) -> PendingReply:
+        """Those of all stores, up to the end of that page which ends first. What comes after it is on the next page."""
+        end = max((reply.next for reply in replies if reply.next is not None), default=None)
+        found = [
+            (begun_s, call)
+            for reply in replies
+            for begun_s, call in zip(reply.begun_s, reply.calls, strict=True)
+            if end is None or (begun_s, call.invocation_id) >= end
+        ]
+        # Calls of one turn stay in their order.
+        found.sort(key=lambda each: (each[0], each[1].invocation_id), reverse=True)
+        return PendingReply(calls=[call for _, call in found], begun_s=[begun_s for begun_s, _ in found], next=end)
+
 
 class UsageReply(Message, frozen=True, kw_only=True):
     """What was used.
@@ -160,6 +181,13 @@ class GetUsage(Request[UsageReply], frozen=True, kw_only=True):
     since_s: float = 0.0
     by: str = ""
     turns: Sequence[tuple[SessionKey, str]] = ()
+
+    def joined(self, replies: Sequence[UsageReply]) -> UsageReply:
+        """The sums of all stores. Each of the turns that were asked for is in one of them."""
+        reports = zip(*(reply.reports for reply in replies), strict=True)
+        return UsageReply(
+            report=UsageReport.joined([reply.report for reply in replies]), reports=list(map(UsageReport.joined, reports))
+        )
 
 
 class TurnBudgetsReply(Message, frozen=True, kw_only=True):

@@ -22,9 +22,6 @@ from actors.rules.accounting.turn_usage import (
 DAY_S = 86_400
 _EPOCH = date(1970, 1, 1)
 
-MOST_TURNS = 100
-"""Turns that a report by turn lists."""
-
 
 def day_of(begun_s: float) -> str:
     """The day of a time by UTC, such as "2026-11-24"."""
@@ -114,23 +111,3 @@ class UsageCollector:
             seconds=whole.us / US,
             money=money,
         )
-
-
-def merged_reports(reports: Sequence[UsageReport]) -> UsageReport:
-    """One report of what several stores have, each without the turns of the others."""
-    names = sorted({name for report in reports for name in report.groups})
-    turns = [turn for report in reports for turn in report.turns]
-    turns.sort(key=lambda turn: (-(turn.sums.money or 0.0), -turn.sums.tokens, turn.user_id, turn.session_id, turn.invocation_id))
-    return UsageReport(
-        total=_together([report.total for report in reports]),
-        groups={name: _together([report.groups[name] for report in reports if name in report.groups]) for name in names},
-        turns=turns[:MOST_TURNS],
-        currency=next((report.currency for report in reports if report.currency), ""),
-        unpriced=sorted({model for report in reports for model in report.unpriced}),
-    )
-
-
-def _together(sums: Sequence[UsageSums]) -> UsageSums:
-    counted = {field: sum(getattr(each, field) for each in sums) for field in UsageSums.__struct_fields__ if field != "money"}
-    priced = [each.money for each in sums if each.money is not None]
-    return UsageSums(**counted, money=sum(priced) if priced else None)

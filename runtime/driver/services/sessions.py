@@ -146,7 +146,7 @@ class SessionsService(ForkMethods[M]):
             raise RequestError(f"before must be a Session of an earlier list, not {type(before).__name__}")
         place = self._place(before) if before is not None else None
         request = p.ListSessionsRequest(app=self._client.app_name, user=user, limit=limit, before=place)
-        return [_session(info) for info in (await self._client.session.list_sessions(request)).sessions]
+        return [_session(info) for info in (await self._client.session.ask(request)).sessions]
 
     @waits
     async def delete(self, user_id: str, session_id: str) -> None:

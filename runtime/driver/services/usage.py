@@ -57,7 +57,7 @@ class UsageMethods(RuntimeService[M]):
         if invocation_id is not None and session_id is None:
             raise RequestError("invocation_id names a turn of a session: give user_id and session_id, too")
         since_s = since.timestamp() if isinstance(since, datetime) else since
-        return await self._client.session.get_usage(
+        reply = await self._client.session.ask(
             p.GetUsage(
                 app=self._client.app_name,
                 user=checked_id("user id", user_id) if user_id is not None else None,
@@ -67,6 +67,7 @@ class UsageMethods(RuntimeService[M]):
                 by=checked_choice("by", by, USAGE_BY) if by is not None else "",
             )
         )
+        return reply.report
 
     @waits
     async def usages(self, turns: Iterable[TurnInfo]) -> Sequence[UsageReport]:
@@ -83,11 +84,11 @@ class UsageMethods(RuntimeService[M]):
         found: list[UsageReport] = []
         for start in range(0, len(named), AT_ONCE):
             page = named[start : start + AT_ONCE]
-            reports = await session.get_usages(p.GetUsage(app=app, turns=page))
+            reports = (await session.ask(p.GetUsage(app=app, turns=page))).reports
             if len(reports) != len(page):
                 # The deployment is of a release that knows no such requests.
                 asked = (p.GetUsage(app=app, user=key.user, session=key.session, invocation_id=name) for key, name in page)
-                reports = [await session.get_usage(message) for message in asked]
+                reports = [(await session.ask(message)).report for message in asked]
             found += reports
         return found
 

@@ -208,7 +208,7 @@ class TurnClient:
         """The calls at which a turn waits. Raises SessionNotFoundError, StoreError."""
         key = turn.key
         message = p.ListPending(app=key.app, user=key.user, session=key.session, invocation_id=turn.invocation_id)
-        return list((await self._engine.session.list_pending(message)).calls)
+        return list((await self._engine.session.ask(message)).calls)
 
     async def catch_up(self, turn: TurnState, buffer: EventBuffer) -> None:
         """Read a page of the turn's log into a buffer that is behind. Raises StoreError, SessionNotFoundError."""

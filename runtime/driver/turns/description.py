@@ -87,7 +87,7 @@ async def _budgets(engine: Engine, key: SessionKey, invocation_id: str) -> Seque
 async def _usage(engine: Engine, key: SessionKey, invocation_id: str) -> UsageReport:
     wanted = p.GetUsage(app=key.app, user=key.user, session=key.session, invocation_id=invocation_id)
     try:
-        return await engine.session.get_usage(wanted)
+        return (await engine.session.ask(wanted)).report
     except StoreError:
         # A store of users' own may report no usage. One that is away has failed before.
         return UsageReport()
@@ -97,7 +97,7 @@ async def _pending(engine: Engine, key: SessionKey, turn: TurnInfo) -> Sequence[
     message = p.ListPending(
         app=key.app, user=key.user, session=key.session, invocation_id=turn.invocation_id, with_open=turn.state == "running"
     )
-    return (await engine.session.list_pending(message)).calls
+    return (await engine.session.ask(message)).calls
 
 
 async def _turns_before(engine: Engine, key: SessionKey, invocation_id: str) -> int:

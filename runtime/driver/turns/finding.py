@@ -168,7 +168,7 @@ async def pending_page(
     client: EngineClient, user: str | None, session: str | None, before: tuple[float, str] | None
 ) -> p.PendingReply:
     """The calls at which some of the paused turns wait. `before` is the `next` of the page before it."""
-    return await client.session.list_pending(p.ListPending(app=client.app_name, user=user, session=session, before=before))
+    return await client.session.ask(p.ListPending(app=client.app_name, user=user, session=session, before=before))
 
 
 def checked_scope(user_id: str | None, session_id: str | None) -> tuple[str | None, str | None]:

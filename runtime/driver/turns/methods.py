@@ -211,7 +211,7 @@ class TurnMethods:
 
         async def build() -> p.StartTurn:
             message = p.ListPending(app=key.app, user=key.user, session=key.session, with_open=True)
-            pending = (await self._client.session.list_pending(message)).calls
+            pending = (await self._client.session.ask(message)).calls
             return p.StartTurn(
                 key=key,
                 invocation_id=invocation_id,

@@ -82,7 +82,7 @@ async def _check(session: SessionRef, app: str, rounds: list[list[tuple[int, dic
         assert others == [first] * (SHARDS - 1)
         assert is_one_order(state, [delta for _, delta in changes], first)
         state = first
-    listed = (await session.list_sessions(p.ListSessionsRequest(app=app))).sessions
+    listed = (await session.ask(p.ListSessionsRequest(app=app))).sessions
     assert [info.state for info in listed] == [state] * SHARDS
 
 

@@ -92,7 +92,7 @@ class User:
     async def _look(self) -> None:
         """Another program of the user asks at the same time."""
         with suppress(UserElsewhereError):
-            await self._ref.list_sessions(p.ListSessionsRequest(app=APP, user=self.name))
+            await self._ref.ask(p.ListSessionsRequest(app=APP, user=self.name))
 
     def _key(self, session: str) -> SessionKey:
         return SessionKey(APP, self.name, session)
@@ -163,10 +163,11 @@ class User:
 
     async def found(self) -> tuple[dict[str, list[str]], list[ScheduleRow]]:
         """What the user finds: the ids of the events of each session, and the schedules."""
-        listed = await self._ref.list_sessions(p.ListSessionsRequest(app=APP, user=self.name))
+        listed = await self._ref.ask(p.ListSessionsRequest(app=APP, user=self.name))
         events: dict[str, list[str]] = {}
         for info in listed.sessions:
             session = (await self._ref.get_session(p.GetSessionRequest(key=info.key))).session
             raws = session.events if session is not None else ()
             events[info.key.session] = [decode_event(stored.raw, stored.seq).id for stored in raws]
-        return events, await self._ref.list_schedules(p.ListSchedules(app=APP, user=self.name, limit=1_000))
+        listed_schedules = await self._ref.ask(p.ListSchedules(app=APP, user=self.name, limit=1_000))
+        return events, list(listed_schedules.schedules)

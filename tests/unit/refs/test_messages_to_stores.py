@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import get_type_hints
 
 import pytest
@@ -12,8 +11,6 @@ from actors.messages import protocol as p
 from actors.messages.protocol.request import Route, replies_to
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
-from actors.refs.session import SessionRef
-from actors.refs.stores import StoresSessionRef
 from actors.session.environment import SessionEnvironment
 from runtime.stores.sql.sessions import SqlSessionStore
 
@@ -37,12 +34,6 @@ def test_each_message_names_what_it_is_about(kind: type[p.Request[p.Message]]) -
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.route is Route.USER], ids=lambda kind: kind.__name__)
-def test_a_list_over_all_users_is_asked_of_all_stores(kind: type[p.Request[p.Message]]) -> None:
-    if get_type_hints(kind)["user"] is str:
-        return
-    given = f"message: p.{kind.__name__})"
-    giving = {
-        name for name, method in vars(SessionRef).items() if inspect.isfunction(method) and given in inspect.getsource(method)
-    }
-    assert giving
-    assert giving <= vars(StoresSessionRef).keys()
+def test_lists_over_all_users_are_joined(kind: type[p.Request[p.Message]]) -> None:
+    if get_type_hints(kind)["user"] == str | None and kind is not p.ListTurns:
+        assert "joined" in vars(kind)

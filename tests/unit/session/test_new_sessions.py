@@ -112,7 +112,7 @@ async def test_readers_see_the_session_once_it_is_on_disk(session: SessionFixtur
     await beginning.reached()
     readers: list[asyncio.Task[Any]] = [
         asyncio.create_task(session.ref.get_session(p.GetSessionRequest(key=KEY))),
-        asyncio.create_task(session.ref.list_sessions(p.ListSessionsRequest(app="app", user="ada"))),
+        asyncio.create_task(session.ref.ask(p.ListSessionsRequest(app="app", user="ada"))),
         asyncio.create_task(session.state()),
         asyncio.create_task(session.ref.create_session(p.CreateSessionRequest(key=KEY))),
         asyncio.create_task(session.ref.subscribe(p.Subscribe(subscriber="d2", key=KEY, invocation_id="e-1"))),
@@ -214,4 +214,4 @@ async def test_what_is_refused_leaves_no_session_behind(session: SessionFixture)
         await session.ask_to_open("e-1", runner="runner/heir", answers=["no such call"])
     assert isinstance(await session.ask_to_open("e-1", runner="runner/gone"), p.AnnounceFirst)
     assert (await session.ref.get_session(p.GetSessionRequest(key=KEY))).session is None
-    assert (await session.ref.list_sessions(p.ListSessionsRequest(app="app", user="ada"))).sessions == []
+    assert (await session.ref.ask(p.ListSessionsRequest(app="app", user="ada"))).sessions == []

@@ -74,7 +74,7 @@ async def test_what_somebody_else_has_written_is_there_when_a_turn_is_opened_and
     assert read is not None
     assert read.state == {"app:a": 3, "app:b": 2, "user:u": 2}
     other.commit([PutState(SessionKey("app", "ada", ""), {"u": 4})])
-    listed = (await shard.ref.list_sessions(p.ListSessionsRequest(app="app"))).sessions
+    listed = (await shard.ref.ask(p.ListSessionsRequest(app="app"))).sessions
     assert [info.state["user:u"] for info in listed] == [4, 4]
     other.close()
 

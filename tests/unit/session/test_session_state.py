@@ -48,9 +48,9 @@ async def test_sessions_are_listed_with_their_state_the_one_written_last_first(s
     await session.turn("e-1", "x", state={"a": 1, "user:u": 2})
     await session.turn("e-1", "x", key=OTHER, state={"b": 3})
     await session.turn("e-1", "x", key=BOB)
-    found = (await session.ref.list_sessions(p.ListSessionsRequest(app="app", user="ada"))).sessions
+    found = (await session.ref.ask(p.ListSessionsRequest(app="app", user="ada"))).sessions
     assert [(info.key, info.state) for info in found] == [(OTHER, {"b": 3, "user:u": 2}), (KEY, {"a": 1, "user:u": 2})]
-    assert len((await session.ref.list_sessions(p.ListSessionsRequest(app="app"))).sessions) == 3
+    assert len((await session.ref.ask(p.ListSessionsRequest(app="app"))).sessions) == 3
 
 
 async def test_the_sessions_of_many_users_are_listed_with_two_reads(
@@ -63,7 +63,7 @@ async def test_the_sessions_of_many_users_are_listed_with_two_reads(
     # One of them is in memory, with a state that is there only.
     await again.open("e-2", key=keys[3], state_delta={"user:u": "new"})
     hops = inside.asked_of_store(monkeypatch)
-    listed = (await again.ref.list_sessions(p.ListSessionsRequest(app="app"))).sessions
+    listed = (await again.ref.ask(p.ListSessionsRequest(app="app"))).sessions
     assert len(hops) == 2
     expected: dict[str, dict[str, Any]] = {
         key.user: {"a": number, "user:u": number, "app:x": 29} for number, key in enumerate(keys)
@@ -71,7 +71,7 @@ async def test_the_sessions_of_many_users_are_listed_with_two_reads(
     expected["u3"]["user:u"] = "new"
     assert {info.key.user: info.state for info in listed} == expected
     place = SessionPlace(listed[3].updated_s, listed[3].key.user, listed[3].key.session)
-    page = (await again.ref.list_sessions(p.ListSessionsRequest(app="app", limit=7, before=place))).sessions
+    page = (await again.ref.ask(p.ListSessionsRequest(app="app", limit=7, before=place))).sessions
     assert [info.key for info in page] == [info.key for info in listed[4:11]]
     assert len(hops) == 4
     await again.ref.stop()

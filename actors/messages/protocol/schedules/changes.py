@@ -61,6 +61,11 @@ class ListSchedules(Request[SchedulesReply], frozen=True, kw_only=True):
     limit: int
     after: tuple[str, str] | None = None
 
+    def joined(self, replies: Sequence[SchedulesReply]) -> SchedulesReply:
+        """Those of all stores. A user who is moved meanwhile may be in two of them, and is listed once."""
+        once = {(row.key, row.name): row for reply in replies for row in reply.schedules}.values()
+        return SchedulesReply(schedules=sorted(once, key=lambda row: (row.key.user, row.name))[: self.limit])
+
 
 class ChangeSchedule(Request[SchedulesReply], frozen=True, kw_only=True):
     """Change a schedule. The reply is SchedulesReply, with the schedule as it is now, or without any when it is not there.

@@ -26,7 +26,7 @@ async def test_a_call_waits_for_an_answer_although_the_store_does_not_know_that_
 ) -> None:
     await paused(session)
     for asked in (p.ListPending(app="app"), p.ListPending(app="app", user=KEY.user, session=KEY.session)):
-        assert [call.call_id for call in (await session.ref.list_pending(asked)).calls] == ["c1"]
+        assert [call.call_id for call in (await session.ref.ask(asked)).calls] == ["c1"]
     [listed] = await session.ref.list_turns(p.ListTurns(app="app", state="paused"))
     assert listed.state == "paused"
     assert await session.ref.list_turns(p.ListTurns(app="app", state="running")) == []
@@ -40,7 +40,7 @@ async def test_a_turn_that_was_answered_before_the_store_knew_of_its_pause_runs_
     assert isinstance(begun, p.TurnBegun)
     [listed] = await session.ref.list_turns(p.ListTurns(app="app"))
     assert (listed.state, listed.epoch) == ("running", 2)
-    assert (await session.ref.list_pending(p.ListPending(app="app"))).calls == []
+    assert (await session.ref.ask(p.ListPending(app="app"))).calls == []
     await session.close(epoch=2)
     [listed] = await session.ref.list_turns(p.ListTurns(app="app"))
     assert (listed.state, listed.epoch) == ("finished", 2)

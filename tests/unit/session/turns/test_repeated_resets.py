@@ -73,5 +73,5 @@ async def test_a_turn_that_runs_again_has_used_what_it_had_and_has_lost_nothing(
         turn = p.TurnRef(KEY, "e-1", epoch, generation=resumed.generation)
         await session.ref.append(p.Append(turn=turn, events=[encode(said("said again"))]))
         await session.ref.close_turn(p.CloseTurn(turn=turn, agent="root", outcome=failed))
-        used = await session.ref.get_usage(p.GetUsage(app=KEY.app, user=KEY.user))
+        used = (await session.ref.ask(p.GetUsage(app=KEY.app, user=KEY.user))).report
         assert used.total.llm_calls == 3 + number
