@@ -21,23 +21,17 @@ from runtime.driver.services.services import Services, TurnCalls
 from runtime.driver.waits import Awaited
 
 
-class UpdateCalls(NamedTuple):
-    """Methods of a Runtime that update its deployment, each of which is called in a thread."""
-
-    update: Callable[..., UpdateReport]
-    rollback: Callable[[], UpdateReport]
-    upgrade: Callable[..., UpgradeReport]
-
-
 class Methods(NamedTuple):
-    """Methods of a Runtime that its `aio` uses. `start_task` and `shutdown` are called in a thread."""
+    """Methods of a Runtime that its `aio` uses. All that block are called in a thread."""
 
     start_task: Callable[..., TaskRun]
     map: Callable[..., TurnMap]
     ask: Callable[..., Awaitable[Any]]
     shutdown: Callable[[], None]
     drain: Callable[..., Awaitable[Drained]]
-    updates: UpdateCalls
+    update: Callable[..., UpdateReport]
+    rollback: Callable[[], UpdateReport]
+    upgrade: Callable[..., UpgradeReport]
 
 
 @explains_all_wrong_calls
@@ -80,15 +74,15 @@ class AsyncServices(Services[Awaited]):
 
     async def update(self, root_agent: object, **options: Any) -> UpdateReport:
         """Give the deployment another tree while it runs: see Runtime.update, which takes the same."""
-        return await asyncio.to_thread(self._methods.updates.update, root_agent, **options)
+        return await asyncio.to_thread(self._methods.update, root_agent, **options)
 
     async def rollback(self) -> UpdateReport:
         """Go back to the tree before the last update: see Runtime.rollback."""
-        return await asyncio.to_thread(self._methods.updates.rollback)
+        return await asyncio.to_thread(self._methods.rollback)
 
     async def upgrade(self, successor: object, **options: Any) -> UpgradeReport:
         """Have a deployment of this program's release take this one's place: see Runtime.upgrade, which takes the same."""
-        return await asyncio.to_thread(self._methods.updates.upgrade, successor, **options)
+        return await asyncio.to_thread(self._methods.upgrade, successor, **options)
 
     async def shutdown(self) -> None:
         """Stop the deployment for good: see Runtime.shutdown."""

@@ -18,7 +18,7 @@ from actors.messages.config import RunOptions
 from actors.messages.event import USER
 from actors.messages.json_types import JsonMapping
 from actors.rules.checks.ids import checked_app_name
-from runtime.driver.aio import AsyncServices, Methods, UpdateCalls
+from runtime.driver.aio import AsyncServices, Methods
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.flow_plans import checked_plan, one_task_flow
 from runtime.driver.questions import OnQuestion, TaskRun
@@ -161,8 +161,16 @@ class Runtime(UpgradeMethods, UpdateMethods, Services[Blocking]):
         Services.__init__(self, client, Blocking, deployed, calls)
         self._types = FlowRegistry(types)
         self._turns = None
-        updates = UpdateCalls(self.update, self.rollback, self.upgrade)
-        methods = Methods(self._start_task, self.map, self._ask_async, self.shutdown, self._drain_async, updates)
+        methods = Methods(
+            start_task=self._start_task,
+            map=self.map,
+            ask=self._ask_async,
+            shutdown=self.shutdown,
+            drain=self._drain_async,
+            update=self.update,
+            rollback=self.rollback,
+            upgrade=self.upgrade,
+        )
         self.aio = AsyncServices(client, deployed, calls, methods)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""How commands find a deployment that runs, join it, and find a session or a turn in it."""
+"""How commands find a deployment that runs, join it, and find a session in it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING
 
 from actors.errors import ClusterError, DeploymentNotFoundError, RequestError
 from actors.errors.suggestions import did_you_mean
-from actors.messages.turn_info import TurnInfo
 from runtime.driver.runtime import Runtime
-from runtime.driver.turns.bulk import OPEN
 from runtime.settings import Settings
 
 if TYPE_CHECKING:
@@ -102,11 +100,6 @@ def user_of(rt: Runtime, session: str, user: str | None) -> str:
         hint = did_you_mean(session, known) or f" The newest ones: {', '.join(known[:5]) or 'none'}."
         raise RequestError(f"there is no session {session!r} in {rt.app_name!r}.{hint}")
     return users[0]
-
-
-def open_turns(rt: Runtime, user: str, session: str) -> list[TurnInfo]:
-    """The turns of a session that have not ended, those in line first."""
-    return [turn for state in OPEN for turn in rt.turns.list(user, session, state, MANY)]
 
 
 def find_ray(address: str | None) -> str:
