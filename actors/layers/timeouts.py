@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import msgspec
 from msgspec.structs import replace
 
-from actors.messages.codec import decode
 from actors.messages.event import now_s
 from actors.messages.protocol.progress import TurnProgress
 from actors.session.log.open_turn import SessionTurn, TurnExtension
-
-
-class _Stored(msgspec.Struct):
-    deadline_s: float
 
 
 class Timeout(TurnExtension):
@@ -22,8 +19,8 @@ class Timeout(TurnExtension):
         deadline_s: when the turn is cancelled, in Unix seconds; 0: never.
     """
 
-    name = "timeout"
-    deadline_s = 0.0
+    name: ClassVar[str] = "timeout"
+    deadline_s: float = 0.0
 
     def begin(self, turn: SessionTurn, retried_seq: int | None) -> None:
         """See TurnExtension."""
@@ -32,11 +29,7 @@ class Timeout(TurnExtension):
 
     def dump(self, *, is_over: bool) -> msgspec.Struct | None:
         """See TurnExtension."""
-        return _Stored(self.deadline_s) if self.deadline_s and not is_over else None
-
-    def load(self, raw: bytes) -> None:
-        """See TurnExtension."""
-        self.deadline_s = decode(raw, _Stored).deadline_s if raw else 0.0
+        return self if self.deadline_s and not is_over else None
 
     def add_progress(self, progress: TurnProgress) -> TurnProgress:
         """See TurnExtension."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import msgspec
+from typing import ClassVar
+
 from msgspec.structs import replace
 
 from actors.interfaces.records import TurnRow
 from actors.messages import protocol as p
-from actors.messages.codec import decode
 from actors.messages.operating.versions import TreeVersion
 from actors.messages.topology import Topology
 from actors.messages.turn_info import TurnInfo
@@ -18,10 +18,6 @@ from actors.session.log.session_log import SessionLog
 from actors.session.store.access import StoreAccess
 
 
-class _Stored(msgspec.Struct):
-    seq: int
-
-
 class VersionChange(TurnExtension):
     """Notes that a turn goes on by another version of the tree than it has begun with.
 
@@ -29,16 +25,8 @@ class VersionChange(TurnExtension):
         seq: up to this position it ran by another version, which its deployment does not have any more; 0: it ran by one.
     """
 
-    name = "version"
-    seq = 0
-
-    def dump(self, *, is_over: bool) -> msgspec.Struct | None:
-        """See TurnExtension."""
-        return _Stored(self.seq) if self.seq else None
-
-    def load(self, raw: bytes) -> None:
-        """See TurnExtension."""
-        self.seq = decode(raw, _Stored).seq if raw else 0
+    name: ClassVar[str] = "version"
+    seq: int = 0
 
     def describe(self, info: TurnInfo) -> TurnInfo:
         """See TurnExtension."""

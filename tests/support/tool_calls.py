@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import msgspec
+from typing import ClassVar
 
 from actors.actor import Handlers
 from actors.interfaces.records import TurnFilter
 from actors.layers.services import EXTENSIONS, all_services
-from actors.messages.codec import decode
 from actors.messages.protocol.base import Message
 from actors.messages.protocol.request import Lane, Request, Route
 from actors.session.actor import SessionActor
@@ -36,15 +34,11 @@ class CountToolCalls(Request[ToolCallsReply], frozen=True, kw_only=True):
     user: str
 
 
-class _Stored(msgspec.Struct):
-    calls: int
-
-
 class ToolCalls(TurnExtension):
     """Counts the calls of one turn."""
 
-    name = "tool_calls"
-    calls = 0
+    name: ClassVar[str] = "tool_calls"
+    calls: int = 0
 
     def fold(self, event: EventScan, seq: int) -> None:
         """See TurnExtension."""
@@ -53,14 +47,6 @@ class ToolCalls(TurnExtension):
     def forget_events(self) -> None:
         """See TurnExtension."""
         self.calls = 0
-
-    def dump(self, *, is_over: bool) -> msgspec.Struct | None:
-        """The count stays when the turn is over."""
-        return _Stored(self.calls) if self.calls else None
-
-    def load(self, raw: bytes) -> None:
-        """See TurnExtension."""
-        self.calls = decode(raw, _Stored).calls if raw else 0
 
 
 class ToolCallCounts(SessionService):

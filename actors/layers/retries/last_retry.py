@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import msgspec
 from msgspec.structs import replace
 
-from actors.messages.codec import decode
 from actors.messages.protocol.progress import TurnProgress
 from actors.session.log.open_turn import SessionTurn, TurnExtension
-
-
-class _Stored(msgspec.Struct, omit_defaults=True):
-    seq: int = 0
-    request: str = ""
 
 
 class LastRetry(TurnExtension):
@@ -23,21 +19,14 @@ class LastRetry(TurnExtension):
         request: the request that has retried it last, or has taken events of it back; "": none has.
     """
 
-    name = "retries"
-
-    def __init__(self) -> None:
-        self.seq = 0
-        self.request = ""
+    name: ClassVar[str] = "retries"
+    seq: int = 0
+    request: str = ""
 
     def dump(self, *, is_over: bool) -> msgspec.Struct | None:
-        """See TurnExtension."""
-        stored = _Stored(0 if is_over else self.seq, self.request)
-        return stored if stored != _Stored() else None
-
-    def load(self, raw: bytes) -> None:
-        """See TurnExtension."""
-        stored = decode(raw, _Stored) if raw else _Stored()
-        self.seq, self.request = stored.seq, stored.request
+        """Everything; of a turn that is over the request, which may be sent again."""
+        stored = LastRetry(request=self.request) if is_over else self
+        return stored if stored != LastRetry() else None
 
     def begin(self, turn: SessionTurn, retried_seq: int | None) -> None:
         """See TurnExtension."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import ClassVar
 
 import msgspec
 
@@ -34,24 +35,22 @@ class Spending(TurnExtension):
         used_before: what other turns of the session had used when it was opened; None while that is not known.
     """
 
-    name = "spending"
-
-    def __init__(self) -> None:
-        self.reserved: dict[int, tuple[LikelyCall, float]] = {}
-        self.unreserved: dict[str, None] = {}
-        self.last_calls: dict[str, int] = {}
-        self.warned: dict[str, None] = {}
-        self.answers: dict[str, BudgetAnswers] = {}
-        self.used_before: Spent | None = None
+    name: ClassVar[str] = "spending"
+    reserved: dict[int, tuple[LikelyCall, float]] = msgspec.field(default_factory=dict)
+    unreserved: dict[str, None] = msgspec.field(default_factory=dict)
+    last_calls: dict[str, int] = msgspec.field(default_factory=dict)
+    warned: dict[str, None] = msgspec.field(default_factory=dict)
+    answers: dict[str, BudgetAnswers] = msgspec.field(default_factory=dict)
+    used_before: Spent | None = None
 
     def dump(self, *, is_over: bool) -> msgspec.Struct | None:
-        """See TurnExtension."""
+        """Leave out the reservations, which are lost with the actor, and the answers, which are in the log."""
         if is_over or not (self.last_calls or self.warned or self.unreserved):
             return None
         return _Stored(self.last_calls, list(self.warned), list(self.unreserved))
 
     def load(self, raw: bytes) -> None:
-        """See TurnExtension."""
+        """Take all but the reservations, which stay as they are in memory."""
         stored = decode(raw, _Stored) if raw else _Stored()
         self.last_calls = stored.last_calls
         self.warned, self.unreserved = dict.fromkeys(stored.warned), dict.fromkeys(stored.unreserved)

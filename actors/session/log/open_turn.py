@@ -40,14 +40,16 @@ OVER = frozenset({"finished", "failed", "cancelled"})
 """Stored states of a turn in which no call of it waits for a function response."""
 
 
-class TurnExtension:
-    """What one feature keeps of a turn. Each turn has one of each class that the Session actor was given.
+class TurnExtension(msgspec.Struct, omit_defaults=True):
+    """What one feature keeps of a turn: its fields. Each turn has one of each class that the Session actor was given.
 
     A feature overrides what it needs. Its own handlers get at it with `of`.
+
+    Attributes:
+        name: names it in the records of turns, which have its fields.
     """
 
     name: ClassVar[str]
-    """Names it in the records of turns."""
 
     @classmethod
     def of(cls, turn: SessionTurn) -> Self:
@@ -63,11 +65,12 @@ class TurnExtension:
         """Forget what was folded: the events will be folded again, from the first."""
 
     def dump(self, *, is_over: bool) -> msgspec.Struct | None:
-        """The part of it that is stored with the turn's record; None: nothing.
+        """The part of it that is stored with the turn's record: by default all of its fields. None: nothing.
 
         Args:
             is_over: the turn has ended for good.
         """
+        return self if self != type(self)() else None
 
     def load(self, raw: bytes) -> None:
         """Take what the turn's record has of it in place of what it has in memory.
@@ -75,6 +78,9 @@ class TurnExtension:
         Args:
             raw: what `dump` returned, encoded; b"" for None.
         """
+        stored = decode(raw, type(self)) if raw else type(self)()
+        for field in self.__struct_fields__:
+            setattr(self, field, getattr(stored, field))
 
     def begin(self, turn: SessionTurn, retried_seq: int | None) -> None:
         """The turn begins, or goes on after an answer or a retry.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import msgspec
 from msgspec.structs import replace
 
-from actors.messages.codec import decode
 from actors.messages.event import USER, now_s
 from actors.messages.protocol.progress import RunLosses, TurnProgress
 from actors.messages.turn_info import LostProcess, TurnInfo
@@ -22,12 +23,6 @@ MAX_REASON = 200
 NEVER_LOST = RunLosses()
 
 
-class _Stored(msgspec.Struct, omit_defaults=True):
-    runs: dict[str, RunLosses] = {}
-    processes: tuple[LostProcess, ...] = ()
-    resumed_by: str = ""
-
-
 class Losses(TurnExtension):
     """Counts the losses of a turn.
 
@@ -37,22 +32,15 @@ class Losses(TurnExtension):
         resumed_by: the Runner that has resumed or retried it last; "": none has.
     """
 
-    name = "losses"
-
-    def __init__(self) -> None:
-        self.runs: dict[str, RunLosses] = {}
-        self.processes: tuple[LostProcess, ...] = ()
-        self.resumed_by = ""
+    name: ClassVar[str] = "losses"
+    runs: dict[str, RunLosses] = msgspec.field(default_factory=dict)
+    processes: tuple[LostProcess, ...] = ()
+    resumed_by: str = ""
 
     def dump(self, *, is_over: bool) -> msgspec.Struct | None:
         """Everything; of a turn that is over the lost processes, for people who look at it."""
-        stored = _Stored(processes=self.processes) if is_over else _Stored(self.runs, self.processes, self.resumed_by)
-        return stored if stored != _Stored() else None
-
-    def load(self, raw: bytes) -> None:
-        """See TurnExtension."""
-        stored = decode(raw, _Stored) if raw else _Stored()
-        self.runs, self.processes, self.resumed_by = stored.runs, stored.processes, stored.resumed_by
+        stored = Losses(processes=self.processes) if is_over else self
+        return stored if stored != Losses() else None
 
     def begin(self, turn: SessionTurn, retried_seq: int | None) -> None:
         """It may have been open for weeks, and its processes were lost with whatever was restarted."""
