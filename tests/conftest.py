@@ -47,6 +47,9 @@ HAS_STARTED_RAY = pytest.StashKey[bool]()
 BROWSER_TESTS = Path(__file__).with_name("browser")
 """Where all tests have the marker `browser`."""
 
+ONE_IN_OF_LOSSES = 3
+"""Of the tests of the full set in which something is lost at each message in turn, it has one in so many; `make soak` has all."""
+
 ONE_IN_ON_RAY = 12
 """Of the acceptance tests of a folder that run on both engines, the ordinary run has one in so many on Ray."""
 
@@ -91,7 +94,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave most cases of what is marked `sampled` to the full set, and most acceptance tests that run on both engines on Ray."""
-    seen: Counter[str] = Counter()
+    seen, losses = Counter[str](), Counter[str]()
     for item in items:
         sampled = item.get_closest_marker("sampled")
         group, one_in = item.nodeid.partition("[")[0], sampled.args[0] if sampled is not None else 1
@@ -103,6 +106,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if seen[group] % one_in:
             item.add_marker(sampled.kwargs.get("rest", "full") if sampled is not None else "full")
         seen[group] += 1
+        if "losses" in item.path.name and item.get_closest_marker("full") is not None:
+            if losses[group] % ONE_IN_OF_LOSSES:
+                item.add_marker("soak")
+            losses[group] += 1
 
 
 def pytest_collection_finish() -> None:
