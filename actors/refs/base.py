@@ -1,4 +1,4 @@
-"""The client side of an actor: one method per message, replies decoded, errors raised in the caller."""
+"""The client side of an actor: it is asked with a request, decodes the reply, and raises the error in its caller."""
 
 from __future__ import annotations
 

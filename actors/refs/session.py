@@ -17,7 +17,7 @@ from actors.refs.base import Ref
 
 
 class SessionRef(Ref):
-    """Sends messages to the Session actor, one method each. Those that every turn calls hand the reply on without a step more."""
+    """Asks the Session actor. Requests of the core have methods, some of which unpack the reply; others are asked with `ask`."""
 
     @property
     def shards(self) -> Sequence[SessionRef]:

@@ -136,7 +136,8 @@ class SessionActor(Actor):
         handlers = dict(self._core_handlers())
         for service in self._services:
             for kind, handler in service.handlers().items():
-                assert kind not in handlers, f"{kind.__name__} has two handlers"
+                if kind in handlers:
+                    raise TypeError(f"{kind.__name__} has two handlers: {type(service).__name__} has the second one")
                 handlers[kind] = handler
         return handlers
 

@@ -62,8 +62,8 @@ BUDGET_QUESTIONS = ("take_llm_call", "take_optional_llm_call", "take_tool_calls"
 """Methods whose answers say what budgets have room for."""
 
 BANNED = re.compile(r"\b(whoever|nobody|somebody|is told|are told|who asks)\b", re.IGNORECASE)
-INSIDE = re.compile(r"actors\.(session|runner|layers)\.(?!(actor|environment|services|\w+\.messages)\b)")
-"""Modules of the inside: all but the actor, what it is given when it is made, and messages."""
+INSIDE = re.compile(r"actors\.(session|runner|layers)\.(?!(actor|environment|service|services|\w+\.messages)\b)")
+"""Modules of the inside: all but the actor, what it is given when it is made, its services, and messages."""
 
 RULER = re.compile(r"#\s*[-=*#]{4,}")
 SEMANTICS = re.compile(r"semantics\.md\s+(?:sections?\s+)?(\d+(?:\.\d+)?(?:(?:,\s*|\s+and\s+|\s+to\s+)\d+(?:\.\d+)?)*)")
