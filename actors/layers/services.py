@@ -11,7 +11,7 @@ from actors.layers.memory import Memory
 from actors.layers.placing.gate import UserGate
 from actors.layers.placing.moves import UserMoves
 from actors.layers.placing.placements import UserPlacements
-from actors.layers.recording import RecordedCalls
+from actors.layers.recording.service import RecordedCalls
 from actors.layers.retention.archiving import Archiving
 from actors.layers.retention.service import Retention
 from actors.layers.retries.last_retry import LastRetry

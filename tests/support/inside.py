@@ -14,7 +14,7 @@ import pytest
 
 from actors import RunConfig
 from actors.interfaces.records import TurnRow
-from actors.layers import recording
+from actors.layers.recording import service as recording
 from actors.layers.retention import archiving
 from actors.layers.retention import service as retention
 from actors.layers.sharing import news, watching

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from actors.interfaces.usage import TurnId, TurnName, UsageFilter
+from actors.layers.spending.messages import GetUsage, UsageReply
 from actors.layers.spending.stored_usage import StoredUsage
-from actors.messages import protocol as p
 from actors.messages.operating.usage import MOST_TURNS, Price, UsageReport, UsageSums, UsedTurn
 from actors.messages.session import SessionKey
 from actors.rules.accounting.costly_turns import CostlyTurns
@@ -26,10 +26,10 @@ class UsageReports:
         self._stored = stored
         self._prices = prices
 
-    async def get_usage(self, message: p.GetUsage) -> p.UsageReply:
+    async def get_usage(self, message: GetUsage) -> UsageReply:
         """Add up turns: of most of them the store has the sums, of those that run it has events. Raises StoreError."""
         if message.turns:
-            return p.UsageReply(report=UsageReport(), reports=[await self._single(key, name) for key, name in message.turns])
+            return UsageReply(report=UsageReport(), reports=[await self._single(key, name) for key, name in message.turns])
         wanted = UsageFilter(
             app=message.app,
             user=message.user,
@@ -39,8 +39,8 @@ class UsageReports:
             groups=groups_of(message.by),
         )
         if message.by == "turn":
-            return p.UsageReply(report=await self._by_turn(wanted))
-        return p.UsageReply(report=await self._collected(wanted, message.by))
+            return UsageReply(report=await self._by_turn(wanted))
+        return UsageReply(report=await self._collected(wanted, message.by))
 
     async def _single(self, key: SessionKey, invocation_id: str) -> UsageReport:
         return await self._collected(UsageFilter(app=key.app, user=key.user, session=key.session, invocation_id=invocation_id))

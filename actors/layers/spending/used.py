@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from actors.errors import InvocationNotFoundError
 from actors.layers.spending.accounts import BudgetAccounts
-from actors.messages import protocol as p
+from actors.layers.spending.messages import GetTurnBudgets, TurnBudgetsReply
 from actors.messages.operating.usage import Price, UsedBudget
 from actors.rules.accounting.at_limit import Account
 from actors.rules.accounting.budgets import used_of
@@ -33,29 +33,29 @@ class UsedBudgets:
         self._accounts = accounts
         self._prices = prices
 
-    async def get_turn_budgets(self, message: p.GetTurnBudgets) -> p.TurnBudgetsReply:
+    async def get_turn_budgets(self, message: GetTurnBudgets) -> TurnBudgetsReply:
         """Tell how far the budgets of a turn are used. Raises InvocationNotFoundError, SessionNotFoundError, StoreError."""
         key = message.key
         log, row = await self._lookup.log_and_row(key, message.invocation_id)
         if row is None:
             if log.queue.has(message.invocation_id):
-                return p.TurnBudgetsReply()
+                return TurnBudgetsReply()
             raise InvocationNotFoundError(message.invocation_id, key.session)
         turn = log.turn
         if turn is None or turn.row.invocation_id != message.invocation_id:
             if row.status not in MAY_GO_ON:
-                return p.TurnBudgetsReply()
+                return TurnBudgetsReply()
             turn = self._reader.turn_of(row)
             await self._reader.recall(key, turn)
         if not turn.config.budgets:
-            return p.TurnBudgetsReply()
+            return TurnBudgetsReply()
         others = await self._accounts.read(key, turn)
         if turn is not log.turn:
             # The store adds up a turn that has ended among the others.
             spent = sum_of_packed([row.usage]) if row.usage else {}
             others = others._replace(of_session=minus(others.of_session, spent) if others.of_session else others.of_session)
         accounts = self._accounts.all(key, turn, others)
-        return p.TurnBudgetsReply(budgets=[each for account in accounts for each in self._limits(account)])
+        return TurnBudgetsReply(budgets=[each for account in accounts for each in self._limits(account)])
 
     def _limits(self, account: Account) -> Iterator[UsedBudget]:
         budget = account.budget

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
-from actors.messages.llm.recorded import PackedCall, PackedPart
 from actors.messages.operating.turn_description import LiveRun
-from actors.messages.operating.usage import UsageReport, UsedBudget
 from actors.messages.protocol.base import Message, StoredEvent
 from actors.messages.protocol.request import Lane, Request, Route
 from actors.messages.session import SessionKey
@@ -148,64 +144,6 @@ class ListPending(Request[PendingReply], frozen=True, kw_only=True):
         return PendingReply(calls=[call for _, call in found], begun_s=[begun_s for begun_s, _ in found], next=end)
 
 
-class UsageReply(Message, frozen=True, kw_only=True):
-    """What was used.
-
-    Attributes:
-        reports: of each of the turns that were named, in their order: of a turn that the store has not, nothing was used.
-    """
-
-    report: UsageReport
-    reports: Sequence[UsageReport] = ()
-
-
-class GetUsage(Request[UsageReply], frozen=True, kw_only=True):
-    """Ask what turns have used. The reply is UsageReply.
-
-    Attributes:
-        user: of that user only; None: of all users.
-        session: of that session of the user only; None: of all sessions.
-        invocation_id: that turn of the session only; "": all of them.
-        since_s: only turns that began at this time or later, in seconds since the epoch.
-        by: what to list the sums by: "agent", "model", "user", "day", "version" or "turn"; "": nothing.
-        turns: sessions and the ids of turns in them; if there are any, the reply has a report for each, and no other.
-    """
-
-    route = Route.USER
-    lane = Lane.QUERY
-
-    app: str
-    user: str | None = None
-    session: str | None = None
-    invocation_id: str = ""
-    since_s: float = 0.0
-    by: str = ""
-    turns: Sequence[tuple[SessionKey, str]] = ()
-
-    def joined(self, replies: Sequence[UsageReply]) -> UsageReply:
-        """The sums of all stores. Each of the turns that were asked for is in one of them."""
-        reports = zip(*(reply.reports for reply in replies), strict=True)
-        return UsageReply(
-            report=UsageReport.joined([reply.report for reply in replies]), reports=list(map(UsageReport.joined, reports))
-        )
-
-
-class TurnBudgetsReply(Message, frozen=True, kw_only=True):
-    """The limits of the budgets that bound a turn."""
-
-    budgets: Sequence[UsedBudget] = ()
-
-
-class GetTurnBudgets(Request[TurnBudgetsReply], frozen=True, kw_only=True):
-    """Ask how far the budgets of a turn are used. The reply is TurnBudgetsReply; a turn that is over has none."""
-
-    route = Route.SESSION
-    lane = Lane.QUERY
-
-    key: SessionKey
-    invocation_id: str
-
-
 class LogPart(Message, frozen=True, kw_only=True):
     """Events in the order asked for. `more`: there are others within the positions."""
 
@@ -232,31 +170,6 @@ class ReadLog(Request[LogPart], frozen=True, kw_only=True):
     newest_first: bool = False
 
 
-class ModelCallsReply(Message, frozen=True, kw_only=True):
-    """Records of model calls. `parts`: all of their requests that are there; `more`: there are further calls."""
-
-    calls: Sequence[StoredCall] = ()
-    parts: Sequence[PackedPart] = ()
-    more: bool = False
-
-
-class GetModelCalls(Request[ModelCallsReply], frozen=True, kw_only=True):
-    """Ask for the recorded model calls of a turn, the one that began first first. The reply is ModelCallsReply.
-
-    Attributes:
-        after: only calls after this one, by its `begun_s` and its id.
-        limit: at most so many.
-    """
-
-    route = Route.SESSION
-    lane = Lane.QUERY
-
-    key: SessionKey
-    invocation_id: str
-    after: tuple[float, str] | None = None
-    limit: int = 100
-
-
 class RunningTurnReply(Message, frozen=True, kw_only=True):
     """What goes on in a turn. One that does not run there has no runs.
 
@@ -276,10 +189,3 @@ class GetRunningTurn(Request[RunningTurnReply], frozen=True, kw_only=True):
 
     key: SessionKey
     invocation_id: str
-
-
-class StoredCall(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The record of a model call, and the position of the event with which it was stored."""
-
-    seq: int
-    call: PackedCall

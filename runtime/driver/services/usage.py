@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 
 from actors.errors import RequestError
-from actors.messages import protocol as p
+from actors.layers.spending.messages import GetUsage
 from actors.messages.operating.usage import USAGE_BY, UsageBy, UsageReport, UsageSums
 from actors.messages.session import SessionKey
 from actors.messages.turn_info import TurnInfo
@@ -58,7 +58,7 @@ class UsageMethods(RuntimeService[M]):
             raise RequestError("invocation_id names a turn of a session: give user_id and session_id, too")
         since_s = since.timestamp() if isinstance(since, datetime) else since
         reply = await self._client.session.ask(
-            p.GetUsage(
+            GetUsage(
                 app=self._client.app_name,
                 user=checked_id("user id", user_id) if user_id is not None else None,
                 session=checked_id("session id", session_id) if session_id is not None else None,
@@ -84,10 +84,10 @@ class UsageMethods(RuntimeService[M]):
         found: list[UsageReport] = []
         for start in range(0, len(named), AT_ONCE):
             page = named[start : start + AT_ONCE]
-            reports = (await session.ask(p.GetUsage(app=app, turns=page))).reports
+            reports = (await session.ask(GetUsage(app=app, turns=page))).reports
             if len(reports) != len(page):
                 # The deployment is of a release that knows no such requests.
-                asked = (p.GetUsage(app=app, user=key.user, session=key.session, invocation_id=name) for key, name in page)
+                asked = (GetUsage(app=app, user=key.user, session=key.session, invocation_id=name) for key, name in page)
                 reports = [(await session.ask(message)).report for message in asked]
             found += reports
         return found

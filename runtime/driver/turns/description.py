@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from actors.errors import NotEncodableError, StoreError
+from actors.layers.spending.messages import GetTurnBudgets, GetUsage
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.operating.turn_description import ModelWait, TurnDescription
@@ -78,14 +79,14 @@ async def _read(engine: Engine, key: SessionKey, turn: TurnInfo, account: TurnAc
 
 async def _budgets(engine: Engine, key: SessionKey, invocation_id: str) -> Sequence[UsedBudget]:
     try:
-        return (await engine.session.ask(p.GetTurnBudgets(key=key, invocation_id=invocation_id))).budgets
+        return (await engine.session.ask(GetTurnBudgets(key=key, invocation_id=invocation_id))).budgets
     except NotEncodableError:
         # The deployment is of a release before this message: what else it knows of the turn is shown.
         return ()
 
 
 async def _usage(engine: Engine, key: SessionKey, invocation_id: str) -> UsageReport:
-    wanted = p.GetUsage(app=key.app, user=key.user, session=key.session, invocation_id=invocation_id)
+    wanted = GetUsage(app=key.app, user=key.user, session=key.session, invocation_id=invocation_id)
     try:
         return (await engine.session.ask(wanted)).report
     except StoreError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from actors.messages import protocol as p
+from actors.layers.recording.messages import ModelCallsReply
 from actors.messages.llm.model import LlmRequest
 from actors.messages.llm.recorded import PackedCall, RecordedCall
 from actors.rules.recording.packing import MissingPartError, unpacked
@@ -13,7 +13,7 @@ GONE = "parts of it were deleted, or are stored no more"
 """Why a request that was recorded is not there."""
 
 
-def recorded_calls(invocation_id: str, reply: p.ModelCallsReply) -> list[RecordedCall]:
+def recorded_calls(invocation_id: str, reply: ModelCallsReply) -> list[RecordedCall]:
     """The model calls in a reply about a turn."""
     parts = {part.digest: part.raw for part in reply.parts}
     return [_recorded(invocation_id, stored.seq, stored.call, parts) for stored in reply.calls]

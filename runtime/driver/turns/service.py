@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from actors.layers.recording.messages import GetModelCalls
 from actors.messages import protocol as p
 from actors.messages.llm.recorded import RecordedCall
 from actors.messages.operating.turn_description import TurnDescription
@@ -188,7 +189,7 @@ class TurnsService(TurnReports[M], BulkTurns[M]):
         after: tuple[float, str] | None = None
         while left is None or len(found) < left:
             page = PAGE if left is None else min(PAGE, left - len(found))
-            message = p.GetModelCalls(key=key, invocation_id=invocation_id, after=after, limit=page)
+            message = GetModelCalls(key=key, invocation_id=invocation_id, after=after, limit=page)
             reply = await self._client.session.ask(message)
             found += recorded_calls(invocation_id, reply)
             if not reply.more or not reply.calls:

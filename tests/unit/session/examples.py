@@ -14,9 +14,11 @@ from actors import Budget, Content, FunctionResponse, Part, RunConfig
 from actors.errors import StoreError, StoreUnavailableError
 from actors.layers.batches.messages import ListBatches, ListBatchItems, SaveBatch
 from actors.layers.forks.messages import ForkSession
+from actors.layers.recording.messages import GetModelCalls
 from actors.layers.retention.messages import ArchiveOldEvents, FindOldSessions, OldEventsArchived, PruneSessions, SessionsPruned
 from actors.layers.rewinds.messages import RewindRequest
 from actors.layers.sharing.messages import ForgetStates, WatchStates
+from actors.layers.spending.messages import GetTurnBudgets, GetUsage
 from actors.layers.users.messages import HoldUser, ReleaseUser, RemoveUser, UserHeld, UserRemoved
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode
@@ -408,14 +410,14 @@ OTHERS: Mapping[type[p.Message], Example] = {
     p.FindTurn: Example(lambda _: p.FindTurn(key=KEY)),
     ForgetStates: Example(lambda _: ForgetStates()),
     p.GetDrain: Example(lambda _: p.GetDrain()),
-    p.GetModelCalls: Example(lambda _: p.GetModelCalls(key=KEY, invocation_id="e-1")),
+    GetModelCalls: Example(lambda _: GetModelCalls(key=KEY, invocation_id="e-1")),
     p.GetSessionRequest: Example(lambda _: p.GetSessionRequest(key=KEY)),
     p.GetStatistics: Example(lambda _: p.GetStatistics()),
     p.GetStoreSeat: Example(lambda _: p.GetStoreSeat(app=APP)),
     p.GetTopology: Example(lambda _: p.GetTopology()),
     p.GetTurn: Example(lambda _: p.GetTurn(key=KEY, invocation_id="e-1")),
-    p.GetTurnBudgets: Example(lambda _: p.GetTurnBudgets(key=KEY, invocation_id="e-1")),
-    p.GetUsage: Example(lambda _: p.GetUsage(app=APP, user=USER)),
+    GetTurnBudgets: Example(lambda _: GetTurnBudgets(key=KEY, invocation_id="e-1")),
+    GetUsage: Example(lambda _: GetUsage(app=APP, user=USER)),
     p.GetVersions: Example(lambda _: p.GetVersions(app=APP)),
     ListBatchItems: Example(lambda _: ListBatchItems(app=APP, batch="b", limit=9)),
     ListBatches: Example(lambda _: ListBatches(app=APP, limit=9)),

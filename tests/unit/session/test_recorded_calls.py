@@ -10,7 +10,7 @@ import pytest
 
 from actors import Content, LlmRequest
 from actors.errors import StoreUnavailableError
-from actors.messages import protocol as p
+from actors.layers.recording.messages import GetModelCalls
 from actors.messages.llm.recorded import PackedCall, PackedPart
 from actors.messages.session import SessionKey, Shard
 from actors.rules.capacity.sharding import shard_of
@@ -40,7 +40,7 @@ async def say(session: SessionFixture, number: int, key: SessionKey = KEY, *, ag
 
 
 async def ids(session: SessionFixture, key: SessionKey = KEY, turn: str = "e-1") -> list[tuple[str, int]]:
-    reply = await session.ref.ask(p.GetModelCalls(key=key, invocation_id=turn))
+    reply = await session.ref.ask(GetModelCalls(key=key, invocation_id=turn))
     return [(stored.call.id, stored.seq) for stored in reply.calls]
 
 
@@ -92,7 +92,7 @@ async def test_calls_come_page_by_page(tmp_path: Path) -> None:
         await say(session, number, age_days=1 - number / 10)
     after, found = None, []
     while True:
-        reply = await session.ref.ask(p.GetModelCalls(key=KEY, invocation_id="e-1", after=after, limit=2))
+        reply = await session.ref.ask(GetModelCalls(key=KEY, invocation_id="e-1", after=after, limit=2))
         found += [stored.call.id for stored in reply.calls]
         assert len(reply.parts) == len(reply.calls)
         if not reply.more:

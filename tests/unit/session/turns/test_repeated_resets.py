@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from actors import Event
+from actors.layers.spending.messages import GetUsage
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from tests.support.fixtures.session_fixture import KEY, SessionFixture
@@ -73,5 +74,5 @@ async def test_a_turn_that_runs_again_has_used_what_it_had_and_has_lost_nothing(
         turn = p.TurnRef(KEY, "e-1", epoch, generation=resumed.generation)
         await session.ref.append(p.Append(turn=turn, events=[encode(said("said again"))]))
         await session.ref.close_turn(p.CloseTurn(turn=turn, agent="root", outcome=failed))
-        used = (await session.ref.ask(p.GetUsage(app=KEY.app, user=KEY.user))).report
+        used = (await session.ref.ask(GetUsage(app=KEY.app, user=KEY.user))).report
         assert used.total.llm_calls == 3 + number

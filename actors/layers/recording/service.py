@@ -11,6 +11,7 @@ from actors.actor import Handlers
 from actors.errors import InvocationNotFoundError, RaygroveError, UserArrivingError, UserElsewhereError
 from actors.interfaces.records import AddModelCall, DeleteModelCalls, ModelCallRow, Write
 from actors.interfaces.stores import SessionStore
+from actors.layers.recording.messages import GetModelCalls, ModelCallsReply, StoredCall
 from actors.messages import protocol as p
 from actors.messages.codec import decode, encode
 from actors.messages.event import now_s
@@ -56,9 +57,9 @@ class RecordedCalls(SessionService):
 
     def handlers(self) -> Handlers:
         """Its message."""
-        return {p.GetModelCalls: self.get_model_calls}
+        return {GetModelCalls: self.get_model_calls}
 
-    async def get_model_calls(self, message: p.GetModelCalls) -> p.ModelCallsReply:
+    async def get_model_calls(self, message: GetModelCalls) -> ModelCallsReply:
         """The recorded calls of a turn. Raises InvocationNotFoundError, SessionNotFoundError, StoreError."""
         key, invocation_id = message.key, message.invocation_id
         log, row = await self._lookup.log_and_row(key, invocation_id)
@@ -66,7 +67,7 @@ class RecordedCalls(SessionService):
             raise InvocationNotFoundError(invocation_id, key.session)
         store = self._parts.access.store
         if row is None:
-            return p.ModelCallsReply()
+            return ModelCallsReply()
         limit = min(message.limit, MAX_CALLS)
         since_s = now_s() - self._keep_s if self._keep_s is not None else 0.0
 
@@ -80,8 +81,8 @@ class RecordedCalls(SessionService):
 
         await self._parts.access.commits.flush()
         rows, calls, parts = await self._parts.access.read(read)
-        kept = [p.StoredCall(row.seq, call) for row, call in zip(rows, calls, strict=True) if row.begun_s >= since_s]
-        return p.ModelCallsReply(calls=kept, parts=parts, more=len(rows) == limit)
+        kept = [StoredCall(row.seq, call) for row, call in zip(rows, calls, strict=True) if row.begun_s >= since_s]
+        return ModelCallsReply(calls=kept, parts=parts, more=len(rows) == limit)
 
     def _writes(self, log: SessionLog, message: p.Append, events: Events) -> Sequence[Write]:
         """The writes for the calls that come with events: see AppendHook."""
