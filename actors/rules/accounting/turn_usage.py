@@ -76,25 +76,15 @@ Spent = Mapping[Spender, Amounts]
 NOTHING = Amounts()
 
 
-class TurnUsage:
-    """Adds up what the events of one turn have used.
+def add_used(spent: dict[Spender, Amounts], author: str, model: str | None, amounts: Amounts) -> None:
+    """Add what an event says to the sums of its turn. It must not be added twice.
 
-    Attributes:
-        spent: the sums so far.
+    Args:
+        author: of the event.
+        model: the model whose response it is; None for other events.
     """
-
-    def __init__(self, spent: Spent | None = None) -> None:
-        self.spent: dict[Spender, Amounts] = dict(spent) if spent else {}
-
-    def note(self, author: str, model: str | None, amounts: Amounts) -> None:
-        """Add what an event of the turn says, which must not be added twice.
-
-        Args:
-            author: of the event.
-            model: the model whose response it is; None for other events.
-        """
-        if amounts is not NOTHING and author != USER:
-            _add(self.spent, (author, model or ""), amounts)
+    if amounts is not NOTHING and author != USER:
+        _add(spent, (author, model or ""), amounts)
 
 
 def amounts_of(model: str | None, usage: Usage | None, tool_calls: int, duration_s: float | None) -> Amounts:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import msgspec
 
 from actors.messages.event import USER
-from actors.rules.accounting.turn_usage import Amounts, Spender, Spent, TurnUsage, packed, sum_of_packed
+from actors.rules.accounting.turn_usage import Amounts, Spender, Spent, add_used, packed, sum_of_packed
 from actors.session.log.event_scan import EventScan
 
 
@@ -20,6 +20,7 @@ class StoredLedger(msgspec.Struct, frozen=True, omit_defaults=True):
     """The part of a ledger that is stored with the turn's record; the rest is folded from its events again.
 
     Attributes:
+        spent: what the turn has used.
         extra: what was used apart from its events, packed; b"": nothing.
         failed_tools: how many calls of tools have failed.
     """
@@ -39,24 +40,26 @@ class TurnLedger:
         usage: what the turn has used, as its record says, packed; b"": only its events say that.
 
     Attributes:
+        spent: what the turn has used.
         extra: what was used apart from its events: by events that were taken back, since they were paid for. Of the copy in a
             fork it is less than nothing: it has paid for none of what it copied.
         steps: by agent, how many model responses the log has that were a step of the agent.
         failed_tools: how many calls of tools have failed.
     """
 
-    __slots__ = ("_before_message", "_calls", "_usage", "extra", "failed_tools", "steps")
+    __slots__ = ("_before_message", "_calls", "extra", "failed_tools", "spent", "steps")
 
     def __init__(self, stored: StoredLedger = EMPTY, usage: bytes = b"") -> None:
         self.extra: Spent = sum_of_packed([stored.extra]) if stored.extra else {}
+        self.spent: dict[Spender, Amounts] = {}
         self.forget_events()
         self.failed_tools = stored.failed_tools
         if usage:
-            self._usage = TurnUsage(sum_of_packed([usage]))
+            self.spent = dict(sum_of_packed([usage]))
 
     def forget_events(self) -> None:
         """Begin anew: the events of the turn will be folded in again, from the first."""
-        self._usage = TurnUsage(self.extra)
+        self.spent = dict(self.extra)
         self.steps: dict[str, int] = {}
         self.failed_tools = 0
         self._calls: dict[str, int] = {}
@@ -69,7 +72,7 @@ class TurnLedger:
             if event.branch is None:
                 self._before_message = dict(self._calls)
             return
-        self._usage.note(author, event.model_version, event.amounts())
+        add_used(self.spent, author, event.model_version, event.amounts())
         if event.responses:
             self.failed_tools += sum(outcome == "failed" for _, outcome in event.tool_results())
         is_step = event.is_said()
@@ -77,11 +80,6 @@ class TurnLedger:
             self.steps[author] = self.steps.get(author, 0) + 1
         if is_step or event.model_version is not None:
             self._calls[author] = self._calls.get(author, 0) + 1
-
-    @property
-    def spent(self) -> dict[Spender, Amounts]:
-        """The amounts that the turn has used."""
-        return self._usage.spent
 
     @property
     def tokens(self) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from actors import Event, Price
 from actors.rules.accounting.report import UsageCollector
-from actors.rules.accounting.turn_usage import Amounts, Spent, TurnUsage, amounts_of, packed
+from actors.rules.accounting.turn_usage import Amounts, Spender, Spent, add_used, amounts_of, packed
 from runtime import Runtime
 
 NO_PRICES: Mapping[str, Price] = {}
@@ -20,10 +20,10 @@ def used(event: Event) -> Amounts:
 
 def fold(events: Iterable[Event]) -> Spent:
     """What all these events have used."""
-    usage = TurnUsage()
+    spent: dict[Spender, Amounts] = {}
     for event in events:
-        usage.note(event.author, event.model_version, used(event))
-    return usage.spent
+        add_used(spent, event.author, event.model_version, used(event))
+    return spent
 
 
 def check_usage(rt: Runtime, log: Iterable[Event], prices: Mapping[str, Price] = NO_PRICES, session_id: str = "s1") -> None:
