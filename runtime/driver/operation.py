@@ -2,7 +2,7 @@
 
 An operation is an async function of a service. Its HTTP route, its part of the OpenAPI document and its command are made
 of the declaration, which stands with the service that it calls: see `runtime/driver/services/limits.py` for an example, and
-`docs/architecture.md` for how to add one. This module and the services know neither HTTP nor a terminal.
+`docs/extending.md` for how to add one. This module and the services know neither HTTP nor a terminal.
 """
 
 from __future__ import annotations

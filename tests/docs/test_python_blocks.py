@@ -12,7 +12,7 @@ from tests.docs.pages import ROOT, Block, Page, blocks, pages
 
 BLOCKS = blocks("python")
 LANGUAGES = {"python", "sh", "text"}
-INSIDE = {"architecture.md", "layers.md"}
+INSIDE = {"extending.md", "layers.md"}
 """Pages for readers of the code."""
 OURS = re.compile(r"^ *(?:from|import) (?:actors|runtime)\b", re.MULTILINE)
 MODEL_KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_ENTERPRISE")
