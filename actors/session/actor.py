@@ -105,8 +105,24 @@ class SessionActor(Actor):
             access, shard, environment.now_s, tallies, user_holds, LONGEST_NAP_S if environment.looks_again else math.inf
         )
         changes = KeyedLocks[SessionKey]()
-        room = (writer, admission, user_holds, Runners(), due, tallies, changes)
-        parts = SessionParts(environment, versions, shard, counts, access, shared, reader, logs, subscriptions, *room)
+        parts = SessionParts(
+            environment=environment,
+            versions=versions,
+            shard=shard,
+            counts=counts,
+            access=access,
+            shared=shared,
+            reader=reader,
+            logs=logs,
+            subscriptions=subscriptions,
+            writer=writer,
+            admission=admission,
+            user_holds=user_holds,
+            runners=Runners(),
+            due_times=due,
+            tallies=tallies,
+            changes=changes,
+        )
         shared.on_change = admission.forget_state
         logs.on_reload = self._show_rest
         self._lookup = lookup = TurnLookup(parts)
