@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from actors.agent.rate_limited_model import LimiterClient
 from actors.agent.toolsets import OpenToolsets
 from actors.agent.views.session_views import ViewMemory
 from actors.definitions.flows.plan import PlanSource, no_plans
@@ -13,7 +12,7 @@ from actors.definitions.tools.no_mcp import NoMcp
 from actors.definitions.tools.offload import in_process
 from actors.interfaces.access import McpAccess, Offload
 from actors.interfaces.clock import Clock, WallClock
-from actors.interfaces.model import Model
+from actors.interfaces.model import Model, ModelLimiter
 from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.telemetry import NO_TELEMETRY, Telemetry
 from actors.refs.runner import RunnerRef
@@ -66,7 +65,7 @@ class AgentEnvironment:
     offload: Offload = in_process
     mcp: McpAccess = field(default_factory=NoMcp)
     clock: Clock = field(default_factory=WallClock)
-    limiter: LimiterClient | None = None
+    limiter: ModelLimiter | None = None
     views: ViewMemory = field(default_factory=ViewMemory)
     toolsets: OpenToolsets = field(default_factory=OpenToolsets)
     threads_left: Callable[[], int] = int

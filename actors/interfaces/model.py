@@ -10,6 +10,7 @@ from typing import Protocol, cast, runtime_checkable
 from actors.errors import ModelResponseError
 from actors.interfaces.attempts import NO_ATTEMPT, are_noted, note_attempt
 from actors.messages.llm.model import LlmRequest, LlmResponse
+from actors.messages.session import SessionKey
 
 
 @runtime_checkable
@@ -37,6 +38,26 @@ class Model(Protocol):
         Raises:
             Exception: whatever the model's client raises; unless a callback replaces it, it fails the agent's run.
         """
+        ...
+
+
+class PermittedModel(Model, Protocol):
+    """A model for one run, whose calls wait for permits."""
+
+    def limited(self, model: Model, repeats: bool = True) -> Model:
+        """Another model of the same run, whose failed calls may be repeated or not."""
+        ...
+
+    def give_back(self) -> None:
+        """Release the permits of calls that do not end although their run has ended."""
+        ...
+
+
+class ModelLimiter(Protocol):
+    """Limits the calls of models in a process."""
+
+    def limited(self, model: Model, session: SessionKey) -> PermittedModel:
+        """Return a model for one run, whose calls for a session wait for permits."""
         ...
 
 

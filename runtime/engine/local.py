@@ -10,18 +10,18 @@ from copy import deepcopy
 from functools import partial
 
 from actors.agent.environment import AgentEnvironment
-from actors.agent.rate_limited_model import LimiterClient
 from actors.agent.views.session_views import ViewMemory
 from actors.definitions.flows import FlowPlan
 from actors.errors import DefinitionError
 from actors.interfaces.clock import WallClock
 from actors.interfaces.deployment_events import LOGGER, DeploymentEvent
 from actors.interfaces.telemetry import NO_TELEMETRY, Telemetry
+from actors.layers.limiter.actor import LimiterActor
+from actors.layers.limiter.client import LimiterClient
+from actors.layers.limiter.ref import LimiterRef
 from actors.layers.services import session_actor
-from actors.limiter.actor import LimiterActor
 from actors.messages.operating.log_line import LogLine
 from actors.messages.session import SessionKey, Shard, TurnKey
-from actors.refs.limiter import LimiterRef
 from actors.refs.mcp import McpRef, McpServers
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef

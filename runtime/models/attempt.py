@@ -8,8 +8,8 @@ from __future__ import annotations
 import msgspec
 
 from actors.errors import ModelError, ModelResponseError, ModelServiceError
+from actors.layers.limiter.rate_limiter import RETRYABLE
 from actors.messages.llm.model import LlmResponse
-from actors.rules.capacity.rate_limiter import RETRYABLE
 from runtime.models.failures import broken_off
 from runtime.models.retries import RetryPolicy
 from runtime.models.streaming import Aggregate, with_error_code

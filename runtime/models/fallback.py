@@ -10,8 +10,8 @@ import msgspec
 
 from actors.errors import DefinitionError, ModelConfigurationError, ModelResponseError
 from actors.interfaces.model import Model, Responses, definition_flaw, name_of
+from actors.layers.limiter.failed_attempt import failed_attempt
 from actors.messages.llm.model import LlmRequest, LlmResponse
-from actors.rules.capacity.failed_attempt import failed_attempt
 from runtime.models import registry
 
 OUT_OF_CREDIT = 402

@@ -16,8 +16,8 @@ from typing import Any
 
 import msgspec
 
+from actors.layers.limiter.rate_limiter import MAX_RETRY_AFTER_S
 from actors.messages.json_types import JsonObject, JsonValue
-from actors.rules.capacity.rate_limiter import MAX_RETRY_AFTER_S
 from actors.rules.recovery.backoff import Backoff
 
 LONGEST_BACKOFF_S = 60.0

@@ -44,7 +44,7 @@ MODEL_TEXTS = {
 
 MODEL_CALLERS = {
     "actors/behaviours/llm/budgeted_model.py": "the way of agents to their models, by their budgets",
-    "actors/agent/rate_limited_model.py": "a model around another one: the calls that come to it were allowed",
+    "actors/layers/limiter/client.py": "a model around another one: the calls that come to it were allowed",
     "runtime/models/fallback.py": "likewise",
     "runtime/cluster/transport/hosts.py": "likewise, in the process of a model that is shared",
 }
@@ -62,8 +62,9 @@ BUDGET_QUESTIONS = ("take_llm_call", "take_optional_llm_call", "take_tool_calls"
 """Methods whose answers say what budgets have room for."""
 
 BANNED = re.compile(r"\b(whoever|nobody|somebody|is told|are told|who asks)\b", re.IGNORECASE)
-INSIDE = re.compile(r"actors\.(session|runner|layers)\.(?!(actor|environment|service|services|\w+\.messages)\b)")
-"""Modules of the inside: all but the actor, what it is given when it is made, its services, and messages."""
+INSIDE = re.compile(r"actors\.(session|runner|layers)\.(?!(actor|environment|service|services|limiter|\w+\.messages)\b)")
+"""Modules of the inside: all but the actor, what it is given when it is made, its services, messages, and the limiter of models,
+which is an actor with clients of its own."""
 
 RULER = re.compile(r"#\s*[-=*#]{4,}")
 SEMANTICS = re.compile(r"semantics\.md\s+(?:sections?\s+)?(\d+(?:\.\d+)?(?:(?:,\s*|\s+and\s+|\s+to\s+)\d+(?:\.\d+)?)*)")

@@ -30,7 +30,7 @@ class AcquirePermit(Request[PermitReply], frozen=True, kw_only=True):
         holder: the caller's process.
         session: whose call it is: users who wait take turns, and so do the sessions of each.
         attempt: how many attempts of the call have failed; 0 when it begins.
-        status, retry_after_s: how the last attempt has failed: see `actors.rules.capacity.rate_limiter.FailedAttempt`.
+        status, retry_after_s: how the last attempt has failed: see `actors.layers.limiter.rate_limiter.FailedAttempt`.
     """
 
     permit: str

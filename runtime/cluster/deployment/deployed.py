@@ -15,10 +15,10 @@ import ray
 from actors.definitions.flows import FlowPlan
 from actors.errors import ActorLostError
 from actors.interfaces.deployment_events import DeploymentEvent
+from actors.layers.limiter.ref import LimiterRef
 from actors.messages.operating.log_line import LogLine
 from actors.messages.protocol.statistics import ConnectionFigures, Statistics
 from actors.messages.session import SessionKey, TurnKey
-from actors.refs.limiter import LimiterRef
 from actors.refs.mcp import McpRef
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef

@@ -14,7 +14,7 @@ from ray.exceptions import RayError
 
 from actors.actor import Actor
 from actors.errors import ClusterError
-from actors.limiter.actor import LimiterActor
+from actors.layers.limiter.actor import LimiterActor
 from actors.messages.limits import ModelLimits
 from runtime.cluster.deployment.kept_versions import KeptVersions
 from runtime.cluster.deployment.names import limiter_name

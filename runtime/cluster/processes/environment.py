@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable, Iterable
 
 from actors.agent.environment import AgentEnvironment
-from actors.agent.rate_limited_model import LimiterClient
 from actors.agent.views.session_views import ViewMemory
 from actors.interfaces.stores import ArtifactStore
+from actors.layers.limiter.client import LimiterClient
 from actors.refs.mcp import McpServers
 from actors.refs.runner import RunnerRef
 from runtime.cluster.logs.process import ProcessLogs, ToRunner

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from actors.interfaces.transport import Link
-from actors.refs.limiter import LimiterRef
+from actors.layers.limiter.ref import LimiterRef
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 from actors.refs.sharded import runner_client

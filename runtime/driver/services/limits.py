@@ -15,7 +15,7 @@ from runtime.driver.operation import AppOperation, Command, Option, Table, table
 from runtime.driver.waits import Awaited, M, RuntimeService, waits
 
 if TYPE_CHECKING:
-    from actors.refs.limiter import LimiterRef
+    from actors.layers.limiter.ref import LimiterRef
 
 _Limit = Annotated[int, msgspec.Meta(gt=0, le=10**12)] | UnsetType | None
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
+from actors.layers.limiter.rate_limiter import LEASE_S, MINUTE_S, RENEW_S, limits_of
 from actors.messages import protocol as p
 from actors.messages.limits import ModelLimits
 from actors.messages.session import SessionKey
-from actors.rules.capacity.rate_limiter import LEASE_S, MINUTE_S, RENEW_S, limits_of
 from tests.model.history import Ask
 from tests.simulation.faults import Network
 from tests.simulation.limits.play import Limited, Made

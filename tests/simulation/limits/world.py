@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 
 from actors.agent.environment import AgentEnvironment
-from actors.agent.rate_limited_model import LimiterClient
-from actors.limiter.actor import LimiterActor
+from actors.layers.limiter.actor import LimiterActor
+from actors.layers.limiter.client import LimiterClient
+from actors.layers.limiter.ref import LimiterRef
 from actors.messages.limits import ModelLimits
-from actors.refs.limiter import LimiterRef
 from runtime.engine.deployment import Deployment
 from tests.simulation.cluster import Handle, HostProcess
 from tests.simulation.drivers import Driver

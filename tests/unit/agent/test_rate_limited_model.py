@@ -11,15 +11,15 @@ import pytest
 
 from actors import Content, LlmRequest, LlmResponse
 from actors.actor import Actor
-from actors.agent.rate_limited_model import LimiterClient
 from actors.errors import ActorLostError, ModelServiceError
 from actors.interfaces.model import Model
 from actors.interfaces.transport import EarlyReply
-from actors.limiter.actor import LimiterActor
+from actors.layers.limiter.actor import LimiterActor
+from actors.layers.limiter.client import LimiterClient
+from actors.layers.limiter.rate_limiter import LEASE_S, RENEW_S
+from actors.layers.limiter.ref import LimiterRef
 from actors.messages.event import Usage
 from actors.messages.limits import ModelLimits
-from actors.refs.limiter import LimiterRef
-from actors.rules.capacity.rate_limiter import LEASE_S, RENEW_S
 from actors.rules.recovery.backoff import Backoff
 from actors.testing import ScriptedModel
 from runtime.engine.local_agents import LocalLink
@@ -82,7 +82,7 @@ class LimiterFixture:
 
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.rules.capacity.rate_limiter.BACKOFF", Backoff(0.01, 60.0))
+    monkeypatch.setattr("actors.layers.limiter.rate_limiter.BACKOFF", Backoff(0.01, 60.0))
 
 
 async def test_a_call_is_made_through_the_gate_and_its_end_is_told() -> None:

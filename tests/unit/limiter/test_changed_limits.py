@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from actors.errors import RequestError
-from actors.limiter.changed_limits import changed_limits, in_force, name_of
+from actors.layers.limiter.changed_limits import changed_limits, in_force, name_of
+from actors.layers.limiter.rate_limiter import FailedAttempt, RateLimiter, limits_of
 from actors.messages.limits import ModelLimits
 from actors.messages.session import SessionKey
-from actors.rules.capacity.rate_limiter import FailedAttempt, RateLimiter, limits_of
 
 SETTINGS = {"gemini-*": ModelLimits(max_concurrency=8, max_retries=1), "*": ModelLimits(requests_per_minute=60)}
 ADA = SessionKey("app", "ada", "s1")

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from actors.limiter.actor import LimiterActor
+from actors.layers.limiter.actor import LimiterActor
+from actors.layers.limiter.rate_limiter import LEASE_S
+from actors.layers.limiter.ref import LimiterRef
 from actors.messages import protocol as p
 from actors.messages.limits import ModelLimits
 from actors.messages.session import SessionKey
-from actors.refs.limiter import LimiterRef
-from actors.rules.capacity.rate_limiter import LEASE_S
 from runtime.engine.local_agents import LocalLink
 from tests.support.fixtures.session_fixture import Clock, settled
 from tests.support.virtual_time import run_virtually

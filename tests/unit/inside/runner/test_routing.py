@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.limiter.actor import LimiterActor
+from actors.layers.limiter.actor import LimiterActor
 from actors.messages.topology import AgentNode, Topology
 from actors.refs.session import SessionRef
 from actors.runner.dispatch.routing import Routing

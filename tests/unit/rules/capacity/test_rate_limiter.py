@@ -7,9 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.errors import DefinitionError
-from actors.messages.limits import ModelLimits
-from actors.messages.session import SessionKey
-from actors.rules.capacity.rate_limiter import (
+from actors.layers.limiter.rate_limiter import (
     MAX_RETRY_AFTER_S,
     MINUTE_S,
     TOO_MANY_REQUESTS,
@@ -17,6 +15,8 @@ from actors.rules.capacity.rate_limiter import (
     RateLimiter,
     limits_of,
 )
+from actors.messages.limits import ModelLimits
+from actors.messages.session import SessionKey
 from tests.support.tries import tries
 
 

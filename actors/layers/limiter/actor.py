@@ -19,12 +19,12 @@ from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from actors.actor import Actor, Handlers
-from actors.limiter.changed_limits import changed_limits, in_force, name_of
+from actors.layers.limiter.changed_limits import changed_limits, in_force, name_of
+from actors.layers.limiter.rate_limiter import LEASE_S, RENEW_S, FailedAttempt, RateLimiter, limits_of
 from actors.messages import protocol as p
 from actors.messages.limits import ModelLimits
 from actors.messages.operating.limited_model import limited_model
 from actors.messages.operating.turn_description import ModelWait
-from actors.rules.capacity.rate_limiter import LEASE_S, RENEW_S, FailedAttempt, RateLimiter, limits_of
 
 MAX_RELEASED = 10_000
 """How many permits are remembered that were released: messages may overtake each other, and neither a request nor a renewal that

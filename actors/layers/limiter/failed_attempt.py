@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from actors.errors import ModelServiceError
-from actors.rules.capacity.rate_limiter import RETRYABLE, FailedAttempt
+from actors.layers.limiter.rate_limiter import RETRYABLE, FailedAttempt
 
 
 def failed_attempt(error: Exception, attempt: int) -> FailedAttempt | None:

@@ -1,1 +1,0 @@
-"""The limiter actor: it grants permits for model calls."""
