@@ -23,7 +23,7 @@ PAUSE_S = 0.05
 """How long to wait for turns that are about to begin or to end, before the Session actors are asked again."""
 
 
-class DeletedUser(msgspec.Struct, frozen=True, kw_only=True):
+class DeletedUser(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What was deleted of a user.
 
     Attributes:
