@@ -257,7 +257,8 @@ def test_a_file_that_is_no_database_says_so(tmp_path: Path) -> None:
 def test_the_command_for_limits_says_which_numbers_it_takes(number: str) -> None:
     result = CliRunner().invoke(cli.app, ["limits", "app", "gemini-*", f"--concurrency={number}"])
     assert result.exit_code == 2
-    assert "--concurrency is a number from 1 on, or 'none' for no limit" in " ".join(result.output.replace("│", " ").split())
+    said = "Invalid value for --concurrency: a limit is a number from 1 on, or 'none' for no limit"
+    assert said in " ".join(result.output.replace("│", " ").split())
 
 
 def test_the_fields_of_a_configuration_are_those_of_google_genai() -> None:
