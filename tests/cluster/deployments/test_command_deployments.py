@@ -489,7 +489,7 @@ def test_a_deployment_of_another_namespace_is_told_with_its_namespace(folder: Pa
         (("tail", NAME, "s1", "--user", "eve"), RequestError, "user 'eve' has no session 's1'"),
         (("turns", NAME, "--state", "pausd"), RequestError, "'pausd'"),
         (("turns", NAME, "--session", "nosuch"), RequestError, "there is no session 'nosuch' in 'counter'"),
-        (("events", NAME, "--kind", "lost"), RequestError, "--kind must be one of process started, process lost, "),
+        (("events", NAME, "--kind", "lost"), RequestError, "kind must be one of process started, process lost, "),
         (("ps", "--address", "127.0.0.1:1"), ClusterError, "nothing can be reached there"),
         (("ps", "--address", "nonsense"), ClusterError, "^'nonsense' is no address of a Ray: give host:port"),
         (("turns", NAME, "--address", "http://127.0.0.1:6379"), ClusterError, "is no address of a Ray"),
