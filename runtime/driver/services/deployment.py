@@ -8,7 +8,7 @@ from typing import Annotated
 
 import msgspec
 
-from actors.interfaces.deployment_events import EVENT_KINDS, DeploymentEvent
+from actors.interfaces.deployment_events import EVENT_KINDS, DeploymentEvent, EventKind
 from actors.messages.operating.versions import VersionInfo, VersionRecord
 from actors.rules.checks.arguments import checked_choice
 from runtime.driver.inputs import MAX_NUMBER
@@ -134,7 +134,7 @@ class DeploymentEventsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=T
         Annotated[float, msgspec.Meta(ge=0, le=MAX_NUMBER)],
         Option("Only of the last 90d, 12h, 30m or 10s.", metavar="AGE", read=ago),
     ] = 0.0
-    kind: Annotated[str | None, Option("Only of this kind, such as 'process lost'.")] = None
+    kind: Annotated[EventKind | None, Option("Only of this kind, such as 'process lost'.")] = None
 
 
 async def list_deployment_events(rt: DeploymentMethods[Awaited], query: DeploymentEventsQuery) -> DeploymentEventList:
