@@ -89,7 +89,7 @@ class Command:
     """How an operation is called at a terminal. Parts of its path are arguments, and fields of its input options.
 
     Attributes:
-        name: such as "limits"; or "users pause" in a group of commands.
+        name: such as "limits"; or "users tidy" in a group of commands.
         show: makes the table of the result and of the input; that is None where `otherwise` was done. By default the fields of
             the result are a line.
         help: by default that of the operation.

@@ -19,20 +19,17 @@ from actors.messages.llm.model import FunctionDeclaration, LlmRequest
 from actors.rules.checks.budget_question import REQUEST_BUDGET
 
 
-def own_tools(spec: AgentSpec, finish: FinishTaskTool | None = None, *, asks_for_more: bool = False) -> OwnTools:
+def own_tools(spec: AgentSpec, finish: FinishTaskTool | None, *, asks_for_more: bool) -> OwnTools:
     """The tools of an agent by name: its own, the one that ends its task, that of budgets, and those of transfers.
 
     Args:
-        finish: ends the task of an agent that works on one; None: there is a new one.
+        finish: ends the task of an agent that works on one; None for any other agent.
         asks_for_more: a budget of the turn, once used up, has the user asked for more.
     """
-    is_task = spec.llm.is_task
-    if not is_task and not asks_for_more:
+    if finish is None and not asks_for_more:
         return spec.own_tools
-    agent = spec.llm_agent
-    by_name: dict[str, Tool] = {tool.name: tool for tool in agent.tools}
-    if is_task:
-        finish = finish or FinishTaskTool(agent.output_type)
+    by_name: dict[str, Tool] = {tool.name: tool for tool in spec.llm_agent.tools}
+    if finish is not None:
         by_name[finish.name] = finish
     if asks_for_more:
         by_name[REQUEST_BUDGET] = RequestBudgetTool()

@@ -10,7 +10,6 @@ from contextlib import suppress
 from actors.actor import Handlers
 from actors.errors import InvocationNotFoundError, RaygroveError, UserArrivingError, UserElsewhereError
 from actors.interfaces.records import AddModelCall, DeleteModelCalls, ModelCallRow, Write
-from actors.interfaces.stores import SessionStore
 from actors.layers.recording.messages import GetModelCalls, ModelCallsReply, StoredCall
 from actors.messages import protocol as p
 from actors.messages.codec import decode, encode
@@ -65,18 +64,17 @@ class RecordedCalls(SessionService):
         log, row = await self._lookup.log_and_row(key, invocation_id)
         if row is None and not log.queue.has(invocation_id):
             raise InvocationNotFoundError(invocation_id, key.session)
-        store = self._parts.access.store
         if row is None:
             return ModelCallsReply()
         limit = min(message.limit, MAX_CALLS)
         since_s = now_s() - self._keep_s if self._keep_s is not None else 0.0
 
         def read() -> tuple[list[ModelCallRow], list[PackedCall], list[PackedPart]]:
-            rows = store.model_calls(key, invocation_id, after=message.after, limit=limit)
+            rows = self._store.model_calls(key, invocation_id, after=message.after, limit=limit)
             calls = [decode(row.raw, PackedCall) for row in rows]
             requests = [call.request for call in calls if call.request is not None]
-            digests = reachable(requests, lambda some: store.model_call_parts(key, some))
-            found = store.model_call_parts(key, sorted(digests))
+            digests = reachable(requests, lambda some: self._store.model_call_parts(key, some))
+            found = self._store.model_call_parts(key, sorted(digests))
             return rows, calls, [PackedPart(digest, raw) for digest, raw in found.items()]
 
         await self._parts.access.commits.flush()
@@ -114,14 +112,14 @@ class RecordedCalls(SessionService):
             self._next_s = now + FIRST_S
         elif now >= self._next_s and self._deletion is None:
             self._next_s = now + EACH_S
-            self._deletion = asyncio.create_task(self._delete_old(self._store, app, now_s() - self._keep_s))
+            self._deletion = asyncio.create_task(self._delete_old(app, now_s() - self._keep_s))
             self._deletion.add_done_callback(self._deleted)
 
-    async def _delete_old(self, store: SessionStore, app: str, before_s: float) -> None:
+    async def _delete_old(self, app: str, before_s: float) -> None:
         limit = SESSIONS * self._parts.shard.of
         done: set[SessionKey] = set()
         while True:
-            found = await self._parts.access.read(lambda: store.sessions_with_old_calls(app, before_s, limit=limit))
+            found = await self._parts.access.read(lambda: self._store.sessions_with_old_calls(app, before_s, limit=limit))
             left = [key for key in found if holds(self._parts.shard, key) and key not in done]
             if not left:
                 return

@@ -66,29 +66,20 @@ class LogCommits:
         Args:
             may_exist: SessionExistsError is raised as it is: the caller has asked for the session, and for nothing else.
         """
-        over = self._begin_creation(log)
-        has_failed = False
+        key = log.key
+        log.creation = None
+        self._commits.clear_failure(key)
+        over = self.creating[key] = asyncio.get_running_loop().create_future()
+        self._keep(log)
         try:
             await self._write(log, [creation, *writes], then, may_exist=may_exist)
         except Exception:
-            has_failed = True
-            raise
-        finally:
-            self._end_creation(log.key, over, has_failed=has_failed)
-
-    def _begin_creation(self, log: SessionLog) -> asyncio.Future[None]:
-        log.creation = None
-        self._commits.clear_failure(log.key)
-        over = self.creating[log.key] = asyncio.get_running_loop().create_future()
-        self._keep(log)
-        return over
-
-    def _end_creation(self, key: SessionKey, over: asyncio.Future[None], *, has_failed: bool) -> None:
-        if has_failed:
             # Whether there is such a session, and which, only the store can tell.
             self._evict(key)
-        del self.creating[key]
-        over.set_result(None)
+            raise
+        finally:
+            del self.creating[key]
+            over.set_result(None)
 
     async def _write(
         self, log: SessionLog, writes: Sequence[Write], then: Callable[[], None], *, may_exist: bool = False

@@ -83,17 +83,6 @@ class LogWriter:
         Args:
             end: makes the record of the turn that ends with the events, once it has taken them in. It is stored with them.
         """
-        return self._logs.commits.write(log, *self._taken_in(log, events, writes, then, end))
-
-    def _taken_in(
-        self,
-        log: SessionLog,
-        events: Events,
-        writes: Sequence[Write],
-        then: Callable[[], None] | None,
-        end: Callable[[], TurnRow] | None,
-    ) -> tuple[list[Write], Callable[[], None]]:
-        """Give events their positions. Returns what is to be written, and what is to be called once that is on disk."""
         self._counts["events"] += len(events)
         turn = log.turn
         if turn is not None and self._before is not None:
@@ -131,7 +120,7 @@ class LogWriter:
             if then is not None:
                 then()
 
-        return all_writes, show
+        return self._logs.commits.write(log, all_writes, show)
 
     def _count(self, used: Amounts) -> None:
         counts = self._counts

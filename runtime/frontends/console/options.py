@@ -36,6 +36,11 @@ def parsed_age(text: str) -> float:
         raise typer.BadParameter(str(error)) from None
 
 
+def given_age(text: str | None) -> float | None:
+    """The same of an option that may be left out; None where it was."""
+    return parsed_age(text) if text is not None else None
+
+
 def session_store(app_name: str | None, urls: Sequence[str] | None) -> str:
     """The URL of the session store that is meant, by a command that is for one. Raises StoreError, InvalidIdError."""
     found = session_stores(app_name, urls)

@@ -9,7 +9,7 @@ import msgspec
 from actors.messages.turn_info import TurnInfo
 from runtime.driver.runtime import Runtime
 from runtime.driver.turns.finding import TurnQuery
-from runtime.frontends.console.options import parsed_age
+from runtime.frontends.console.options import given_age
 
 
 def turn_query(
@@ -30,8 +30,8 @@ def turn_query(
         agent=agent,
         error=error,
         invocation=invocation,
-        since=parsed_age(since) if since is not None else None,
-        older_than=parsed_age(older_than) if older_than is not None else None,
+        since=given_age(since),
+        older_than=given_age(older_than),
         version=version,
         text=text,
     )

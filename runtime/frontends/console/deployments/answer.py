@@ -61,7 +61,7 @@ def answer(
     from runtime.driver.turns.finding import CallQuery
     from runtime.frontends.console.bulk.acting import act
     from runtime.frontends.console.joining import joined, user_of
-    from runtime.frontends.console.options import parsed_age
+    from runtime.frontends.console.options import given_age
 
     filters = (for_all, tool, agent, with_id, since, older_than)
     if all_ and (call_id is not None or for_all is None):
@@ -79,8 +79,8 @@ def answer(
                 tool=tool,
                 agent=agent,
                 invocation=with_id,
-                since=parsed_age(since) if since is not None else None,
-                older_than=parsed_age(older_than) if older_than is not None else None,
+                since=given_age(since),
+                older_than=given_age(older_than),
             )
             found = rt.turns.answer_all(which, None, dry_run=True).done
             code = act(_action(rt, for_all), found, dry_run=dry_run, yes=yes or session is not None, json=json)

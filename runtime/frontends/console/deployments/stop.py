@@ -35,12 +35,12 @@ def stop(name: Name, drain: Drain = False, within: Within = None, address: Addre
     """
     from actors.errors import RequestError
     from runtime.frontends.console.joining import joined
-    from runtime.frontends.console.options import parsed_age
+    from runtime.frontends.console.options import given_age
     from runtime.frontends.console.output import print_json
 
     if within is not None and not drain:
         raise RequestError("--within goes with --drain: without it turns that run are cancelled at once")
-    within_s = parsed_age(within) if within is not None else None
+    within_s = given_age(within)
     drained = None
     with joined(name, address) as rt:
         if drain:

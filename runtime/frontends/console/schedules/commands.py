@@ -11,7 +11,7 @@ import typer
 from runtime.driver.operation import local_time
 from runtime.frontends.console.deployments.options import Address, Name, Verbose
 from runtime.frontends.console.operations import WithOperations
-from runtime.frontends.console.options import Json, parsed_age
+from runtime.frontends.console.options import Json, given_age
 from runtime.frontends.console.output import print_json, print_table
 from runtime.frontends.console.watching import Watch, WatchedLine, follow
 
@@ -54,8 +54,8 @@ def create(
     json: Json = False,
 ) -> None:
     """Have a session get a message at times. Give one of --cron, --every and --at."""
-    every_s = parsed_age(every) if every is not None else None
-    timeout_s = parsed_age(timeout) if timeout is not None else None
+    every_s = given_age(every)
+    timeout_s = given_age(timeout)
     with _joined(name, address) as rt:
         created = rt.schedules.create(
             schedule,
