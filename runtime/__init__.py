@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from actors.messages.graph import EdgeReason
     from actors.messages.llm.recorded import CallAttempt, RecordedCall
     from actors.messages.operating.batch import BatchInfo, BatchItem, CaseTurn
-    from actors.messages.operating.flow_board import BoardTask, FlowBoard
-    from actors.messages.operating.log_line import LogLine
     from actors.messages.operating.schedule import Schedule
     from actors.messages.operating.turn_description import TurnDescription
     from actors.messages.operating.usage import UsageReport, UsageSums, UsedTurn
@@ -32,6 +30,7 @@ if TYPE_CHECKING:
     from runtime.driver.flows import TaskResult
     from runtime.driver.questions import Question
     from runtime.driver.ray_data import RunTurns
+    from runtime.driver.reports.flow_board import BoardTask, FlowBoard
     from runtime.driver.runtime import Runtime
     from runtime.driver.scripts.results import MapResult
     from runtime.driver.scripts.turn_map import TurnMap
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     from runtime.integrations.openapi.auth import ApiKeyAuth, BasicAuth, BearerAuth
     from runtime.integrations.openapi.tools import OpenApiTools
     from runtime.integrations.skills.toolset import SkillToolset
+    from runtime.observability.logs.log_line import LogLine
     from runtime.settings import Settings
 
 __all__ = [
@@ -99,9 +99,9 @@ _MODULES = {
     "CallAttempt": "actors.messages.llm.recorded",
     "DeploymentEvent": "actors.interfaces.deployment_events",
     "EdgeReason": "actors.messages.graph",
-    "BoardTask": "actors.messages.operating.flow_board",
-    "FlowBoard": "actors.messages.operating.flow_board",
-    "LogLine": "actors.messages.operating.log_line",
+    "BoardTask": "runtime.driver.reports.flow_board",
+    "FlowBoard": "runtime.driver.reports.flow_board",
+    "LogLine": "runtime.observability.logs.log_line",
     "MapResult": "runtime.driver.scripts.results",
     "OpenApiTools": "runtime.integrations.openapi.tools",
     "PendingCall": "actors.messages.turn_info",

@@ -25,7 +25,9 @@ from actors.messages.config import Budget
 from actors.messages.limits import DEFAULT_LIMITS, KIB, Limits, ModelLimits
 from actors.messages.older import add_defaults
 from actors.messages.operating.usage import Price
-from actors.rules.capacity.process_choice import HOSTS_PER_CORE
+
+HOSTS_PER_CORE = 4
+"""Processes with agents for each core: agents wait for models most of the time, but each process costs half a second of CPU."""
 
 HEAD = "node:__internal_head__"
 """A resource of Ray's head node, of which there is 1."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from actors.messages.session import SessionKey
 
@@ -33,6 +33,13 @@ class Link(Protocol):
             ActorRestartsError: the same, and the actor is being restarted; only with `once`.
         """
         ...
+
+
+class HostLimit(NamedTuple):
+    """How many processes with agents there may be, and the reason, as a part of a sentence."""
+
+    hosts: int
+    reason: str
 
 
 class AgentDirectory(Protocol):

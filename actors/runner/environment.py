@@ -9,14 +9,13 @@ from typing import Protocol
 from actors.definitions.agents.plugin import Plugin
 from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.telemetry import NO_TELEMETRY, Telemetry
-from actors.interfaces.transport import AgentDirectory, Directory
+from actors.interfaces.transport import AgentDirectory, Directory, HostLimit
 from actors.messages.config import Budget
 from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.messages.operating.versions import NO_VERSIONS, VersionRecord
 from actors.messages.topology import Topology
 from actors.refs.session import SessionRef
 from actors.rules.capacity.opening_window import OF_SESSION_ACTOR
-from actors.rules.capacity.process_choice import HostLimit
 
 
 @dataclass(frozen=True)

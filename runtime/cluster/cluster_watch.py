@@ -8,8 +8,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from actors.rules.capacity.nodes import DrainNotice, Node
 from runtime.cluster.ray.nodes import draining_nodes, free_resources, living_nodes
+from runtime.cluster.rules.nodes import DrainNotice, Node
 
 logger = logging.getLogger(__name__)
 

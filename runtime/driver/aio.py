@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from actors.definitions.flows import Task
 from actors.errors.calls import explains_all_wrong_calls
-from actors.messages.operating.upgrades import UpgradeReport
 from actors.messages.operating.versions import UpdateReport
 from actors.messages.topology import Topology
 from runtime.driver.ending import Drained
@@ -18,6 +17,7 @@ from runtime.driver.scripts.results import MapResult
 from runtime.driver.scripts.turn_map import Inputs, TurnMap
 from runtime.driver.services.agents import DeployedTree
 from runtime.driver.services.services import Services, TurnCalls
+from runtime.driver.upgrade_report import UpgradeReport
 from runtime.driver.waits import Awaited
 
 

@@ -14,11 +14,11 @@ import msgspec
 from actors.errors import ClusterError, DefinitionError, RaygroveError, RequestError, UpgradeRefusedError
 from actors.errors.calls import explains_all_wrong_calls
 from actors.messages.event import now_s
-from actors.messages.operating.upgrades import UpgradeReport
 from actors.messages.operating.versions import TreeVersion
 from runtime.driver.ending import EndMethods
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.turns.service import TurnsService
+from runtime.driver.upgrade_report import UpgradeReport
 from runtime.driver.waits import Blocking
 from runtime.engine.store_urls import shown_session_store
 

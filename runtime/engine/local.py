@@ -20,7 +20,6 @@ from actors.layers.limiter.actor import LimiterActor
 from actors.layers.limiter.client import LimiterClient
 from actors.layers.limiter.ref import LimiterRef
 from actors.layers.services import session_actor
-from actors.messages.operating.log_line import LogLine
 from actors.messages.session import SessionKey, Shard, TurnKey
 from actors.refs.mcp import McpRef, McpServers
 from actors.refs.runner import RunnerRef
@@ -45,6 +44,7 @@ from runtime.engine.process.variables import set_variables
 from runtime.engine.store_urls import check_artifact_folder, open_artifact_store, open_memory_store, open_session_store
 from runtime.models.pool import ModelPool
 from runtime.observability.logs.events import EventRing, RingHandler, let_events_through
+from runtime.observability.logs.log_line import LogLine
 from runtime.observability.logs.records import mark_records
 from runtime.observability.logs.turn_lines import LineRing
 from runtime.observability.own_process import OwnProcess

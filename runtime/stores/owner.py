@@ -14,7 +14,7 @@ from typing import Protocol, runtime_checkable
 import msgspec
 
 from actors.errors import StoreInUseError
-from actors.rules.recovery.store_owner import Presence
+from runtime.stores.taking_over import Presence
 
 REACH_S = 0.5
 """How long a Ray on this machine may take to accept a connection."""

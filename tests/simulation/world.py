@@ -26,11 +26,11 @@ from actors.messages.protocol.base import ErrorReply
 from actors.messages.protocol.turns import RecoverTurns
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
-from actors.rules.recovery.standby import next_term
 from actors.runner.actor import RunnerActor
 from actors.runner.environment import RunnerEnvironment
 from actors.session.environment import SessionEnvironment
 from runtime.cluster.core.core_host import RECOVERY
+from runtime.cluster.rules.standby import next_term
 from runtime.engine.deployment import Deployment
 from runtime.engine.flow_registry import FlowRegistry
 from runtime.settings import Settings

@@ -22,7 +22,6 @@ from actors.rules.accounting.at_limit import Account, is_overdrawn, raised
 from actors.rules.accounting.budgets import LikelyCall
 from actors.rules.accounting.turn_usage import Spent, together
 from actors.rules.routing.branches import tool_root
-from actors.rules.tree.below import agents_below
 from actors.session.log.open_turn import SessionTurn
 
 RESERVED_S = 600.0
@@ -152,3 +151,22 @@ def _has_ended(account: Account, turn: SessionTurn, agent: str) -> bool:
 def last_call_of(account: Account, agent: str) -> str:
     """The key of an agent's last call for a budget, in `Spending.last_calls`."""
     return f"{account.scope} {agent}"
+
+
+def agents_below(topology: Topology, name: str) -> frozenset[str]:
+    """The agent itself and all below it: its children, the agents that it has as tools, the workers of its flow, and all theirs.
+
+    Returns:
+        Their names; that of the agent alone, if it is not in the tree.
+    """
+    found: dict[str, None] = {name: None}
+    left = [name]
+    while left:
+        node = topology.find(left.pop())
+        if node is None:
+            continue
+        for each in (*node.children, *node.tool_agents, *node.workers):
+            if each not in found:
+                found[each] = None
+                left.append(each)
+    return frozenset(found)

@@ -58,3 +58,16 @@ def may_share(shard: Shard, other: Shard) -> bool:
     Session actors have nothing to do with each other but one by one.
     """
     return shard.index == other.index or other.index >= shard.of or shard.index >= other.of
+
+
+def replica_of(key: SessionKey, replicas: int) -> int:
+    """The number of the replica that serves a session, from 0 and below `replicas`."""
+    return replica_among(key, range(replicas))
+
+
+def replica_among(key: SessionKey, numbers: Sequence[int]) -> int:
+    """The number of the replica that serves a session, one of `numbers`."""
+    if len(numbers) == 1:
+        return numbers[0]
+    # Without a word of its own in the key, all sessions of one Runner would have the same replica where both numbers are equal.
+    return heaviest(SessionKey(f"replica\0{key.app}", key.user, key.session), numbers)

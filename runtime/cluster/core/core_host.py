@@ -19,9 +19,9 @@ from actors.messages.codec import encode
 from actors.messages.operating.versions import VersionRecord
 from actors.messages.protocol.lifecycle import UseVersions
 from actors.rules.recovery.backoff import Backoff
-from actors.rules.recovery.leaving import Whereabouts
 from runtime.cluster.core.standby import Standby, StandbyPlan, term_now
 from runtime.cluster.handle import Handle
+from runtime.cluster.rules.leaving import Whereabouts
 from runtime.cluster.transport.hosts import PlanHost
 from runtime.cluster.transport.link import StandsByError
 from runtime.cluster.transport.pair import Standing

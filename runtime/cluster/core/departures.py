@@ -11,11 +11,11 @@ from ray.exceptions import RayError
 
 from actors.interfaces.deployment_events import tell_event
 from actors.messages.event import now_s
-from actors.rules.capacity.nodes import Node
-from actors.rules.capacity.placement import refusal
-from actors.rules.recovery.leaving import CoreProcess, Whereabouts, leaving
 from runtime.cluster.cluster_watch import ClusterWatch, Nodes
 from runtime.cluster.processes.placing import core_needs, free_nodes
+from runtime.cluster.rules.leaving import CoreProcess, Whereabouts, leaving
+from runtime.cluster.rules.nodes import Node
+from runtime.cluster.rules.placement import refusal
 from runtime.cluster.transport.ray_actors import get_actor
 from runtime.settings import Settings
 

@@ -12,9 +12,9 @@ from ray.exceptions import RayError
 
 from actors.messages.event import now_s
 from actors.rules.recovery.backoff import Backoff
-from actors.rules.recovery.standby import SILENT_S, Other, StandbyStep, next_step, next_term
 from runtime.cluster.handle import Handle
 from runtime.cluster.ray.absence import AbsentActorError
+from runtime.cluster.rules.standby import SILENT_S, Other, StandbyStep, next_step, next_term
 from runtime.cluster.transport.pair import Standing
 from runtime.cluster.transport.ray_actors import get_actor
 from runtime.cluster.transport.wires import Wires

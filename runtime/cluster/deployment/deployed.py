@@ -16,14 +16,12 @@ from actors.definitions.flows import FlowPlan
 from actors.errors import ActorLostError
 from actors.interfaces.deployment_events import DeploymentEvent
 from actors.layers.limiter.ref import LimiterRef
-from actors.messages.operating.log_line import LogLine
 from actors.messages.protocol.statistics import ConnectionFigures, Statistics
 from actors.messages.session import SessionKey, TurnKey
 from actors.refs.mcp import McpRef
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 from actors.rules.capacity.sharding import shard_of
-from actors.rules.delivery.times import by_time
 from runtime.cluster.control_service_watch import ControlServiceWatch
 from runtime.cluster.core.pairs import pairs_of, retire
 from runtime.cluster.deployment.connection import RayConnection
@@ -41,9 +39,11 @@ from runtime.cluster.transport.ray_actors import get_actor, list_named_actors, l
 from runtime.cluster.transport.wires import WireOptions, Wires
 from runtime.engine.process.node_caches import caches_in
 from runtime.engine.process.tool_threads import ToolThreads
+from runtime.observability.logs.log_line import LogLine
 from runtime.observability.logs.options import LogOptions
 from runtime.observability.logs.records import mark_records
 from runtime.observability.logs.replay import RecordSink, Replay, TakeRecord
+from runtime.observability.logs.times import by_time
 from runtime.observability.logs.turn_lines import lines_of
 from runtime.private_files import temporary_folder
 from runtime.settings import Settings

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from actors.rules.capacity.sharding import all_shards, shard_name
-from actors.rules.recovery.leaving import CoreProcess
+from runtime.cluster.rules.leaving import CoreProcess
 from runtime.settings import Settings
 
 

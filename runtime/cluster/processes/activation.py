@@ -10,12 +10,12 @@ from actors.definitions.tree.process_groups import ProcessGroup, Replica
 from actors.errors import ActorLostError
 from actors.messages.codec import encode
 from actors.messages.protocol.lifecycle import Stop
-from actors.rules.capacity.process_choice import chosen, leaving
 from runtime.cluster.processes.passivation import Passivation
 from runtime.cluster.processes.process_table import ProcessTable
 from runtime.cluster.processes.spares import SpareProcesses
 from runtime.cluster.processes.starting import ProcessStarter
 from runtime.cluster.processes.worker_process import HostedAgent, WorkerProcess
+from runtime.cluster.rules.process_choice import chosen, leaving
 
 
 class Activation:

@@ -10,9 +10,6 @@ from zlib import crc32
 from actors.definitions.tree.process_groups import Replica
 from actors.interfaces.transport import AgentDirectory, Link
 from actors.messages.session import SessionKey
-from actors.rules.capacity.node_choice import usable
-from actors.rules.capacity.nodes import cluster_size
-from actors.rules.capacity.process_choice import host_limit, memory_share
 from actors.rules.versions.marks import Marks
 from runtime.cluster.cluster_watch import ClusterWatch, Nodes
 from runtime.cluster.packing.definitions import PackedTree
@@ -21,6 +18,9 @@ from runtime.cluster.processes.placing import shared_needs
 from runtime.cluster.processes.pool import Pool
 from runtime.cluster.processes.process_table import PoolLimits
 from runtime.cluster.processes.worker_process import ProcessSource
+from runtime.cluster.rules.node_choice import usable
+from runtime.cluster.rules.nodes import cluster_size
+from runtime.cluster.rules.process_choice import host_limit, memory_share
 from runtime.engine.deployment import obstacles
 from runtime.settings import Settings
 

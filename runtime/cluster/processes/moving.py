@@ -13,14 +13,14 @@ from functools import partial
 
 from actors.errors import ActorLostError, ClusterError
 from actors.messages.event import now_s
-from actors.rules.capacity.node_choice import next_move
-from actors.rules.capacity.nodes import DrainNotice
-from actors.rules.capacity.process_choice import least_used
 from runtime.cluster.processes.activation import Activation
 from runtime.cluster.processes.process_table import ProcessTable
 from runtime.cluster.processes.spares import SpareProcesses
 from runtime.cluster.processes.starting import ProcessStarter
 from runtime.cluster.processes.worker_process import HostedAgent, WorkerProcess
+from runtime.cluster.rules.node_choice import next_move
+from runtime.cluster.rules.nodes import DrainNotice
+from runtime.cluster.rules.process_choice import least_used
 
 ACTIVE_S = 60.0
 """An agent that was used within this time moves; another one is passivated."""

@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable
 
 from actors.definitions.tree.process_groups import Replica
-from actors.rules.capacity.node_choice import surplus
 from runtime.cluster.processes.process_table import ProcessTable
 from runtime.cluster.processes.spares import SpareProcesses
 from runtime.cluster.processes.worker_process import HostedAgent
+from runtime.cluster.rules.node_choice import surplus
 
 
 class Passivation:

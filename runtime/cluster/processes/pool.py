@@ -18,8 +18,7 @@ from actors.interfaces.transport import Link
 from actors.messages.codec import encode
 from actors.messages.protocol.lifecycle import Stop
 from actors.messages.session import SessionKey
-from actors.rules.capacity.nodes import Node
-from actors.rules.capacity.process_choice import replica_of
+from actors.rules.capacity.sharding import replica_of
 from runtime.cluster.processes.activation import Activation
 from runtime.cluster.processes.moving import Moving
 from runtime.cluster.processes.passivation import Passivation
@@ -28,6 +27,7 @@ from runtime.cluster.processes.scaling import ScaledReplicas
 from runtime.cluster.processes.spares import SpareProcesses
 from runtime.cluster.processes.starting import ProcessStarter
 from runtime.cluster.processes.worker_process import HostedAgent, ProcessSource
+from runtime.cluster.rules.nodes import Node
 
 
 class Pool:

@@ -16,10 +16,10 @@ from actors.definitions.tree.process_groups import Replica
 from actors.errors.listing import some_of
 from actors.interfaces.deployment_events import tell_event
 from actors.interfaces.transport import Link
-from actors.rules.capacity.node_choice import NOTHING, node_for
-from actors.rules.capacity.nodes import Node
-from actors.rules.capacity.placement import Needs
 from runtime.cluster.processes.worker_process import HostedAgent, WorkerProcess
+from runtime.cluster.rules.node_choice import NOTHING, node_for
+from runtime.cluster.rules.nodes import Node
+from runtime.cluster.rules.placement import Needs
 
 IDLE = "it was idle and has been put to sleep"
 LOST = "its process was lost"

@@ -13,10 +13,11 @@ import time
 from actors.definitions.tree.process_groups import SCALED, ProcessGroup, Replica
 from actors.errors import RaygroveError
 from actors.messages.session import SessionKey
-from actors.rules.capacity.replicas import Scale, ScaleLimits, replica_among, scaled, serving
+from actors.rules.capacity.sharding import replica_among
 from runtime.cluster.processes.activation import Activation
 from runtime.cluster.processes.process_table import ProcessTable
 from runtime.cluster.processes.spares import SpareProcesses
+from runtime.cluster.rules.replicas import Scale, ScaleLimits, scaled, serving
 
 logger = logging.getLogger(__name__)
 

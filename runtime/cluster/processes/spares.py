@@ -6,10 +6,10 @@ import asyncio
 import logging
 
 from actors.errors import ActorLostError, ClusterError
-from actors.rules.capacity.process_choice import spares_wanted
 from runtime.cluster.processes.process_table import ProcessTable
 from runtime.cluster.processes.starting import ProcessStarter
 from runtime.cluster.processes.worker_process import WorkerProcess
+from runtime.cluster.rules.process_choice import spares_wanted
 
 logger = logging.getLogger(__name__)
 

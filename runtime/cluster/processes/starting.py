@@ -9,9 +9,9 @@ from typing import Any
 
 from actors.definitions.tree.process_groups import ProcessGroup
 from actors.interfaces.deployment_events import tell_event
-from actors.rules.capacity.process_choice import least_used
 from runtime.cluster.processes.process_table import ProcessTable
 from runtime.cluster.processes.worker_process import AgentProcess, ProcessSource, WorkerProcess
+from runtime.cluster.rules.process_choice import least_used
 
 MAKE_ROOM_S = 0.5
 """Time between two idle processes that are ended for one that waits for their resources."""

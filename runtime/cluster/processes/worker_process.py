@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 from actors.definitions.tree.process_groups import ProcessGroup, Replica
 from actors.errors import ActorLostError
 from actors.interfaces.transport import EarlyReply, Link
-from actors.rules.capacity.process_choice import Load
+from runtime.cluster.rules.process_choice import Load
 
 CANCELLED_S = 2.0
 """An agent counts as in use for this long after a caller was cancelled, since it needs time to stop the run."""

@@ -12,11 +12,11 @@ from actors.interfaces.deployment_events import DeploymentEvent, tell_event
 from actors.interfaces.model import Responses, SharedModel
 from actors.messages.codec import decode, encode
 from actors.messages.llm.model import LlmRequest
-from actors.rules.recovery.leaving import Whereabouts
 from runtime.cluster.handle import Handle
 from runtime.cluster.logs.hub import LogHub, LogPage
 from runtime.cluster.logs.process import ProcessLogs, ToRunner
 from runtime.cluster.packing.chunks import from_chunks
+from runtime.cluster.rules.leaving import Whereabouts
 from runtime.cluster.transport.plans import KeptPlans
 from runtime.cluster.transport.ray_actors import this_node
 from runtime.cluster.transport.wires import Listener, WireOptions, Wires

@@ -10,10 +10,12 @@ from ray.exceptions import RayTaskError
 
 from actors.errors import ActorLostError, ActorRestartsError, ClusterError
 from actors.interfaces.transport import EarlyReply
-from actors.rules.recovery.actor_outage import away_since_s
 from runtime.cluster.handle import Handle
 from runtime.cluster.ray.absence import AbsentActorError, is_away
 from runtime.transport.protocol.errors import HandlerFailedError
+
+LIVED_S = 5.0
+"""A try that lasted longer was with a living actor. Ray takes 2 s to say of an actor that it is away."""
 
 T = TypeVar("T")
 
@@ -157,3 +159,16 @@ def last_line(error: Exception) -> str:
     """The last line of a message that is not empty; in those of Ray it holds the reason."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1] if lines else type(error).__name__
+
+
+def away_since_s(since_s: float | None, *, sent_s: float, now_s: float) -> float:
+    """Since when an actor is away, after a try has failed.
+
+    Patience is with one absence, not with a request: a request may lie with an actor for hours, and see it go several times. A
+    request whose tries all end soon may be what ends the actor: its patience is never renewed.
+
+    Args:
+        since_s: since when it was away before that try; None when the try was the first.
+        sent_s: when the try was sent.
+    """
+    return now_s if since_s is None or now_s - sent_s > LIVED_S else since_s

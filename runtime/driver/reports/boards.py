@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from actors.messages.event import Event
-from actors.messages.operating.flow_board import BoardTask, FlowBoard
 from actors.rules.flow.board import Board
+from runtime.driver.reports.flow_board import BoardTask, FlowBoard
 
 
 class TurnBoards:

@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 
 from actors.messages import protocol as p
 from actors.messages.graph import EdgeReason
-from actors.messages.operating.flow_board import FlowBoard
-from actors.messages.operating.log_line import LogLine
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
 from actors.messages.turn_info import TurnInfo
@@ -17,7 +15,9 @@ from runtime.driver.engine_client import EngineClient
 from runtime.driver.reports.boards import TurnBoards
 from runtime.driver.reports.edges import TurnEdges
 from runtime.driver.reports.events import events_of
+from runtime.driver.reports.flow_board import FlowBoard
 from runtime.driver.waits import M, RuntimeService, waits
+from runtime.observability.logs.log_line import LogLine
 
 
 class TurnReports(RuntimeService[M]):

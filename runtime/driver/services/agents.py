@@ -13,9 +13,9 @@ from actors.definitions.tree import AgentTree
 from actors.errors import DefinitionError
 from actors.messages.topology import GraphEdge, Topology
 from actors.refs.session import SessionRef
-from actors.rules.tree.outline import Outline, check_workers, outline, search
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.services.drawing import drawn_edges, edge_lines, mermaid
+from runtime.driver.services.outline import Outline, check_workers, outline, search
 
 
 class _Printer(Protocol):

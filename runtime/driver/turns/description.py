@@ -15,7 +15,7 @@ from actors.messages.operating.turn_description import ModelWait, TurnDescriptio
 from actors.messages.operating.usage import UsageReport, UsedBudget
 from actors.messages.session import SessionKey
 from actors.messages.turn_info import PendingCall, TurnInfo
-from actors.rules.routing.turn_account import TurnAccount
+from runtime.driver.turns.turn_account import TurnAccount
 from runtime.engine.interface import Engine
 
 IN_LINE = 1_000

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import msgspec
 
 from actors.messages.llm.recorded import RecordedCall
-from actors.messages.operating.log_line import LogLine
 from actors.messages.operating.turn_description import TurnDescription
 from runtime.driver.inputs import LimitQuery
 from runtime.driver.operation import AppOperation
 from runtime.driver.turns.service import TurnsService
 from runtime.driver.waits import Awaited
+from runtime.observability.logs.log_line import LogLine
 
 
 class RequestList(msgspec.Struct, frozen=True, kw_only=True):

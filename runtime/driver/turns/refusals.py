@@ -8,9 +8,9 @@ import threading
 from actors.errors import OverloadedError
 from actors.messages.limits import DEFAULT_LIMITS
 from actors.messages.session import SessionKey
-from actors.rules.capacity.refusing.asked_turns import AskedTurns
-from actors.rules.capacity.refusing.refused_lines import Line, RefusedLines, lines_of
 from runtime.driver.engine_client import EngineClient
+from runtime.driver.turns.asked_turns import AskedTurns
+from runtime.driver.turns.refused_lines import Line, RefusedLines, lines_of
 from runtime.driver.turns.state import TurnState
 
 

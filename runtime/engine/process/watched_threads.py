@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from actors.rules.capacity.stuck_threads import STUCK_S, is_worn_out
 from runtime.engine.process.tool_threads import ToolThreads
+
+STUCK_S = 10.0
+"""A thread that has not come back this long after it was left behind is taken for one that never will."""
 
 
 class WatchedThreads:
@@ -54,3 +56,18 @@ class WatchedThreads:
             self._on_worn_out()
         else:
             self._look_again = asyncio.get_running_loop().call_later(self._stuck_s, self._look)
+
+
+def is_worn_out(threads: int, *, left: int, stuck: int) -> bool:
+    """True when a process is to be replaced.
+
+    A thread is left behind when the caller of its call no longer waits. Python cannot end a thread, so another one takes its
+    place. It may only be slow: it counts as stuck when it has not come back for `STUCK_S`. When twice as many are left behind as
+    may be in use, threads go faster than they can be found to be stuck.
+
+    Args:
+        threads: how many may be in use at the same time.
+        left: how many are left behind now, stuck ones included.
+        stuck: how many of these are stuck.
+    """
+    return 2 * stuck >= threads or left >= 2 * threads

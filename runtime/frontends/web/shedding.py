@@ -24,7 +24,7 @@ import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from actors.errors import OverloadedError
-from actors.rules.capacity.refusing.load_shedding import LoadShedding
+from runtime.frontends.web.load_shedding import LoadShedding
 from runtime.frontends.web.pass_line import PassLine
 from runtime.frontends.web.problems import PROBLEM, HttpError, Problem, problem_of, retry_after
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 
 from actors.interfaces.deployment_events import KIND, LOGGER, MAX_KEPT, DeploymentEvent
 from actors.interfaces.run_facts import NO_RUN
-from actors.rules.delivery.times import by_time
 from runtime.observability.logs.lines import Line, line_of
+from runtime.observability.logs.times import by_time
 from runtime.observability.logs.unseen import UnseenHandler
 
 

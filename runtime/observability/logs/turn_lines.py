@@ -8,10 +8,10 @@ from collections import deque
 from collections.abc import Iterable
 
 from actors.interfaces.run_facts import NO_RUN, RunFacts
-from actors.messages.operating.log_line import LogLine
 from actors.messages.session import TurnKey
-from actors.rules.delivery.times import by_time
 from runtime.observability.logs.lines import Line, line_of
+from runtime.observability.logs.log_line import LogLine
+from runtime.observability.logs.times import by_time
 from runtime.observability.logs.unseen import UnseenHandler
 
 MAX_KEPT = 2_000

@@ -22,9 +22,9 @@ from sqlalchemy import Connection, Row, delete, func, select, text, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from actors.errors import StoreUnavailableError
-from actors.rules.recovery.store_owner import Presence, Verdict, verdict
 from runtime.stores.owner import StoreOwner
 from runtime.stores.sql import schema
+from runtime.stores.taking_over import Presence, Verdict, verdict
 
 LEASE_S = 15.0
 """How long a lease lasts that is not renewed, in seconds."""

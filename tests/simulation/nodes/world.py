@@ -10,9 +10,9 @@ from typing import Any
 
 from actors.agent.environment import AgentEnvironment
 from actors.interfaces.transport import EarlyReply
-from actors.rules.capacity.nodes import DrainNotice, Node
-from actors.rules.recovery.leaving import CoreProcess, leaving
 from runtime.cluster.processes.process_table import PoolLimits
+from runtime.cluster.rules.leaving import CoreProcess, leaving
+from runtime.cluster.rules.nodes import DrainNotice, Node
 from runtime.engine.deployment import Deployment
 from tests.simulation.cluster import HostProcess, Sent, SimDirectory
 from tests.simulation.faults import FaultPlan

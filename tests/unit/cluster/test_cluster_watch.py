@@ -11,8 +11,8 @@ from itertools import count
 import pytest
 import ray
 
-from actors.rules.capacity.nodes import DrainNotice, Node
 from runtime.cluster.cluster_watch import ClusterWatch, Nodes, cluster_nodes
+from runtime.cluster.rules.nodes import DrainNotice, Node
 
 GIB = 1024**3
 HEAD = Node("head", {"CPU": 0, "memory": 8 * GIB}, {}, "1", "10.0.0.1")

@@ -13,12 +13,12 @@ import pytest
 from ray.exceptions import ActorUnavailableError
 
 from actors.interfaces.deployment_events import KIND
-from actors.rules.capacity.nodes import DrainNotice, Node
-from actors.rules.recovery.leaving import Whereabouts
 from runtime.cluster.cluster_watch import ClusterWatch
 from runtime.cluster.core import departures
 from runtime.cluster.core.departures import Departures
 from runtime.cluster.deployment.names import core_processes
+from runtime.cluster.rules.leaving import Whereabouts
+from runtime.cluster.rules.nodes import DrainNotice, Node
 from runtime.settings import Settings
 from tests.support.virtual_time import run_in_virtual_time
 

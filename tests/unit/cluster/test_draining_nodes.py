@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from actors.rules.capacity.nodes import DrainNotice, Node
 from runtime.cluster import deployments
 from runtime.cluster.deployments import on_draining_nodes
 from runtime.cluster.ray.control_service import ActorRecord
+from runtime.cluster.rules.nodes import DrainNotice, Node
 
 STAYING, ENDING = Node("n1", {}, {}, "1", "10.0.0.1"), Node("n2", {}, {}, "2", "10.0.0.2", DrainNotice(None))
 ACTORS = [

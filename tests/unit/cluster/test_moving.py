@@ -16,10 +16,10 @@ from actors.errors import ActorLostError, ClusterError
 from actors.messages.codec import encode
 from actors.messages.event import now_s
 from actors.messages.protocol.lifecycle import Stop
-from actors.rules.capacity.node_choice import next_move
-from actors.rules.capacity.nodes import DrainNotice, Node
 from runtime.cluster.processes import moving
 from runtime.cluster.processes.pool import Pool
+from runtime.cluster.rules.node_choice import next_move
+from runtime.cluster.rules.nodes import DrainNotice, Node
 from tests.support.fixtures.pool_fixture import FakeCluster, group_of, limits, process_of
 from tests.support.tries import tries
 

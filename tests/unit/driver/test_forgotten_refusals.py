@@ -10,9 +10,9 @@ import pytest
 
 from actors.errors import OverloadedError
 from actors.messages.session import SessionKey
-from actors.rules.capacity.refusing.refused_lines import FORGET_S, Line, lines_of
 from runtime.driver.turns import refusals
 from runtime.driver.turns.refusals import Refusals
+from runtime.driver.turns.refused_lines import FORGET_S, Line, lines_of
 from runtime.driver.turns.state import TurnState
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from actors.rules.capacity.memory_limits import why_too_large
-from runtime.engine.process.process_watch import ProcessWatch
+from runtime.engine.process.process_watch import ProcessWatch, why_too_large
 
 GIB = 2**30
 

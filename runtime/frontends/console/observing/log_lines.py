@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from actors.errors import RequestError
 from actors.errors.suggestions import did_you_mean
-from actors.rules.delivery.times import by_time
 from runtime.frontends.console.apps.terminal import Terminal
 from runtime.observability.logs.formats import formatter
+from runtime.observability.logs.times import by_time
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 

@@ -14,9 +14,9 @@ from runtime.frontends.console.options import Json
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from actors.messages.operating.upgrades import UpgradeReport
     from runtime.cluster.notices.notices import SourceNotice
     from runtime.driver.runtime import Runtime
+    from runtime.driver.upgrade_report import UpgradeReport
 
 Path = Annotated[
     str | None,

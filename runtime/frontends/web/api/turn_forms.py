@@ -10,9 +10,9 @@ import msgspec
 from actors.messages.event import Event
 from actors.messages.graph import EdgeReason
 from actors.messages.json_types import JsonObject, JsonValue
-from actors.messages.operating.flow_board import FlowBoard
 from actors.messages.turn_info import PendingCall, SelectionReason, TurnInfo, TurnStateName
 from runtime.driver.inputs import Id, Limit, Position, State
+from runtime.driver.reports.flow_board import FlowBoard
 from runtime.frontends.web.api.turn_options import TurnOptions
 from runtime.frontends.web.problems import Problem
 

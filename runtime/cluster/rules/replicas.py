@@ -8,11 +8,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
-
-from actors.messages.session import SessionKey
-from actors.rules.capacity.sharding import heaviest
 
 
 class Scale(NamedTuple):
@@ -47,11 +44,3 @@ def scaled(scale: Scale, limits: ScaleLimits, *, runs: int, now_s: float) -> Sca
 def serving(scale: Scale, limits: ScaleLimits, living: Iterable[int]) -> tuple[int, ...]:
     """The numbers of the replicas that serve sessions: those that always do, and of the others those that live by now."""
     return tuple(sorted({*range(limits.least), *(number for number in living if number < scale.replicas)}))
-
-
-def replica_among(key: SessionKey, numbers: Sequence[int]) -> int:
-    """The number of the replica that serves a session, one of `numbers`."""
-    if len(numbers) == 1:
-        return numbers[0]
-    # Without a word of its own in the key, all sessions of one Runner would have the same replica where both numbers are equal.
-    return heaviest(SessionKey(f"replica\0{key.app}", key.user, key.session), numbers)

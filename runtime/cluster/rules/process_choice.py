@@ -16,14 +16,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from actors.messages.session import SessionKey
-from actors.rules.capacity.replicas import replica_among
+from actors.interfaces.transport import HostLimit
+from runtime.settings import HOSTS_PER_CORE
 
 LEAST_HOSTS = 8
 """Processes with agents that are always allowed, however few cores and however little memory there are."""
-
-HOSTS_PER_CORE = 4
-"""Processes with agents for each core: agents wait for models most of the time, but each process costs half a second of CPU."""
 
 HOST_BYTES = 150 * 1024 * 1024
 """Memory of a process with an agent in it, the client of its model included, rounded up."""
@@ -48,18 +45,6 @@ class Load(NamedTuple):
     in_use: int = 0
     agents: int = 0
     used_s: float = 0.0
-
-
-class HostLimit(NamedTuple):
-    """How many processes with agents there may be, and the reason, as a part of a sentence."""
-
-    hosts: int
-    reason: str
-
-
-def replica_of(key: SessionKey, replicas: int) -> int:
-    """The number of the replica that serves a session, from 0 and below `replicas`."""
-    return replica_among(key, range(replicas))
 
 
 def least_used(loads: Sequence[Load]) -> int:

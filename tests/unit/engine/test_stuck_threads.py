@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.rules.capacity.stuck_threads import is_worn_out
+from runtime.engine.process.watched_threads import is_worn_out
 
 
 @pytest.mark.parametrize(

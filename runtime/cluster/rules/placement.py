@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from actors.errors.suggestions import did_you_mean
-from actors.rules.capacity.nodes import Node
+from runtime.cluster.rules.nodes import Node
 
 _RAY_NAMES = ("CPU", "GPU", "memory", "object_store_memory", "node:", "ray.io/")
 """Names, or beginnings of names, that Ray itself gives: they are no misspellings, and are not suggested."""

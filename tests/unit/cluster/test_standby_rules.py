@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.rules.recovery.standby import Other, StandbyStep, next_step, next_term
+from runtime.cluster.rules.standby import Other, StandbyStep, next_step, next_term
 
 
 def test_who_stands_by_for_one_that_leads_waits_for_its_loss_and_then_takes_its_place() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from actors.errors import AgentTreeError, UnknownAgentError
 from actors.messages.flow import CONTROLLER
 from actors.messages.topology import AgentNode, Topology
-from actors.rules.tree.outline import check_workers, outline, search
+from runtime.driver.services.outline import check_workers, outline, search
 
 
 def grown(parents: list[int]) -> Topology:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.rules.capacity.process_choice import Load, chosen, leaving
+from runtime.cluster.rules.process_choice import Load, chosen, leaving
 
 
 class Simulation:

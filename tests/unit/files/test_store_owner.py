@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.rules.recovery.store_owner import STUCK_S, Presence, Verdict, verdict
+from runtime.stores.taking_over import STUCK_S, Presence, Verdict, verdict
 
 HERE, LIVES, GONE, ELSEWHERE = Presence
 TAKE, REFUSE, WAIT = Verdict

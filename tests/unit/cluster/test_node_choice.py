@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.rules.capacity.node_choice import Move, next_move, node_for, surplus, usable
-from actors.rules.capacity.nodes import ClusterSize, DrainNotice, Node, cluster_size
-from actors.rules.capacity.placement import Needs
-from actors.rules.capacity.process_choice import HOST_BYTES
+from runtime.cluster.rules.node_choice import Move, next_move, node_for, surplus, usable
+from runtime.cluster.rules.nodes import ClusterSize, DrainNotice, Node, cluster_size
+from runtime.cluster.rules.placement import Needs
+from runtime.cluster.rules.process_choice import HOST_BYTES
 from tests.support.tries import tries
 
 GIB = 1024**3

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.messages.session import SessionKey
-from actors.rules.capacity.replicas import Scale, ScaleLimits, replica_among, scaled, serving
+from actors.rules.capacity.sharding import replica_among
+from runtime.cluster.rules.replicas import Scale, ScaleLimits, scaled, serving
 
 IDLE_S = 60.0
 Bounds = st.tuples(st.integers(1, 9), st.integers(0, 9), st.integers(1, 50)).map(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.rules.recovery.actor_outage import LIVED_S, away_since_s
+from runtime.cluster.transport.link import LIVED_S, away_since_s
 
 tries = st.lists(st.tuples(st.floats(0, 3 * LIVED_S), st.floats(0, 1)), min_size=1)
 """How long each try lasted, and the pause before it."""

@@ -19,7 +19,7 @@ from math import inf
 
 from actors.errors import OverloadedError
 from actors.rules.capacity.backlog import line_is_full
-from actors.rules.capacity.refusing.refused_lines import PASSED_S, PROBE_S
+from runtime.driver.turns.refused_lines import PASSED_S, PROBE_S
 
 
 class AskedTurns:

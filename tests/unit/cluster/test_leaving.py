@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.rules.recovery.leaving import LAST_S, CoreProcess, leaving
+from runtime.cluster.rules.leaving import LAST_S, CoreProcess, leaving
 
 NOW_S = 1_000.0
 SOON: Mapping[str, float | None] = {"n1": NOW_S + LAST_S - 1}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from actors.layers.spending.accounts import agents_below
 from actors.messages.topology import AgentNode, Topology
-from actors.rules.tree.below import agents_below
 
 TREE = Topology.of(
     [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.rules.capacity.refusing.load_shedding import MANY, LoadShedding
+from runtime.frontends.web.load_shedding import MANY, LoadShedding
 
 
 def after(*looks: tuple[float, int]) -> LoadShedding:

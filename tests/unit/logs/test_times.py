@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.rules.delivery.times import by_time
+from runtime.observability.logs.times import by_time
 
 MADE = st.lists(st.tuples(st.sampled_from("abc"), st.floats(1, 100)), max_size=30)
 

@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple
 
-from actors.rules.capacity.nodes import Node
-from actors.rules.capacity.placement import Needs, fits
-from actors.rules.capacity.process_choice import HOST_BYTES, HOSTS_PER_CORE
+from runtime.cluster.rules.nodes import Node
+from runtime.cluster.rules.placement import Needs, fits
+from runtime.cluster.rules.process_choice import HOST_BYTES
+from runtime.settings import HOSTS_PER_CORE
 
 NOTHING = Needs({}, {})
 """What agents ask for that may live anywhere."""

@@ -8,23 +8,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.interfaces.transport import HostLimit
 from actors.messages.session import SessionKey
-from actors.rules.capacity.process_choice import (
+from actors.rules.capacity.sharding import replica_of, shard_of
+from runtime.cluster.rules.process_choice import (
     AGENTS_PER_HOST,
     HOST_BYTES,
-    HOSTS_PER_CORE,
     LEAST_HOSTS,
-    HostLimit,
     Load,
     chosen,
     host_limit,
     least_used,
     leaving,
     memory_share,
-    replica_of,
     spares_wanted,
 )
-from actors.rules.capacity.sharding import shard_of
+from runtime.settings import HOSTS_PER_CORE
 
 GIB = 1024**3
 Keys = st.builds(SessionKey, *[st.text(st.characters(exclude_characters="\0"), min_size=1, max_size=9)] * 3)

@@ -1,0 +1,1 @@
+"""Decisions about nodes and processes, without Ray, event loop, clock or log."""
