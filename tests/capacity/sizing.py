@@ -11,8 +11,7 @@ import msgspec
 from actors.messages.limits import DEFAULT_LIMITS
 from tests.benchmarks.figures import rounded
 from tests.capacity.cluster import Cluster
-from tests.capacity.simulation import NODES, Load, Outcome, bears, most, played, simulate, turn_ms
-from tests.capacity.tables import errors
+from tests.capacity.simulation import NODES, Load, Outcome, bears, most, simulate, turn_ms
 from tests.capacity.turn import Conversation
 from tests.capacity.unit_costs import AGENT, DATABASE, RUNNER, SESSION, WEB, UnitCosts
 
@@ -83,7 +82,7 @@ def sizes(costs: UnitCosts) -> list[Size]:
 
 def markdown(costs: UnitCosts) -> str:
     """The table of sizes and that of CPU, as the page has them."""
-    return "\n".join([BEGIN, "", *_sizes_table(sizes(costs)), "", *_cpu_table(costs), "", *_validation_table(costs), "", END])
+    return "\n".join([BEGIN, "", *_sizes_table(sizes(costs)), "", *_cpu_table(costs), "", END])
 
 
 def with_sizing(page: str, costs: UnitCosts) -> str:
@@ -169,19 +168,6 @@ def _cpu_table(costs: UnitCosts) -> list[str]:
         nodes, _ = cpu_hours(costs, Conversation(tool_calls=calls, call_ms=SDK_CALL_MS))
         rows.append([told, *(f"{each:.2f}" for each in (nodes, bare, database))])
     return [_line(heads), _line(["---"] * len(heads)), *map(_line, rows)]
-
-
-def _validation_table(costs: UnitCosts) -> list[str]:
-    """What the machine did whose unit costs these are, and by how much its simulation is above."""
-    heads = [f"{costs.machine}: sessions that ask again at once", "turns a second", "p50", "p99"]
-    rows = [_line(heads), _line(["---"] * len(heads))]
-    for load in costs.loads:
-        rate, p50, p99 = errors(load, played(costs, load))
-        cells = [
-            f"{rounded(measured)}{unit} ({error:+.0%})" for (measured, _, error), unit in ((rate, ""), (p50, " ms"), (p99, " ms"))
-        ]
-        rows.append(_line([str(load.sessions), *cells]))
-    return rows
 
 
 def _line(cells: Sequence[str]) -> str:
