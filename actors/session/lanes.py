@@ -10,7 +10,7 @@ from actors.messages.protocol.base import Message
 from actors.messages.protocol.request import Lane, Request
 from actors.messages.session import SessionKey
 from actors.refs.keyed_locks import KeyedLocks
-from actors.rules.placing.owners import key_of
+from actors.rules.routing.owners import key_of
 from actors.session.log.user_holds import UserHolds
 from actors.session.query_line import QueryLine
 

@@ -19,13 +19,13 @@ from actors.interfaces.telemetry import NO_TELEMETRY, Telemetry
 from actors.layers.limiter.actor import LimiterActor
 from actors.layers.limiter.client import LimiterClient
 from actors.layers.limiter.ref import LimiterRef
+from actors.layers.placing.client import stores_client
 from actors.layers.services import session_actor
+from actors.layers.sharing.client import runner_client
 from actors.messages.session import SessionKey, Shard, TurnKey
 from actors.refs.mcp import McpRef, McpServers
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
-from actors.refs.sharded import runner_client
-from actors.refs.stores import stores_client
 from actors.rules.capacity.opening_window import least_opened
 from actors.rules.capacity.sharding import all_shards, shard_name
 from actors.runner.actor import RunnerActor

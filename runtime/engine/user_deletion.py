@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from actors.errors import StoreError
+from actors.layers.placing.messages import DropArrival, ListArrivals
 from actors.layers.users.messages import HoldUser, ReleaseUser, RemoveUser
 from actors.messages import protocol as p
 from actors.refs.session import SessionRef
@@ -69,12 +70,12 @@ async def delete_user(engine: Engine, artifacts: SafeArtifactStore, app: str, us
 
 async def _drop_arrival(engine: Engine, store: SessionRef, hold: HoldUser) -> None:
     """Have a store forget what it keeps for a move of the user that was interrupted."""
-    kept = (await store.ask(p.ListArrivals(app=hold.app))).users
+    kept = (await store.ask(ListArrivals(app=hold.app))).users
     token = next((each.token for each in kept if each.user == hold.user), "")
     if token and not (await engine.session.ask(msgspec.structs.replace(hold, renews=True))).is_held:
         # Another program may be at work on that move.
         raise StoreError(f"user {hold.user!r} is not held by this deletion any more: delete the user again")
-    await store.ask(p.DropArrival(app=hold.app, user=hold.user, token=token, with_batches=True))
+    await store.ask(DropArrival(app=hold.app, user=hold.user, token=token, with_batches=True))
 
 
 @asynccontextmanager

@@ -11,12 +11,12 @@ import pytest
 
 from actors.errors import StoreConflictError, StoreError
 from actors.interfaces.records import AddSchedule, PutState, SetDueTime, Write
+from actors.layers.placing.rules.homes import digest_with
 from actors.messages.codec import encode
 from actors.messages.content import Content
 from actors.messages.operating.schedule import SchedulePlan, ScheduleRow, Timing
 from actors.messages.operating.store_seat import Arrival, UserPlace
 from actors.messages.session import SessionKey
-from actors.rules.placing.copies import digest_with
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.support.sharded_runtimes import own_tables
 from tests.support.stores.store_writes import S1, event, fill_sessions, turn

@@ -20,8 +20,8 @@ import pytest
 
 from actors import Content, FunctionCall, LlmAgent, LlmRequest, LlmResponse, ParallelAgent, Part
 from actors.errors import RaygroveError
+from actors.layers.spending.rules.report import UsageCollector
 from actors.messages.config import RunConfig, run_config_of
-from actors.rules.accounting.report import UsageCollector
 from actors.rules.accounting.turn_usage import Spent, packed, together
 from runtime import Runtime, Settings
 from runtime.models import registry

@@ -14,11 +14,11 @@ from actors.errors import ActorLostError
 from actors.interfaces.records import VersionedState
 from actors.interfaces.transport import EarlyReply, Link
 from actors.layers.services import session_actor
+from actors.layers.sharing.client import session_client
 from actors.messages import protocol as p
 from actors.messages.codec import decode, encode
 from actors.messages.session import SessionKey, Shard
 from actors.refs.session import SessionRef
-from actors.refs.sharded import session_client
 from actors.rules.capacity.sharding import all_shards
 from actors.session.environment import SessionEnvironment
 from runtime.engine.local_agents import LocalLink

@@ -62,9 +62,11 @@ BUDGET_QUESTIONS = ("take_llm_call", "take_optional_llm_call", "take_tool_calls"
 """Methods whose answers say what budgets have room for."""
 
 BANNED = re.compile(r"\b(whoever|nobody|somebody|is told|are told|who asks)\b", re.IGNORECASE)
-INSIDE = re.compile(r"actors\.(session|runner|layers)\.(?!(actor|environment|service|services|limiter|\w+\.messages)\b)")
-"""Modules of the inside: all but the actor, what it is given when it is made, its services, messages, and the limiter of models,
-which is an actor with clients of its own."""
+INSIDE = re.compile(
+    r"actors\.(session|runner|layers)\.(?!(actor|environment|service|services|limiter|\w+\.(messages|rules|client))\b)"
+)
+"""Modules of the inside: all but the actor, what it is given when it is made, its services, the messages, rules and clients of
+features, and the limiter of models, which is an actor with clients of its own."""
 
 RULER = re.compile(r"#\s*[-=*#]{4,}")
 SEMANTICS = re.compile(r"semantics\.md\s+(?:sections?\s+)?(\d+(?:\.\d+)?(?:(?:,\s*|\s+and\s+|\s+to\s+)\d+(?:\.\d+)?)*)")

@@ -20,10 +20,21 @@ from typing import NamedTuple, Protocol
 
 from actors.actor import Actor, Handlers
 from actors.layers.limiter.changed_limits import changed_limits, in_force, name_of
+from actors.layers.limiter.messages import (
+    AcquirePermit,
+    ChangeModelLimits,
+    GetModelLimits,
+    GetWaitingCalls,
+    ModelLimitsReply,
+    PermitReply,
+    ReleasePermit,
+    RenewPermits,
+    WaitingCallsReply,
+    limited_model,
+)
 from actors.layers.limiter.rate_limiter import LEASE_S, RENEW_S, FailedAttempt, RateLimiter, limits_of
 from actors.messages import protocol as p
 from actors.messages.limits import ModelLimits
-from actors.messages.operating.limited_model import limited_model
 from actors.messages.operating.turn_description import ModelWait
 
 MAX_RELEASED = 10_000
@@ -49,7 +60,7 @@ class _Permit(NamedTuple):
     model: str
     holder: str
     attempt: int
-    granted: asyncio.Future[p.PermitReply] | None
+    granted: asyncio.Future[PermitReply] | None
     asked_s: float = 0.0
 
 
@@ -94,27 +105,27 @@ class LimiterActor(Actor):
     def handlers(self) -> Handlers:
         """The messages that the actor takes."""
         return {
-            p.AcquirePermit: self.acquire,
-            p.ReleasePermit: self.release,
-            p.RenewPermits: self.renew,
-            p.GetWaitingCalls: self.get_waiting_calls,
-            p.GetModelLimits: self.get_model_limits,
-            p.ChangeModelLimits: self.change_model_limits,
+            AcquirePermit: self.acquire,
+            ReleasePermit: self.release,
+            RenewPermits: self.renew,
+            GetWaitingCalls: self.get_waiting_calls,
+            GetModelLimits: self.get_model_limits,
+            ChangeModelLimits: self.change_model_limits,
             p.GetStatistics: self.statistics,
             p.Stop: self.stop,
         }
 
-    async def acquire(self, message: p.AcquirePermit) -> p.PermitReply:
+    async def acquire(self, message: AcquirePermit) -> PermitReply:
         """Reply when the call may begin, or at once if it may not be repeated."""
         permit = message.permit
         if permit in self._released:
-            return p.PermitReply(granted=False)
+            return PermitReply(granted=False)
         known = self._permits.get(permit)
         if known is not None and known.granted is not None and known.attempt == message.attempt:
             # The message was sent again because its reply was lost.
             return await asyncio.shield(known.granted)
         limiter = self._limiter(message.model)
-        granted: asyncio.Future[p.PermitReply] = asyncio.get_running_loop().create_future()
+        granted: asyncio.Future[PermitReply] = asyncio.get_running_loop().create_future()
         self._permits[permit] = _Permit(message.model, message.holder, message.attempt, granted, self._now_s())
         self._renew_lease(message.holder)
         if message.attempt:
@@ -122,13 +133,13 @@ class LimiterActor(Actor):
             if not limiter.retry(permit, message.session, failed, self._now_s(), self._chance()):
                 del self._permits[permit]
                 self._note_released(permit)
-                granted.set_result(p.PermitReply(granted=False))
+                granted.set_result(PermitReply(granted=False))
         else:
             limiter.enqueue(permit, message.session)
         self._grant_waiting(message.model)
         return await granted
 
-    async def release(self, message: p.ReleasePermit) -> p.Ack:
+    async def release(self, message: ReleasePermit) -> p.Ack:
         """Take a permit back, or its call out of the queue."""
         self._note_released(message.permit)
         if message.permit in self._permits:
@@ -140,7 +151,7 @@ class LimiterActor(Actor):
         if len(self._released) > MAX_RELEASED:
             del self._released[next(iter(self._released))]
 
-    async def renew(self, message: p.RenewPermits) -> p.Ack:
+    async def renew(self, message: RenewPermits) -> p.Ack:
         """Renew a process's lease, and take in permits that an earlier process of this actor has granted."""
         self._renew_lease(message.holder)
         self._end_leases()
@@ -150,7 +161,7 @@ class LimiterActor(Actor):
                 self._limiter(model).hold_permit(permit)
         return p.Ack()
 
-    async def get_waiting_calls(self, message: p.GetWaitingCalls) -> p.WaitingCallsReply:
+    async def get_waiting_calls(self, message: GetWaitingCalls) -> WaitingCallsReply:
         """Tell where the calls of a session wait."""
         now_s = self._now_s()
         calls = [
@@ -166,9 +177,9 @@ class LimiterActor(Actor):
             for permit, place in limiter.places(message.session, now_s).items()
             if permit in self._permits
         ]
-        return p.WaitingCallsReply(calls=calls)
+        return WaitingCallsReply(calls=calls)
 
-    async def get_model_limits(self, _: p.GetModelLimits) -> p.ModelLimitsReply:
+    async def get_model_limits(self, _: GetModelLimits) -> ModelLimitsReply:
         """Tell which limits hold, and how many calls go by them."""
         figures = {name: [0, 0] for name in self._limits}
         for model, limiter in self._limiters.items():
@@ -179,9 +190,9 @@ class LimiterActor(Actor):
             limited_model(name, limits, changed=name in self._changed, running=figures[name][0], waiting=figures[name][1])
             for name, limits in self._limits.items()
         ]
-        return p.ModelLimitsReply(limits=found)
+        return ModelLimitsReply(limits=found)
 
-    async def change_model_limits(self, message: p.ChangeModelLimits) -> p.ModelLimitsReply:
+    async def change_model_limits(self, message: ChangeModelLimits) -> ModelLimitsReply:
         """Change limits, for calls that wait, too. Raises RequestError, DefinitionError, ClusterError: nothing has changed."""
         async with self._changing:
             if message.change is None:
@@ -194,7 +205,7 @@ class LimiterActor(Actor):
         for model, limiter in self._limiters.items():
             limiter.change(limits_of(model, self._limits) or ModelLimits())
             self._grant_waiting(model)
-        return await self.get_model_limits(p.GetModelLimits())
+        return await self.get_model_limits(GetModelLimits())
 
     def _free(self, permits: Sequence[str], tokens: int = 0, *, answered: bool = False, again: bool = False) -> None:
         """End calls. The limiter grants none of these permits in place of another.
@@ -206,7 +217,7 @@ class LimiterActor(Actor):
         for permit in permits:
             ended = self._permits.pop(permit)
             if ended.granted is not None and not ended.granted.done():
-                ended.granted.set_result(p.PermitReply(granted=False, again=again))
+                ended.granted.set_result(PermitReply(granted=False, again=again))
             self._limiter(ended.model).end_call(permit, self._now_s(), tokens, answered=answered)
             models[ended.model] = None
         for model in models:
@@ -224,7 +235,7 @@ class LimiterActor(Actor):
         for permit in limiter.grant(now_s):
             granted = self._permits[permit].granted
             if granted is not None and not granted.done():
-                granted.set_result(p.PermitReply(granted=True))
+                granted.set_result(PermitReply(granted=True))
         timer = self._grant_timers.pop(model, None)
         if timer is not None:
             timer.cancel()

@@ -17,9 +17,9 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from actors.errors import ActorLostError, RaygroveError
 from actors.interfaces.model import Model, Responses, name_of
 from actors.layers.limiter.failed_attempt import failed_attempt
+from actors.layers.limiter.messages import AcquirePermit, ReleasePermit, RenewPermits
 from actors.layers.limiter.rate_limiter import RENEW_S, FailedAttempt, limits_of
 from actors.layers.limiter.ref import LimiterRef
-from actors.messages import protocol as p
 from actors.messages.limits import ModelLimits
 from actors.messages.llm.model import LlmRequest, LlmResponse
 from actors.messages.session import SessionKey
@@ -59,13 +59,13 @@ class LimiterClient:
     async def acquire(self, model: str, session: SessionKey) -> str:
         """Wait until a call may begin. Returns its permit, to be released."""
         permit = uuid.uuid4().hex
-        await self._acquire(p.AcquirePermit(permit=permit, holder=self._holder, model=model, session=session))
+        await self._acquire(AcquirePermit(permit=permit, holder=self._holder, model=model, session=session))
         return permit
 
     async def acquire_retry(self, permit: str, model: str, session: SessionKey, failed: FailedAttempt) -> bool:
         """Wait until a failed call may be repeated; False if it may not, and its permit is released."""
         return await self._acquire(
-            p.AcquirePermit(
+            AcquirePermit(
                 permit=permit,
                 holder=self._holder,
                 model=model,
@@ -76,7 +76,7 @@ class LimiterClient:
             )
         )
 
-    async def _acquire(self, message: p.AcquirePermit) -> bool:
+    async def _acquire(self, message: AcquirePermit) -> bool:
         self._permits[message.permit] = None
         self._renew_later()
         try:
@@ -103,7 +103,7 @@ class LimiterClient:
         """
         if permit in self._permits:
             del self._permits[permit]
-            self._send(self._ref.release(p.ReleasePermit(permit=permit, tokens=tokens, answered=answered)))
+            self._send(self._ref.release(ReleasePermit(permit=permit, tokens=tokens, answered=answered)))
 
     def _renew_later(self) -> None:
         if self._renewal is None:
@@ -113,7 +113,7 @@ class LimiterClient:
         self._renewal = None
         if self._permits:
             held = {permit: model for permit, model in self._permits.items() if model is not None}
-            self._send(self._ref.renew(p.RenewPermits(holder=self._holder, held=held)))
+            self._send(self._ref.renew(RenewPermits(holder=self._holder, held=held)))
             self._renew_later()
 
     def _send(self, sending: Awaitable[None]) -> None:

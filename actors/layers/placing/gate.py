@@ -7,7 +7,7 @@ from actors.layers.placing.placements import UserPlacements
 from actors.messages import protocol as p
 from actors.messages.protocol.request import ABOUT_USERS, Lane, Request
 from actors.messages.session import SessionKey
-from actors.rules.placing.owners import user_of
+from actors.rules.routing.owners import user_of
 from actors.session.lanes import entering
 from actors.session.log.user_holds import UserHolds
 from actors.session.service import SessionService

@@ -9,13 +9,28 @@ from actors.actor import Handlers
 from actors.errors import StoreError
 from actors.layers.batches.service import KeptBatches
 from actors.layers.memory import Memory
+from actors.layers.placing.messages import (
+    AdmitUser,
+    ArrivalDigest,
+    Arrivals,
+    BeginArrival,
+    DropArrival,
+    GetArrivalDigest,
+    GetPlacement,
+    LeaveStore,
+    ListArrivals,
+    PlacementReply,
+    ReadUserRows,
+    StageUserRows,
+    UserRows,
+)
 from actors.layers.placing.placements import UserPlacements
+from actors.layers.placing.rules.homes import digest_with
 from actors.messages import protocol as p
 from actors.messages.codec import decode, encode
 from actors.messages.memory import MemoryEntry
 from actors.messages.operating.store_seat import Arrival, UserPlace
 from actors.messages.session import SessionKey
-from actors.rules.placing.copies import digest_with
 from actors.session.service import SessionService
 from actors.session.turns.parts import SessionParts
 
@@ -28,7 +43,7 @@ _OF_ROWS = b"rows/"
 
 
 class UserMoves(SessionService):
-    """Answers what programs ask that move users: see `actors.messages.protocol.placing.moves`."""
+    """Answers what programs ask that move users: see `actors.layers.placing.messages`."""
 
     def __init__(self, parts: SessionParts, memory: Memory, placements: UserPlacements, batches: KeptBatches) -> None:
         self._parts = parts
@@ -44,15 +59,15 @@ class UserMoves(SessionService):
     def handlers(self) -> Handlers:
         """Its messages."""
         return {
-            p.ReadUserRows: self.read_user_rows,
-            p.BeginArrival: self.begin_arrival,
-            p.StageUserRows: self.stage_user_rows,
-            p.LeaveStore: self.leave_store,
-            p.GetArrivalDigest: self.get_arrival_digest,
-            p.AdmitUser: self.admit_user,
-            p.DropArrival: self.drop_arrival,
-            p.ListArrivals: self.list_arrivals,
-            p.GetPlacement: self.get_placement,
+            ReadUserRows: self.read_user_rows,
+            BeginArrival: self.begin_arrival,
+            StageUserRows: self.stage_user_rows,
+            LeaveStore: self.leave_store,
+            GetArrivalDigest: self.get_arrival_digest,
+            AdmitUser: self.admit_user,
+            DropArrival: self.drop_arrival,
+            ListArrivals: self.list_arrivals,
+            GetPlacement: self.get_placement,
         }
 
     async def _write(self, step: Callable[..., None], app: str, *args: object) -> None:
@@ -64,7 +79,7 @@ class UserMoves(SessionService):
             self._placements.forget(app)
             raise
 
-    async def read_user_rows(self, message: p.ReadUserRows) -> p.UserRows:
+    async def read_user_rows(self, message: ReadUserRows) -> UserRows:
         """Read a part of all that there is of a user: memory first, then rows of the session store. Raises StoreError."""
         app, user, after = message.app, message.user, message.after
         if not after.startswith(_OF_ROWS):
@@ -72,10 +87,10 @@ class UserMoves(SessionService):
                 await self._access.commits.flush()
             raw, session = await self._memory_part(app, user, after.removeprefix(_OF_MEMORY).decode())
             if raw:
-                return p.UserRows(raw=raw, next=_OF_MEMORY + session.encode())
+                return UserRows(raw=raw, next=_OF_MEMORY + session.encode())
             after = _OF_ROWS
         raw, rows, place = await self._access.read(self._access.store.user_rows, app, user, after.removeprefix(_OF_ROWS))
-        return p.UserRows(raw=raw, rows=rows, next=_OF_ROWS + place) if rows else p.UserRows()
+        return UserRows(raw=raw, rows=rows, next=_OF_ROWS + place) if rows else UserRows()
 
     async def _memory_part(self, app: str, user: str, after: str) -> tuple[bytes, str]:
         """The part of the next session of which memory has entries, and the session; empty after the last one."""
@@ -85,26 +100,26 @@ class UserMoves(SessionService):
         [(session, entries)] = found
         return encode([(MEMORY, {"session": session, "entries": [encode(entry) for entry in entries]})]), session
 
-    async def begin_arrival(self, message: p.BeginArrival) -> p.Ack:
+    async def begin_arrival(self, message: BeginArrival) -> p.Ack:
         """Keep parts of a user from now on. Raises StoreError."""
         arrival = Arrival(message.user, message.token, message.source)
         await self._write(self._access.store.begin_arrival, message.app, arrival, message.replaces)
         self._placements.note_arriving(message.app, arrival)
         return p.Ack()
 
-    async def stage_user_rows(self, message: p.StageUserRows) -> p.Ack:
+    async def stage_user_rows(self, message: StageUserRows) -> p.Ack:
         """Keep a part. Raises StoreError."""
         part = (message.app, message.user, message.token, message.number, message.raw)
         await self._access.write(self._access.store.stage, *part)
         return p.Ack()
 
-    async def get_arrival_digest(self, message: p.GetArrivalDigest) -> p.ArrivalDigest:
+    async def get_arrival_digest(self, message: GetArrivalDigest) -> ArrivalDigest:
         """Tell what is kept for a move. Raises StoreConflictError where it is for another one, StoreError."""
-        return p.ArrivalDigest(
+        return ArrivalDigest(
             digest=await self._access.read(self._access.store.arrival_digest, message.app, message.user, message.token)
         )
 
-    async def leave_store(self, message: p.LeaveStore) -> p.Ack:
+    async def leave_store(self, message: LeaveStore) -> p.Ack:
         """Remove all of a user whom the move holds. Raises StoreError; the store says where the user is then."""
         app, user, holds = message.app, message.user, self._parts.user_holds
         placement = UserPlace(message.to, message.token)
@@ -125,7 +140,7 @@ class UserMoves(SessionService):
         await self._write(self._access.store.leave, app, user, placement, digest, before)
         self._placements.note_left(app, user, placement.store)
 
-    async def admit_user(self, message: p.AdmitUser) -> p.Ack:
+    async def admit_user(self, message: AdmitUser) -> p.Ack:
         """Write all that is kept of a user, who has left the other store. Raises StoreError."""
         app, user = message.app, message.user
         store = self._access.store
@@ -145,7 +160,7 @@ class UserMoves(SessionService):
             self._parts.due_times.note_due(schedule.due_s)
         return p.Ack()
 
-    async def drop_arrival(self, message: p.DropArrival) -> p.Ack:
+    async def drop_arrival(self, message: DropArrival) -> p.Ack:
         """Forget what is kept of a user who is in another store. Raises StoreError."""
         if message.with_batches:
             writes = self._batches.forgetting_user(message.app, message.user)
@@ -157,11 +172,11 @@ class UserMoves(SessionService):
                 self._placements.note_arrived(app, user, await self._access.read(store.placement, app, user))
         return p.Ack()
 
-    async def list_arrivals(self, message: p.ListArrivals) -> p.Arrivals:
+    async def list_arrivals(self, message: ListArrivals) -> Arrivals:
         """List the users of whom parts are kept. Raises StoreError."""
-        return p.Arrivals(users=await self._access.read(self._access.store.arrivals, message.app))
+        return Arrivals(users=await self._access.read(self._access.store.arrivals, message.app))
 
-    async def get_placement(self, message: p.GetPlacement) -> p.PlacementReply:
+    async def get_placement(self, message: GetPlacement) -> PlacementReply:
         """Tell where the store says that a user is. Raises StoreError."""
         found = await self._access.read(self._access.store.placement, message.app, message.user)
-        return p.PlacementReply(store=found.store, token=found.token) if found is not None else p.PlacementReply()
+        return PlacementReply(store=found.store, token=found.token) if found is not None else PlacementReply()

@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from actors.actor import Handlers
 from actors.errors import RequestError, UserArrivingError, UserElsewhereError
 from actors.layers.memory import Memory
+from actors.layers.placing.messages import GetStoreSeat, ListStoreUsers, PlaceUsers, StoreSeatReply, StoreUsers, TakeStoreSeat
+from actors.layers.placing.rules.homes import user_digest
 from actors.messages import protocol as p
 from actors.messages.operating.store_seat import Arrival, FoundStore, UserPlace
 from actors.messages.session import SessionKey
-from actors.rules.placing.homes import user_digest
 from actors.session.service import SessionService
 from actors.session.turns.parts import SessionParts
 
@@ -41,10 +42,10 @@ class UserPlacements(SessionService):
     def handlers(self) -> Handlers:
         """Its messages."""
         return {
-            p.GetStoreSeat: self.get_store_seat,
-            p.TakeStoreSeat: self.take_store_seat,
-            p.ListStoreUsers: self.list_store_users,
-            p.PlaceUsers: self.place_users,
+            GetStoreSeat: self.get_store_seat,
+            TakeStoreSeat: self.take_store_seat,
+            ListStoreUsers: self.list_store_users,
+            PlaceUsers: self.place_users,
         }
 
     def check_sender(self, message: p.OpenTurn | p.Subscribe, user: str) -> None:
@@ -113,30 +114,30 @@ class UserPlacements(SessionService):
         self._elsewhere.pop(app, None)
         self._arriving = {key: arrival for key, arrival in self._arriving.items() if key[0] != app}
 
-    async def get_store_seat(self, message: p.GetStoreSeat) -> p.StoreSeatReply:
+    async def get_store_seat(self, message: GetStoreSeat) -> StoreSeatReply:
         """Tell what the store has of an app. Raises StoreError."""
         app, store = message.app, self._access.store
         seat = await self._access.read(store.seat, app)
         if seat is not None or not self.is_one_of_several:
-            return p.StoreSeatReply(store=FoundStore(str(store), seat=seat))
+            return StoreSeatReply(store=FoundStore(str(store), seat=seat))
         of_app, _ = await self._access.read(store.state, app, "")
         is_empty = not (of_app or await self._users(app, "", 1))
-        return p.StoreSeatReply(store=FoundStore(str(store), is_empty=is_empty, has_app_state=bool(of_app)))
+        return StoreSeatReply(store=FoundStore(str(store), is_empty=is_empty, has_app_state=bool(of_app)))
 
-    async def take_store_seat(self, message: p.TakeStoreSeat) -> p.Ack:
+    async def take_store_seat(self, message: TakeStoreSeat) -> p.Ack:
         """Have the store keep its place. Raises StoreError."""
         await self._access.write(self._access.store.take_seat, message.app, message.seat)
         return p.Ack()
 
-    async def list_store_users(self, message: p.ListStoreUsers) -> p.StoreUsers:
+    async def list_store_users(self, message: ListStoreUsers) -> StoreUsers:
         """List users of whom the store, or memory, has anything. Raises StoreError."""
-        return p.StoreUsers(users=await self._users(message.app, message.after, message.limit))
+        return StoreUsers(users=await self._users(message.app, message.after, message.limit))
 
     async def _users(self, app: str, after: str, limit: int) -> list[str]:
         stored = await self._access.read(self._access.store.users, app, after, limit)
         return sorted({*stored, *await self._memory.users(app, after, limit)})[:limit]
 
-    async def place_users(self, message: p.PlaceUsers) -> p.Ack:
+    async def place_users(self, message: PlaceUsers) -> p.Ack:
         """Note that users are in another store, from now on. Raises StoreError."""
         placements: Mapping[bytes, int] = dict.fromkeys(message.digests, message.store)
         await self._access.write(self._access.store.place_users, message.app, placements)

@@ -11,10 +11,10 @@ from actors.actor import Handlers
 from actors.interfaces.records import PutState, Write
 from actors.layers.sharing.messages import ForgetStates, StatesWatched, WatchStates
 from actors.layers.sharing.peers import Peers
+from actors.layers.sharing.rules import VERIFIED_S, GivenLeases
 from actors.layers.sharing.watching import StatesWatch
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
-from actors.rules.delivery.state_leases import VERIFIED_S, GivenLeases
 from actors.session.service import SessionService
 from actors.session.turns.parts import SessionParts
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from actors.layers.sharing.messages import WatchStates
 from actors.layers.sharing.peers import Peers
-from actors.rules.delivery.state_leases import LEASE_S, RENEW_S, HeldLeases
+from actors.layers.sharing.rules import LEASE_S, RENEW_S, HeldLeases
 
 logger = logging.getLogger(__name__)
 

@@ -8,11 +8,7 @@ from functools import partial
 
 from actors.errors import BudgetExceededError
 from actors.layers.spending.accounts import BudgetAccounts, last_call_of
-from actors.layers.spending.turn_spending import Spending
-from actors.layers.spending.warnings import BudgetWarnings
-from actors.messages import protocol as p
-from actors.messages.operating.usage import Price
-from actors.rules.accounting.at_limit import (
+from actors.layers.spending.rules.at_limit import (
     Allowed,
     Decision,
     LeftOut,
@@ -24,6 +20,10 @@ from actors.rules.accounting.at_limit import (
     facts_of,
     if_room,
 )
+from actors.layers.spending.turn_spending import Spending
+from actors.layers.spending.warnings import BudgetWarnings
+from actors.messages import protocol as p
+from actors.messages.operating.usage import Price
 from actors.rules.accounting.budgets import likely_call
 from actors.session.log.logs import SessionLogs
 from actors.session.turns.lookup import TurnLookup

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapp
 from typing import Any, TypeVar
 
 from actors.interfaces.usage import TurnId, TurnName, UnsummedTurn, UsageFilter, UsagePage
+from actors.layers.spending.rules.report import day_of
 from actors.messages.session import SessionKey
-from actors.rules.accounting.report import day_of
 from actors.rules.accounting.turn_usage import Spent, packed, sum_of_packed, together
 from actors.session.log.event_scan import scan
 from actors.session.log.ledger import TurnLedger

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from actors.interfaces.deployment_events import tell_event
+from actors.layers.spending.rules.at_limit import Account, warning_of
+from actors.layers.spending.rules.report import DAY_S
 from actors.layers.spending.turn_spending import Spending
 from actors.messages.event import now_s
 from actors.messages.operating.usage import BudgetWarning, Price
 from actors.messages.session import SessionKey
-from actors.rules.accounting.at_limit import Account, warning_of
-from actors.rules.accounting.report import DAY_S
 from actors.session.log.open_turn import SessionTurn
 
 MAX_KEPT = 10_000

@@ -12,10 +12,7 @@ from actors.messages.protocol.lifecycle import *
 from actors.messages.protocol.log import *
 from actors.messages.protocol.mcp import *
 from actors.messages.protocol.outcomes import *
-from actors.messages.protocol.placing.moves import *
-from actors.messages.protocol.placing.seats import *
 from actors.messages.protocol.progress import *
-from actors.messages.protocol.rate_limits import *
 from actors.messages.protocol.request import *
 from actors.messages.protocol.runs import *
 from actors.messages.protocol.schedules.changes import *

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from actors.interfaces.transport import Link
 from actors.layers.limiter.ref import LimiterRef
+from actors.layers.placing.client import stores_client
+from actors.layers.sharing.client import runner_client
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
-from actors.refs.sharded import runner_client
-from actors.refs.stores import stores_client
 from actors.rules.capacity.sharding import all_shards
 from runtime.cluster.handle import Handle
 from runtime.cluster.transport.pair import Pair

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from actors.errors import RequestError
-from actors.messages import protocol as p
+from actors.layers.placing.messages import GetStoreSeat
 from actors.rules.checks.arguments import checked_text, checked_time
 from actors.rules.checks.ids import checked_known_id
 from runtime.driver.operation import AppOperation
@@ -57,7 +57,7 @@ class UsersService(RuntimeService[M]):
         user = checked_known_id("user id", user_id)
         session, app = self._client.session, self._client.app_name
         shown = shown_session_store(checked_text("to", to))
-        stores = [((await store.shards[0].ask(p.GetStoreSeat(app=app))).store).name for store in session.stores]
+        stores = [((await store.shards[0].ask(GetStoreSeat(app=app))).store).name for store in session.stores]
         if shown not in stores:
             raise RequestError(f"{shown} is none of the stores of app {app!r}: {', '.join(stores)}")
         return await move_user(session, app, user, stores.index(shown), checked_time("timeout", timeout))

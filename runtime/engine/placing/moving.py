@@ -21,6 +21,15 @@ from contextlib import asynccontextmanager, suppress
 import msgspec
 
 from actors.errors import RequestError, StoreError, UserArrivingError, UserElsewhereError
+from actors.layers.placing.messages import (
+    AdmitUser,
+    BeginArrival,
+    GetArrivalDigest,
+    LeaveStore,
+    ListArrivals,
+    ReadUserRows,
+    StageUserRows,
+)
 from actors.layers.users.messages import HoldUser, ReleaseUser, UserHeld
 from actors.messages import protocol as p
 from actors.refs.session import SessionRef
@@ -72,7 +81,7 @@ async def move_user(session: SessionRef, app: str, user: str, to: int, timeout_s
         await session.list_turns(p.ListTurns(app=app, user=user, limit=1))
         source = session.store_of(app, user)
         if source == to:
-            found = await stores[source].ask(p.ReadUserRows(app=app, user=user))
+            found = await stores[source].ask(ReadUserRows(app=app, user=user))
             return MovedUser(before=source, now=to, has_data=bool(found.next))
         move = _Move(stores[source], stores[to], app, user, secrets.token_hex(8))
         # Else another program has moved the user meanwhile.
@@ -104,24 +113,24 @@ class _Move:
         """Make the move of a user who is held. Returns how many rows were moved, and whether there is anything of the user."""
         app, user, token = self._app, self._user, self._token
         await self._begin(source)
-        number, rows, part = 0, 0, await self._source.ask(p.ReadUserRows(app=app, user=user))
+        number, rows, part = 0, 0, await self._source.ask(ReadUserRows(app=app, user=user))
         while part.next:
             number += 1
             rows += part.rows
-            await self._target.ask(p.StageUserRows(app=app, user=user, token=token, number=number, raw=part.raw))
-            part = await self._source.ask(p.ReadUserRows(app=app, user=user, after=part.next))
-        digest = (await self._target.ask(p.GetArrivalDigest(app=app, user=user, token=token))).digest
-        await self._source.ask(p.LeaveStore(app=app, user=user, to=to, rows=rows, token=token, digest=digest))
-        await self._target.ask(p.AdmitUser(app=app, user=user, token=token))
+            await self._target.ask(StageUserRows(app=app, user=user, token=token, number=number, raw=part.raw))
+            part = await self._source.ask(ReadUserRows(app=app, user=user, after=part.next))
+        digest = (await self._target.ask(GetArrivalDigest(app=app, user=user, token=token))).digest
+        await self._source.ask(LeaveStore(app=app, user=user, to=to, rows=rows, token=token, digest=digest))
+        await self._target.ask(AdmitUser(app=app, user=user, token=token))
         return rows, number > 0
 
     async def _begin(self, source: int) -> None:
-        kept = (await self._target.ask(p.ListArrivals(app=self._app))).users
+        kept = (await self._target.ask(ListArrivals(app=self._app))).users
         replaces = next((each.token for each in kept if each.user == self._user), "")
         if replaces:
             # A move that is under way has its user held. This one has had the user held all the time, so that one has ended.
             await self._check_held()
-        begin = p.BeginArrival(app=self._app, user=self._user, token=self._token, source=source, replaces=replaces)
+        begin = BeginArrival(app=self._app, user=self._user, token=self._token, source=source, replaces=replaces)
         await self._target.ask(begin)
 
     async def _check_held(self) -> None:

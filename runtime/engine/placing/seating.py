@@ -6,12 +6,12 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Sequence
 
-from actors.messages import protocol as p
+from actors.layers.placing.client import StoresSessionRef
+from actors.layers.placing.messages import GetStoreSeat, ListArrivals, ListStoreUsers, PlaceUsers, TakeStoreSeat
+from actors.layers.placing.rules.homes import home_of, user_digest
+from actors.layers.placing.rules.seats import AllSeated, Growth, seating
 from actors.messages.operating.store_seat import FoundStore, StoreSeat
 from actors.refs.session import SessionRef
-from actors.refs.stores import StoresSessionRef
-from actors.rules.placing.homes import home_of, user_digest
-from actors.rules.placing.seats import AllSeated, Growth, seating
 
 PAGE = 1_000
 """Users who are looked at, or noted, at a time."""
@@ -34,7 +34,7 @@ async def seat_stores(app: str, session: SessionRef) -> None:
     await _keep_users(app, stores, decided)
     family = decided.family or secrets.token_hex(8)
     for number in reversed(range(len(stores))):
-        await stores[number].shards[0].ask(p.TakeStoreSeat(app=app, seat=StoreSeat(family, number, len(stores))))
+        await stores[number].shards[0].ask(TakeStoreSeat(app=app, seat=StoreSeat(family, number, len(stores))))
     # Two names of one database are found out now.
     seating(app, await _found(app, stores))
 
@@ -42,12 +42,12 @@ async def seat_stores(app: str, session: SessionRef) -> None:
 async def _settle_moves(app: str, session: StoresSessionRef) -> None:
     """Bring moves of users to their ends that were interrupted: no program is at work on one."""
     for number, store in enumerate(session.stores):
-        for arrival in (await store.shards[0].ask(p.ListArrivals(app=app))).users:
+        for arrival in (await store.shards[0].ask(ListArrivals(app=app))).users:
             await session.settle_move(app, arrival.user, number, drops=True)
 
 
 async def _found(app: str, stores: Sequence[SessionRef]) -> list[FoundStore]:
-    replies = await asyncio.gather(*(store.shards[0].ask(p.GetStoreSeat(app=app)) for store in stores))
+    replies = await asyncio.gather(*(store.shards[0].ask(GetStoreSeat(app=app)) for store in stores))
     return [reply.store for reply in replies]
 
 
@@ -61,12 +61,12 @@ async def _keep_users(app: str, stores: Sequence[SessionRef], growth: Growth) ->
                 if home >= growth.before:
                     at_home.setdefault(home, []).append(user_digest(app, user))
             for home, digests in at_home.items():
-                note = p.PlaceUsers(app=app, digests=digests, store=number)
+                note = PlaceUsers(app=app, digests=digests, store=number)
                 await asyncio.gather(*(shard.ask(note) for shard in stores[home].shards))
 
 
 async def _users(app: str, store: SessionRef) -> AsyncIterator[Sequence[str]]:
     after = ""
-    while users := (await store.shards[0].ask(p.ListStoreUsers(app=app, after=after, limit=PAGE))).users:
+    while users := (await store.shards[0].ask(ListStoreUsers(app=app, after=after, limit=PAGE))).users:
         yield users
         after = users[-1]

@@ -10,9 +10,8 @@ import msgspec
 from sqlalchemy import Connection, Select, bindparam, delete, insert, select, text
 
 from actors.errors import StoreConflictError, StoreError
+from actors.layers.placing.rules.homes import digest_with, user_digest
 from actors.messages.operating.store_seat import Arrival, StoreSeat, UserPlace
-from actors.rules.placing.copies import digest_with
-from actors.rules.placing.homes import user_digest
 from runtime.stores.sql import schema
 from runtime.stores.sql.database import Rows
 from runtime.stores.sql.session_rows import SessionRows

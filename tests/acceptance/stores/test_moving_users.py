@@ -17,8 +17,16 @@ import pytest
 
 from actors import Content, FunctionResponse, LlmAgent, LongRunningFunctionTool, Part, Paused
 from actors.errors import RequestError, StoreError
+from actors.layers.placing.messages import (
+    AdmitUser,
+    BeginArrival,
+    GetArrivalDigest,
+    LeaveStore,
+    ListArrivals,
+    ReadUserRows,
+    StageUserRows,
+)
 from actors.layers.users.messages import HoldUser, ReleaseUser
-from actors.messages import protocol as p
 from actors.messages.protocol.request import Request
 from actors.refs.base import Ref
 from actors.testing import PatternModel
@@ -35,13 +43,13 @@ from tests.support.vectors.vector_agents import lro
 USER = users_at(0, 2)[0]
 STEPS = (
     HoldUser,
-    p.ListArrivals,
-    p.BeginArrival,
-    p.ReadUserRows,
-    p.StageUserRows,
-    p.GetArrivalDigest,
-    p.LeaveStore,
-    p.AdmitUser,
+    ListArrivals,
+    BeginArrival,
+    ReadUserRows,
+    StageUserRows,
+    GetArrivalDigest,
+    LeaveStore,
+    AdmitUser,
     ReleaseUser,
 )
 
@@ -201,7 +209,7 @@ def test_a_user_is_in_one_store_when_the_program_that_moves_is_lost(
     else:
         # The hold of a program that is lost ends by itself, a minute later.
         rt._client.run(rt._client.engine.session.ask(ReleaseUser(app="test", user=USER, token=tokens[0])))
-    has_left = STEPS.index(step) > STEPS.index(p.LeaveStore) or (step is p.LeaveStore and when == "after")
+    has_left = STEPS.index(step) > STEPS.index(LeaveStore) or (step is LeaveStore and when == "after")
     assert seen(rt) == before
     goes_on(rt)
     assert turns_of_stores(rt)[int(has_left)] >= 2
@@ -231,7 +239,7 @@ def test_a_user_who_is_admitted_by_two_at_once_is_there(tmp_path: Path, monkeypa
         return reply
 
     async def twice(ref: Ref, message: Request[Any], *args: Any, **options: Any) -> Any:
-        if not isinstance(message, p.AdmitUser):
+        if not isinstance(message, AdmitUser):
             return await ask(ref, message, *args, **options)
         with monkeypatch.context() as patched:
             inside.around(patched, "read the store", late)
@@ -298,7 +306,7 @@ def test_a_user_is_in_one_store_when_a_session_actor_is_lost(tmp_path: Path, mon
             assert len(stored(rt, "meanwhile", USER)) == 2 * said, (step, when, whose)
             assert len([turn for turn in rt.turns.list(USER) if turn.session_id != "meanwhile"]) == len(before["turns"])
         # Where the actor is lost that holds the user, from the hold until LeaveStore is done; elsewhere the move goes on.
-        between = STEPS[STEPS.index(p.ListArrivals) : STEPS.index(p.LeaveStore)]
+        between = STEPS[STEPS.index(ListArrivals) : STEPS.index(LeaveStore)]
         assert refused == 1 + 2 * len(between) + 1
         rt.sessions.delete(USER, "meanwhile")
         assert seen(rt)["events"] == before["events"]
@@ -324,7 +332,7 @@ def test_turns_are_waited_for_and_what_comes_meanwhile_goes_on_in_the_other_stor
         ask, came = Ref._ask, []
 
         async def with_a_request(self: Ref, message: Request[Any], *args: Any, **options: Any) -> Any:
-            if isinstance(message, p.LeaveStore):
+            if isinstance(message, LeaveStore):
                 came.append(rt.run(user_id=USER, session_id="s1", message="hi"))
                 came.append(rt.run(user_id=USER, session_id="new", message="hi"))
                 await asyncio.sleep(0.05)
@@ -360,7 +368,7 @@ class AtStep:
             self.has_come = True
             await self._does()
         reply = await self._ask(ref, message, *args, **options)
-        if isinstance(message, p.BeginArrival) or (isinstance(message, HoldUser) and not reply.is_idle):
+        if isinstance(message, BeginArrival) or (isinstance(message, HoldUser) and not reply.is_idle):
             self.is_other_there.set()
         return reply
 
@@ -385,7 +393,7 @@ def test_of_two_moves_at_once_the_second_waits_and_the_user_is_whole(
             async with asyncio.timeout(20):
                 await at_step.is_other_there.wait()
 
-        at_step = AtStep(p.LeaveStore, move_as_well)
+        at_step = AtStep(LeaveStore, move_as_well)
         at_step.patch(monkeypatch)
         moved = rt.users.move(user, urls[1])
         assert (moved.before, moved.now) == (0, 1)
@@ -428,7 +436,7 @@ def test_a_move_that_goes_on_after_another_one_has_taken_its_place_changes_nothi
         assert rt.users.move(user, urls[other]).now == other
         assert seen(rt, user) == before
         rt._client.run(set_now(goes_on_again))
-        if step is p.AdmitUser:
+        if step is AdmitUser:
             assert first.result().now == 1
         else:
             with pytest.raises(StoreError):
@@ -450,7 +458,7 @@ def test_a_change_that_comes_while_a_user_is_moved_is_made_in_the_other_store(
             pauses.append(pool.submit(rt.schedules.pause, "daily", user_id=USER))
             await asyncio.wait([asyncio.wrap_future(pauses[0])], timeout=0.3)
 
-        AtStep(p.LeaveStore, pause).patch(monkeypatch)
+        AtStep(LeaveStore, pause).patch(monkeypatch)
         assert rt.users.move(USER, urls[1]).now == 1
         assert pauses[0].result().state == "paused"
         assert [schedule.state for schedule in rt.schedules.list(USER)] == ["paused"]
@@ -472,7 +480,7 @@ def test_pruning_leaves_out_nothing_of_a_user_who_is_moved_meanwhile(
             pruned.append(pool.submit(rt.sessions.prune, YOUNG_S))
             await asyncio.wait([asyncio.wrap_future(pruned[0])], timeout=0.3)
 
-        AtStep(p.LeaveStore, prune).patch(monkeypatch)
+        AtStep(LeaveStore, prune).patch(monkeypatch)
         assert rt.users.move(user, urls[to]).now == to
         assert pruned[0].result().sessions == old
         assert rt.sessions.prune(YOUNG_S, dry_run=True).sessions == 0

@@ -11,10 +11,10 @@ import pytest
 
 from actors import Content, FunctionResponse, LlmAgent, LongRunningFunctionTool, Part, Paused, RunConfig
 from actors.errors import DefinitionError, RequestError, SessionNotFoundError, StoreError
-from actors.messages import protocol as p
+from actors.layers.placing.messages import TakeStoreSeat
+from actors.layers.placing.rules.homes import home_of
 from actors.messages.config import Budget
 from actors.refs.session import SessionRef
-from actors.rules.placing.homes import home_of
 from actors.testing import PatternModel
 from runtime import Runtime, Settings
 from tests.support.placing.several import in_each_store, moved_home, store_files, users_at
@@ -158,7 +158,7 @@ def test_a_list_whose_growth_was_interrupted_grows_at_the_next_start(
     left = [None] * written
 
     async def interrupted(self: SessionRef, message: Any) -> Any:
-        if isinstance(message, p.TakeStoreSeat):
+        if isinstance(message, TakeStoreSeat):
             if not left:
                 raise StoreError("the machine is lost")
             left.pop()

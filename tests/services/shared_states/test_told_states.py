@@ -10,10 +10,10 @@ from collections.abc import Iterator
 import pytest
 
 from actors.interfaces.records import PutState
+from actors.layers.sharing import rules as state_leases
 from actors.layers.sharing.messages import WatchStates
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
-from actors.rules.delivery import state_leases
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.support import inside
 from tests.support.session_pair import SHARDS, SessionPair

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
+from actors.layers.limiter.messages import AcquirePermit, PermitReply, ReleasePermit
 from actors.layers.limiter.rate_limiter import LEASE_S, MINUTE_S, RENEW_S, limits_of
-from actors.messages import protocol as p
 from actors.messages.limits import ModelLimits
 from actors.messages.session import SessionKey
 from tests.model.history import Ask
@@ -66,13 +66,13 @@ def grants_in(left: Limited) -> list[Grant]:
         if sent is None or sent.kind != "AcquirePermit" or sent.receiver is None or what not in ("arrived", "handled"):
             continue
         message = decode_message(sent.raw)
-        assert isinstance(message, p.AcquirePermit)
+        assert isinstance(message, AcquirePermit)
         key = (sent.receiver.name, message.permit, message.attempt)
         if what == "arrived":
             came.setdefault(key, now_s)
             continue
         reply = decode_message(raw)
-        if isinstance(reply, p.PermitReply) and reply.granted and key not in found:
+        if isinstance(reply, PermitReply) and reply.granted and key not in found:
             actor, permit, attempt = key
             found[key] = Grant(actor, permit, message.model, message.session, attempt, came[key], now_s)
     return list(found.values())
@@ -255,7 +255,7 @@ def _releases(left: Limited, grants: Sequence[Grant]) -> Iterator[tuple[str, str
         if what != "handled" or sent is None or sent.kind != "ReleasePermit" or sent.receiver is None:
             continue
         message = decode_message(sent.raw)
-        assert isinstance(message, p.ReleasePermit)
+        assert isinstance(message, ReleasePermit)
         model = models.pop((sent.receiver.name, message.permit), None)
         if message.answered and model is not None:
             yield sent.receiver.name, model, now_s, message.tokens

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from actors.errors import RaygroveError, SessionExistsError, UserElsewhereError
+from actors.layers.placing.client import StoresSessionRef
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode
 from actors.messages.content import Content
@@ -19,7 +20,6 @@ from actors.messages.event import Event
 from actors.messages.operating.schedule import SchedulePlan, ScheduleRow, Timing
 from actors.messages.protocol.schedules.changes import ScheduleChange
 from actors.messages.session import SessionKey
-from actors.refs.stores import StoresSessionRef
 
 APP = "sim"
 PLAN = SchedulePlan(timing=Timing(every_s=100_000), content=Content.of_text("tick"))

@@ -11,7 +11,7 @@ import msgspec
 
 from actors import Event
 from actors.errors import BudgetExceededError
-from actors.rules.accounting.report import UsageCollector, day_of
+from actors.layers.spending.rules.report import UsageCollector, day_of
 from actors.rules.accounting.turn_usage import packed
 from actors.rules.checks.budget_question import scope_of
 from tests.simulation.agents import OtherModel

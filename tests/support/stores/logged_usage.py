@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from actors import Event, Price
-from actors.rules.accounting.report import UsageCollector
+from actors.layers.spending.rules.report import UsageCollector
 from actors.rules.accounting.turn_usage import Amounts, Spender, Spent, add_used, amounts_of, packed
 from runtime import Runtime
 

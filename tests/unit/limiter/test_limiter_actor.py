@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from actors.layers.limiter.actor import LimiterActor
+from actors.layers.limiter.messages import AcquirePermit, ReleasePermit, RenewPermits
 from actors.layers.limiter.rate_limiter import LEASE_S
 from actors.layers.limiter.ref import LimiterRef
-from actors.messages import protocol as p
 from actors.messages.limits import ModelLimits
 from actors.messages.session import SessionKey
 from runtime.engine.local_agents import LocalLink
@@ -30,14 +30,14 @@ class LimiterFixture:
 
     def ask(self, permit: str, *, holder: str = "h", model: str = "m", **more: Any) -> asyncio.Task[bool]:
         session = SessionKey("app", "ada", permit[0])
-        message = p.AcquirePermit(permit=permit, holder=holder, model=model, session=session, **more)
+        message = AcquirePermit(permit=permit, holder=holder, model=model, session=session, **more)
         return asyncio.create_task(self.ref.acquire(message))
 
     async def release(self, permit: str, **more: Any) -> None:
-        await self.ref.release(p.ReleasePermit(permit=permit, **more))
+        await self.ref.release(ReleasePermit(permit=permit, **more))
 
     async def renew(self, holder: str, **held: str) -> None:
-        await self.ref.renew(p.RenewPermits(holder=holder, held=held))
+        await self.ref.renew(RenewPermits(holder=holder, held=held))
 
     async def counts(self, model: str = "m") -> dict[str, int]:
         return (await self.ref.statistics()).models[model]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from actors.interfaces.transport import Link
+from actors.layers.placing.client import StoresSessionRef
+from actors.layers.sharing.client import session_client
 from actors.messages.session import SessionKey, Shard
 from actors.refs.session import SessionRef
-from actors.refs.sharded import session_client
-from actors.refs.stores import StoresSessionRef
 from actors.rules.capacity.sharding import holds
 
 

@@ -16,12 +16,12 @@ from actors.definitions.tree.tree import AgentTree
 from actors.errors import ActorLostError, RaygroveError
 from actors.interfaces.transport import EarlyReply
 from actors.layers.services import session_actor
+from actors.layers.sharing.client import ShardedRunnerRef, ShardedSessionRef, runner_client, session_client
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode
 from actors.messages.session import SessionKey, Shard
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
-from actors.refs.sharded import ShardedRunnerRef, ShardedSessionRef, runner_client, session_client
 from actors.rules.capacity.sharding import all_shards
 from actors.runner.actor import RunnerActor
 from actors.runner.environment import RunnerEnvironment

@@ -14,6 +14,19 @@ from actors import Budget, Content, FunctionResponse, Part, RunConfig
 from actors.errors import StoreError, StoreUnavailableError
 from actors.layers.batches.messages import ListBatches, ListBatchItems, SaveBatch
 from actors.layers.forks.messages import ForkSession
+from actors.layers.placing.messages import (
+    AdmitUser,
+    BeginArrival,
+    DropArrival,
+    GetStoreSeat,
+    LeaveStore,
+    ListStoreUsers,
+    PlaceUsers,
+    ReadUserRows,
+    StageUserRows,
+    TakeStoreSeat,
+)
+from actors.layers.placing.rules.homes import digest_with
 from actors.layers.recording.messages import GetModelCalls
 from actors.layers.retention.messages import ArchiveOldEvents, FindOldSessions, OldEventsArchived, PruneSessions, SessionsPruned
 from actors.layers.rewinds.messages import RewindRequest
@@ -28,7 +41,6 @@ from actors.messages.operating.schedule import ScheduledTime, SchedulePlan, Timi
 from actors.messages.operating.store_seat import StoreSeat
 from actors.messages.operating.versions import NO_VERSIONS
 from actors.messages.session import SessionKey
-from actors.rules.placing.copies import digest_with
 from actors.session.environment import ONLY_STORE, StorePlace
 from runtime.stores.memory import SqlMemoryStore, url_beside
 from runtime.stores.transfer.tables import WholeStore
@@ -150,10 +162,10 @@ class Desk:
 
     async def parts(self) -> list[bytes]:
         """All that there is of the user, as a move reads it."""
-        found, part = [], await self.session.ref.ask(p.ReadUserRows(app=APP, user=USER))
+        found, part = [], await self.session.ref.ask(ReadUserRows(app=APP, user=USER))
         while part.next:
             found.append(part.raw)
-            part = await self.session.ref.ask(p.ReadUserRows(app=APP, user=USER, after=part.next))
+            part = await self.session.ref.ask(ReadUserRows(app=APP, user=USER, after=part.next))
         return found
 
     async def has(self) -> list[bytes]:
@@ -265,8 +277,8 @@ async def hold_for_deletion(desk: Desk) -> None:
 
 async def arrive(desk: Desk) -> None:
     """A user on the way from another store."""
-    await desk.done(p.BeginArrival(app=APP, user="bob", token="a move", source=1))
-    await desk.done(p.StageUserRows(app=APP, user="bob", token="a move", number=1, raw=encode([])))
+    await desk.done(BeginArrival(app=APP, user="bob", token="a move", source=1))
+    await desk.done(StageUserRows(app=APP, user="bob", token="a move", number=1, raw=encode([])))
 
 
 FILL: Sequence[Need] = (talk, remember, talk_elsewhere, talk_long, pause, fail, plan)
@@ -387,17 +399,17 @@ OF_OPEN_TURNS: Mapping[type[p.Message], Example] = {
 """Messages that change a turn that is open."""
 
 MOVES: Mapping[type[p.Message], Example] = {
-    p.AdmitUser: Example(lambda _: p.AdmitUser(app=APP, user="bob", token="a move"), [arrive]),
-    p.BeginArrival: Example(lambda _: p.BeginArrival(app=APP, user="bob", token="a move", source=1)),
-    p.DropArrival: Example(lambda _: p.DropArrival(app=APP, user="bob", token="a move"), [arrive]),
-    p.LeaveStore: Example(
-        lambda desk: p.LeaveStore(app=APP, user=USER, to=1, rows=9, token="a move", digest=desk.copied),
+    AdmitUser: Example(lambda _: AdmitUser(app=APP, user="bob", token="a move"), [arrive]),
+    BeginArrival: Example(lambda _: BeginArrival(app=APP, user="bob", token="a move", source=1)),
+    DropArrival: Example(lambda _: DropArrival(app=APP, user="bob", token="a move"), [arrive]),
+    LeaveStore: Example(
+        lambda desk: LeaveStore(app=APP, user=USER, to=1, rows=9, token="a move", digest=desk.copied),
         [talk, remember, hold_for_move],
     ),
     RemoveUser: Example(
         lambda _: RemoveUser(app=APP, user=USER, token="a deletion"), [talk, remember, plan, hold_for_deletion], UserRemoved
     ),
-    p.StageUserRows: Example(lambda _: p.StageUserRows(app=APP, user="bob", token="a move", number=2, raw=encode([])), [arrive]),
+    StageUserRows: Example(lambda _: StageUserRows(app=APP, user="bob", token="a move", number=2, raw=encode([])), [arrive]),
 }
 """Steps of moves and of a deletion that write."""
 
@@ -413,7 +425,7 @@ OTHERS: Mapping[type[p.Message], Example] = {
     GetModelCalls: Example(lambda _: GetModelCalls(key=KEY, invocation_id="e-1")),
     p.GetSessionRequest: Example(lambda _: p.GetSessionRequest(key=KEY)),
     p.GetStatistics: Example(lambda _: p.GetStatistics()),
-    p.GetStoreSeat: Example(lambda _: p.GetStoreSeat(app=APP)),
+    GetStoreSeat: Example(lambda _: GetStoreSeat(app=APP)),
     p.GetTopology: Example(lambda _: p.GetTopology()),
     p.GetTurn: Example(lambda _: p.GetTurn(key=KEY, invocation_id="e-1")),
     GetTurnBudgets: Example(lambda _: GetTurnBudgets(key=KEY, invocation_id="e-1")),
@@ -425,17 +437,17 @@ OTHERS: Mapping[type[p.Message], Example] = {
     p.ListPending: Example(lambda _: p.ListPending(app=APP, user=USER)),
     p.ListSchedules: Example(lambda _: p.ListSchedules(app=APP, user=USER, limit=9)),
     p.ListSessionsRequest: Example(lambda _: p.ListSessionsRequest(app=APP, user=USER)),
-    p.ListStoreUsers: Example(lambda _: p.ListStoreUsers(app=APP)),
+    ListStoreUsers: Example(lambda _: ListStoreUsers(app=APP)),
     p.ListTurns: Example(lambda _: p.ListTurns(app=APP, user=USER)),
     p.OpenStore: Example(lambda _: p.OpenStore()),
-    p.PlaceUsers: Example(lambda _: p.PlaceUsers(app=APP, digests=[b"another user"], store=1)),
+    PlaceUsers: Example(lambda _: PlaceUsers(app=APP, digests=[b"another user"], store=1)),
     p.ReadLog: Example(lambda _: p.ReadLog(key=KEY)),
     p.ReadTurn: Example(lambda _: p.ReadTurn(key=KEY, invocation_id="e-1")),
     SaveBatch: Example(lambda _: SaveBatch(app=APP, batch=BatchInfo(id="b", name="b", kind="map", begun_s=1.0, updated_s=1.0))),
     p.SearchMemory: Example(lambda _: p.SearchMemory(app=APP, user=USER, query="hello")),
     p.Stop: Example(lambda _: p.Stop()),
     p.Subscribe: Example(lambda _: p.Subscribe(subscriber="driver", key=KEY, invocation_id="e-1")),
-    p.TakeStoreSeat: Example(lambda _: p.TakeStoreSeat(app=APP, seat=StoreSeat("family", 0, 2))),
+    TakeStoreSeat: Example(lambda _: TakeStoreSeat(app=APP, seat=StoreSeat("family", 0, 2))),
     p.TellPartial: Example(lambda desk: p.TellPartial(turn=desk.session.turn_ref("e-p", key=PAUSED), events=[])),
     p.Unsubscribe: Example(lambda _: p.Unsubscribe(subscriber="unknown")),
     p.UseVersions: Example(lambda _: p.UseVersions(record=NO_VERSIONS)),
@@ -443,7 +455,7 @@ OTHERS: Mapping[type[p.Message], Example] = {
 }
 """Messages that change nothing of what the user has."""
 
-OF_NO_USER = (p.PlaceUsers, SaveBatch, p.TakeStoreSeat)
+OF_NO_USER = (PlaceUsers, SaveBatch, TakeStoreSeat)
 """Those of them that write something else."""
 
 WRITES: Mapping[str, Example] = {

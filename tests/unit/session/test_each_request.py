@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from actors.layers.placing.messages import GetArrivalDigest, GetPlacement, ListArrivals, ReadUserRows
 from actors.layers.users.messages import HoldUser, ReleaseUser
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
@@ -34,7 +35,7 @@ from tests.unit.session.examples import (
     reads,
 )
 
-HELD_MEANWHILE = (p.GetArrivalDigest, p.GetPlacement, HoldUser, p.ListArrivals, p.ReadUserRows, ReleaseUser)
+HELD_MEANWHILE = (GetArrivalDigest, GetPlacement, HoldUser, ListArrivals, ReadUserRows, ReleaseUser)
 """Messages of moves and deletions that write nothing."""
 
 ENDS_ALL_THE_SAME = ("CancelTurn-open", "CloseTurn", "CloseTurn-cancelled", "CloseTurn-paused")

@@ -12,9 +12,8 @@ import pytest
 from actors.errors import RuntimeClosedError
 from actors.messages.protocol import Statistics
 from actors.messages.protocol.statistics import ConnectionFigures
-from actors.refs.statistics import ProcessStatistics
 from runtime import Runtime
-from runtime.driver.statistics import RuntimeStatistics
+from runtime.driver.statistics import ProcessStatistics, RuntimeStatistics
 from runtime.frontends.web import recent
 from runtime.frontends.web.recent import RecentFigures, sample_of
 

@@ -111,7 +111,7 @@ def _opened(app_name: str, urls: Sequence[str] | None) -> Iterator[Sequence[Sess
 
 def _check_all_named(app_name: str, stores: Sequence[SessionStore]) -> None:
     """Raise StoreError if these are not all stores of the app: what is in the others would be missing."""
+    from actors.layers.placing.rules.seats import seating
     from actors.messages.operating.store_seat import FoundStore
-    from actors.rules.placing.seats import seating
 
     seating(app_name, [FoundStore(str(store), seat=store.seat(app_name), is_empty=False) for store in stores])

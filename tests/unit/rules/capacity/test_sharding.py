@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from actors.messages.protocol.statistics import Statistics
 from actors.messages.session import SessionKey, Shard
-from actors.refs.statistics import by_agent
 from actors.rules.capacity.sharding import all_shards, holds, may_share, shard_name, shard_of
+from runtime.driver.statistics import by_agent
 
 numbers = st.integers(1, 40)
 keys = st.builds(SessionKey, st.text(max_size=5), st.text(max_size=5), st.text(max_size=5))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from actors.layers.placing.messages import GetArrivalDigest, GetPlacement, LeaveStore, ListArrivals, ReadUserRows
 from actors.layers.retention.messages import ArchiveOldEvents, PruneSessions
 from actors.layers.users.messages import HoldUser, ReleaseUser, UserHeld
 from actors.messages import protocol as p
@@ -48,7 +49,7 @@ def of(kinds: Mapping[type[p.Message], Example]) -> pytest.MarkDecorator:
 OF_MANY = {ArchiveOldEvents, p.AwaitDue, PruneSessions}
 """Messages that write something of several users, whom they do not name: their handlers wait for each by themselves."""
 
-HOLDS = {*MOVES, p.GetArrivalDigest, p.GetPlacement, HoldUser, p.ListArrivals, p.ReadUserRows, ReleaseUser}
+HOLDS = {*MOVES, GetArrivalDigest, GetPlacement, HoldUser, ListArrivals, ReadUserRows, ReleaseUser}
 """Messages of those that hold users: steps of a move, or of a deletion."""
 
 
@@ -108,7 +109,7 @@ async def test_a_message_that_has_waited_for_a_move_changes_nothing_where_the_us
     await hold_for_move(desk)
     asked = asyncio.create_task(desk.ask({**CHANGING, **OF_OPEN_TURNS}[kind].make(desk)))
     await settled()
-    await desk.done(MOVES[p.LeaveStore].make(desk))
+    await desk.done(MOVES[LeaveStore].make(desk))
     before = desk.stored()
     await desk.ask(RELEASE)
     reply = await asked

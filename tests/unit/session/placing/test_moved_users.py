@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import reduce
 from pathlib import Path
 
+from actors.layers.placing.messages import AdmitUser, BeginArrival, LeaveStore, ReadUserRows, StageUserRows
+from actors.layers.placing.rules.homes import digest_with
 from actors.layers.users.messages import HoldUser, ReleaseUser
-from actors.messages import protocol as p
-from actors.rules.placing.copies import digest_with
 from actors.session.environment import StorePlace
 from tests.support.fixtures.session_fixture import KEY, SessionFixture
 
@@ -29,16 +29,16 @@ async def move(source: SessionFixture, target: SessionFixture, token: str, *, to
     held = await source.ref.ask(HoldUser(app=APP, user=USER, moves=True, token=token))
     assert held.is_idle
     await source.log()
-    await target.ref.ask(p.BeginArrival(app=APP, user=USER, token=token, source=1 - to))
-    parts, part = [], await source.ref.ask(p.ReadUserRows(app=APP, user=USER))
+    await target.ref.ask(BeginArrival(app=APP, user=USER, token=token, source=1 - to))
+    parts, part = [], await source.ref.ask(ReadUserRows(app=APP, user=USER))
     while part.next:
         parts.append(part.raw)
-        part = await source.ref.ask(p.ReadUserRows(app=APP, user=USER, after=part.next))
+        part = await source.ref.ask(ReadUserRows(app=APP, user=USER, after=part.next))
     for number, raw in enumerate(parts, start=1):
-        await target.ref.ask(p.StageUserRows(app=APP, user=USER, token=token, number=number, raw=raw))
+        await target.ref.ask(StageUserRows(app=APP, user=USER, token=token, number=number, raw=raw))
     digest = reduce(digest_with, parts, b"")
-    await source.ref.ask(p.LeaveStore(app=APP, user=USER, to=to, rows=len(parts), token=token, digest=digest))
-    await target.ref.ask(p.AdmitUser(app=APP, user=USER, token=token))
+    await source.ref.ask(LeaveStore(app=APP, user=USER, to=to, rows=len(parts), token=token, digest=digest))
+    await target.ref.ask(AdmitUser(app=APP, user=USER, token=token))
 
 
 async def test_a_user_who_comes_back_has_what_was_written_in_the_other_store(tmp_path: Path) -> None:

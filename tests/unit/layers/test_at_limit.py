@@ -8,7 +8,7 @@ import pytest
 
 from actors import Budget, Price
 from actors.errors import NoPriceError
-from actors.rules.accounting.at_limit import (
+from actors.layers.spending.rules.at_limit import (
     Account,
     Allowed,
     Decision,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors import Budget, BudgetWarning, Price
-from actors.rules.accounting.at_limit import Account, warning_of
+from actors.layers.spending.rules.at_limit import Account, warning_of
 from actors.rules.accounting.turn_usage import Amounts
 
 PRICES = {"m": Price(input=1_000_000, output=0)}

@@ -28,3 +28,12 @@ def home_of(app: str, user: str, stores: int) -> int:
 def user_digest(app: str, user: str) -> bytes:
     """The bytes that stand in a note for a user."""
     return blake2b(f"{app}\0{user}".encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()
+
+
+def digest_with(before: bytes, part: bytes) -> bytes:
+    """The digest of a user's data with one part more.
+
+    Args:
+        before: the digest of the parts before it; b"" if it is the first.
+    """
+    return blake2b(before + part, digest_size=DIGEST_BYTES).digest()

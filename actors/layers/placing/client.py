@@ -16,15 +16,16 @@ from typing import Any, TypeVar, cast
 
 from actors.errors import RaygroveError, UserArrivingError, UserElsewhereError
 from actors.interfaces.transport import EarlyReply
+from actors.layers.placing.messages import AdmitUser, DropArrival, GetPlacement, ListArrivals
+from actors.layers.placing.rules.homes import home_of
+from actors.layers.sharing.client import ShardedSessionRef
 from actors.messages import protocol as p
 from actors.messages.protocol.request import ABOUT_USERS
 from actors.messages.session import SessionKey, Shard
 from actors.messages.turn_info import TurnCounts, TurnInfo
 from actors.refs.session import SessionRef
-from actors.refs.sharded import ShardedSessionRef
 from actors.rules.capacity.eviction import LruDict
-from actors.rules.placing.homes import home_of
-from actors.rules.placing.owners import user_of
+from actors.rules.routing.owners import user_of
 
 MOST_KNOWN = 10_000
 """Users of whom a process remembers the store."""
@@ -118,17 +119,17 @@ class StoresSessionRef(ShardedSessionRef):
             StoreError: a store failed.
         """
         target = self._stores[to].shards[0]
-        for arrival in (await target.ask(p.ListArrivals(app=app))).users:
+        for arrival in (await target.ask(ListArrivals(app=app))).users:
             if arrival.user == user:
                 source = self._stores[arrival.source].shards[0]
-                note = await source.ask(p.GetPlacement(app=app, user=user))
+                note = await source.ask(GetPlacement(app=app, user=user))
                 # By this very move: the user may have left that store before, and been elsewhere since.
                 if note.store == to and note.token in (arrival.token, None):
-                    await target.ask(p.AdmitUser(app=app, user=user, token=arrival.token))
+                    await target.ask(AdmitUser(app=app, user=user, token=arrival.token))
                 else:
                     # Without a note the move may be under way. With that of another one it has ended.
                     if drops or note.store is not None:
-                        await target.ask(p.DropArrival(app=app, user=user, token=arrival.token))
+                        await target.ask(DropArrival(app=app, user=user, token=arrival.token))
                     self.note_store(app, user, arrival.source)
                     return
         self.note_store(app, user, to)

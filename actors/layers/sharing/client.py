@@ -21,7 +21,7 @@ from actors.refs.base import Ref
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef, added_up
 from actors.rules.capacity.sharding import all_shards, may_share, shard_of
-from actors.rules.placing.owners import key_of
+from actors.rules.routing.owners import key_of
 
 AnyRef = TypeVar("AnyRef", bound=Ref)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.rules.accounting import bounds
+from actors.layers.spending.rules import costly_turns
 from actors.rules.accounting.turn_usage import Amounts, Spent, by_first_part, packed
 
 COUNTS = st.integers(0, 9)
@@ -26,7 +26,7 @@ def narrowed(turns: list[Spent], weights: dict[str, float], most: int) -> tuple[
     last = sorted(map(of, turns), reverse=True)[min(most, len(turns)) - 1]
     kinds = list(by_first_part([packed(each) for each in turns]))
     spenders = {who: len(next(each for each in turns if packed(each).startswith(who))) for who, _ in kinds}
-    found = bounds.narrowed(kinds, lambda who: [weights] * spenders[who], most)
+    found = costly_turns.narrowed(kinds, lambda who: [weights] * spenders[who], most)
     return [raw for _, same in found for raw in same], [packed(each) for each in turns if of(each) >= last]
 
 
@@ -34,7 +34,7 @@ def narrowed(turns: list[Spent], weights: dict[str, float], most: int) -> tuple[
 def test_none_of_the_largest_is_left_out(turns: list[Spent], weights: dict[str, float], most: int) -> None:
     # Weights are cut to two or three bits, so that what is cut off matters.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bounds, "_SUM_BITS", 37)
+        patch.setattr(costly_turns, "_SUM_BITS", 37)
         found, wanted = narrowed(turns, weights, most)
     assert set(wanted) <= set(found)
 

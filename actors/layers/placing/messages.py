@@ -1,4 +1,4 @@
-"""Moving a user from one store to another: driver to Session actors.
+"""Users move from one store to another, and stores belong together in a list: driver to Session actors.
 
 The driver holds the user in the store of now, has the other one keep all that there is of the user, and then has the first one
 remove it and note where the user is, in one step: from then on the user is in the other store, which writes what it has kept.
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from actors.messages.operating.store_seat import Arrival
+from actors.messages.operating.store_seat import Arrival, FoundStore, StoreSeat
 from actors.messages.protocol.base import Ack, Message
 from actors.messages.protocol.request import Lane, Request, Route
 
@@ -79,7 +79,7 @@ class StageUserRows(Request[Ack], frozen=True, kw_only=True):
 
 
 class ArrivalDigest(Message, frozen=True, kw_only=True):
-    """The digest of all parts that are kept: see `actors.rules.placing.copies`."""
+    """The digest of all parts that are kept: see `actors.layers.placing.rules.homes`."""
 
     digest: bytes
 
@@ -178,3 +178,66 @@ class GetPlacement(Request[PlacementReply], frozen=True, kw_only=True):
 
     app: str
     user: str
+
+
+class StoreSeatReply(Message, frozen=True, kw_only=True):
+    """What the store has."""
+
+    store: FoundStore
+
+
+class GetStoreSeat(Request[StoreSeatReply], frozen=True, kw_only=True):
+    """Ask what the store of a Session actor has of an app. The reply is StoreSeatReply."""
+
+    route = Route.ACTOR
+    lane = Lane.DIRECT
+
+    app: str
+
+
+class TakeStoreSeat(Request[Ack], frozen=True, kw_only=True):
+    """Have the store keep its place in the list of an app's stores. The reply is Ack."""
+
+    route = Route.ACTOR
+    lane = Lane.DIRECT
+
+    app: str
+    seat: StoreSeat
+
+
+class StoreUsers(Message, frozen=True, kw_only=True):
+    """Users of a store."""
+
+    users: Sequence[str] = ()
+
+
+class ListStoreUsers(Request[StoreUsers], frozen=True, kw_only=True):
+    """List users of whom the store has anything, in the order of their names. The reply is StoreUsers.
+
+    Attributes:
+        after: only those after this one; "": from the first.
+        limit: at most so many.
+    """
+
+    route = Route.ACTOR
+    lane = Lane.DIRECT
+
+    app: str
+    after: str = ""
+    limit: int = 1_000
+
+
+class PlaceUsers(Request[Ack], frozen=True, kw_only=True):
+    """Note that users are in another store. The reply is Ack.
+
+    Attributes:
+        digests: of the users: see `user_digest`.
+        store: the number of that store, from 0.
+    """
+
+    route = Route.ACTOR
+    lane = Lane.DIRECT
+
+    app: str
+    digests: Sequence[bytes]
+    store: int

@@ -1,0 +1,1 @@
+"""Decisions about budgets and usage, without event loop, clock or log."""

@@ -1,1 +1,0 @@
-"""Several stores: which of them belong together, and which of them a user is in."""
