@@ -146,9 +146,10 @@ class JoinedEngine(DeployedEngine):
             raise await asyncio.to_thread(self._absent, f"It has just ended: {error}", address) from error
 
     async def _lose_ray(self, reason: str) -> None:
-        # The next request joins what is started instead.
-        self.has_ended = True
         await super()._lose_ray(reason)
+        # The next request joins what is started instead. An earlier one would ask the Ray that this process is leaving, and get
+        # no answer.
+        self.has_ended = True
 
     def _check_protocol(self) -> None:
         told = self._notices.deployment()
