@@ -42,7 +42,6 @@ from actors.session.sessions import StoredSessions
 from actors.session.store.access import StoreAccess
 from actors.session.subscribers.outbox import POLL_S
 from actors.session.subscribers.subscriptions import Subscriptions
-from actors.session.turns.ending import TurnEnder
 from actors.session.turns.joining import TurnJoiner
 from actors.session.turns.listing import TurnListing
 from actors.session.turns.lookup import TurnLookup
@@ -50,7 +49,7 @@ from actors.session.turns.opening import TurnOpener
 from actors.session.turns.parts import SessionParts
 from actors.session.turns.recovery import TurnRecovery
 from actors.session.turns.runners import Runners
-from actors.session.turns.writing import TurnWriter
+from actors.session.turns.writing import TurnEnder, TurnWriter
 from actors.session.versions import SessionVersions, VersionChange
 
 CORE_EXTENSIONS: Sequence[type[TurnExtension]] = (Losses, VersionChange)

@@ -24,10 +24,10 @@ from actors.runner.turns import gate
 from actors.runner.turns.tasks import TurnTasks
 from actors.session.actor import SessionActor
 from actors.session.log import logs, reader, session_log, user_holds
-from actors.session.log.commits import LogCommits
+from actors.session.log.logs import LogCommits
 from actors.session.log.open_turn import SessionTurn
 from actors.session.log.queries import LogQueries
-from actors.session.store import pending_turn_ends
+from actors.session.store import access
 from actors.session.store.access import StoreAccess
 from actors.session.store.store_thread import Job, Worker
 from actors.session.subscribers import outbox
@@ -46,7 +46,7 @@ TAIL, TAIL_BYTES = session_log.TAIL, session_log.TAIL_BYTES
 _FIGURES = {
     "archiving": archiving,
     "gate": gate,
-    "ends": pending_turn_ends,
+    "ends": access,
     "leases": watching,
     "lists": listing,
     "model_calls": invoker,

@@ -10,7 +10,7 @@ from actors.layers.spending.rules.report import day_of
 from actors.messages.session import SessionKey
 from actors.rules.accounting.turn_usage import Spent, packed, sum_of_packed, together
 from actors.session.log.event_scan import scan
-from actors.session.log.ledger import TurnLedger
+from actors.session.log.open_turn import TurnLedger
 from actors.session.log.reader import PAGE
 from actors.session.turns.parts import SessionParts
 

@@ -1,4 +1,8 @@
-"""The open turn of a session in memory, and its record in the store.
+"""The open turn of a session in memory, its ledger, and its record in the store.
+
+Rules of the ledger: each event is counted once, when it is folded in, and every figure about the turn is a view of these sums. A
+model call is an event of a model's response, whether it was a step of its agent or not, such as a summary. A response that a
+callback has given in place of the model is a step of the agent, and counts for the limit of calls, too.
 
 A feature that keeps something of each turn is a `TurnExtension`. A Session actor is given their classes (`EXTENSIONS` in
 `actors.layers.services`); this module and the handlers of turns import none of them.
@@ -16,17 +20,97 @@ from msgspec.structs import replace
 from actors.interfaces.records import TurnRow
 from actors.messages.codec import decode, encode
 from actors.messages.config import DEFAULT_RUN_CONFIG, RunConfig
-from actors.messages.event import now_s
+from actors.messages.event import USER, now_s
 from actors.messages.json_types import JsonObject, Progress
 from actors.messages.protocol import outcomes
 from actors.messages.protocol.base import TurnRef
 from actors.messages.protocol.progress import TransferRecord, TurnProgress
 from actors.messages.turn_info import TurnInfo
-from actors.rules.accounting.turn_usage import packed
+from actors.rules.accounting.turn_usage import Amounts, Spender, Spent, add_used, packed, sum_of_packed
 from actors.rules.routing.branches import state_key
 from actors.rules.routing.pending import PendingCalls
 from actors.session.log.event_scan import EventScan
-from actors.session.log.ledger import EMPTY, StoredLedger, TurnLedger
+
+
+class StoredLedger(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The part of a ledger that is stored with the turn's record; the rest is folded from its events again.
+
+    Attributes:
+        spent: what the turn has used.
+        extra: what was used apart from its events, packed; b"": nothing.
+        failed_tools: how many calls of tools have failed.
+    """
+
+    extra: bytes = b""
+    failed_tools: int = 0
+
+
+EMPTY = StoredLedger()
+
+
+class TurnLedger:
+    """Counts what the events of a turn have used.
+
+    Args:
+        stored: the part in the turn's record.
+        usage: what the turn has used, as its record says, packed; b"": only its events say that.
+
+    Attributes:
+        spent: what the turn has used.
+        extra: what was used apart from its events: by events that were taken back, since they were paid for. Of the copy in a
+            fork it is less than nothing: it has paid for none of what it copied.
+        steps: by agent, how many model responses the log has that were a step of the agent.
+        failed_tools: how many calls of tools have failed.
+    """
+
+    __slots__ = ("_before_message", "_calls", "extra", "failed_tools", "spent", "steps")
+
+    def __init__(self, stored: StoredLedger = EMPTY, usage: bytes = b"") -> None:
+        self.extra: Spent = sum_of_packed([stored.extra]) if stored.extra else {}
+        self.spent: dict[Spender, Amounts] = {}
+        self.forget_events()
+        self.failed_tools = stored.failed_tools
+        if usage:
+            self.spent = dict(sum_of_packed([usage]))
+
+    def forget_events(self) -> None:
+        """Begin anew: the events of the turn will be folded in again, from the first."""
+        self.spent = dict(self.extra)
+        self.steps: dict[str, int] = {}
+        self.failed_tools = 0
+        self._calls: dict[str, int] = {}
+        self._before_message: dict[str, int] = {}
+
+    def fold(self, event: EventScan) -> None:
+        """Count an event of the turn, which must not be counted twice."""
+        author = event.author
+        if author == USER:
+            if event.branch is None:
+                self._before_message = dict(self._calls)
+            return
+        add_used(self.spent, author, event.model_version, event.amounts())
+        if event.responses:
+            self.failed_tools += sum(outcome == "failed" for _, outcome in event.tool_results())
+        is_step = event.is_said()
+        if is_step:
+            self.steps[author] = self.steps.get(author, 0) + 1
+        if is_step or event.model_version is not None:
+            self._calls[author] = self._calls.get(author, 0) + 1
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of all of its model calls."""
+        return sum(used.input_tokens + used.output_tokens + used.reasoning_tokens for used in self.spent.values())
+
+    def calls_since_message(self) -> dict[str, int]:
+        """By agent, the model calls that the log has since the user's last message."""
+        before = self._before_message
+        return {agent: calls - before.get(agent, 0) for agent, calls in self._calls.items() if calls > before.get(agent, 0)}
+
+    def stored(self) -> StoredLedger:
+        """The part that is stored with the turn's record."""
+        return StoredLedger(packed(self.extra) if self.extra else b"", self.failed_tools)
+
 
 _STATUS: dict[type[outcomes.Outcome], str] = {
     outcomes.Finished: "finished",
