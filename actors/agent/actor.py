@@ -43,7 +43,7 @@ from actors.messages import protocol as p
 from actors.messages.flow import Work
 from actors.messages.graph import NextAttempt
 from actors.messages.topology import FLOW, GRAPH
-from actors.refs.tasks import begin_task
+from actors.refs.base import begin_task
 from actors.rules.capacity.eviction import LruDict
 from actors.rules.recovery.failures import classes_of, failure, failure_event
 from actors.rules.routing.branches import tool_root

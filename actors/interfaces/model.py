@@ -1,15 +1,24 @@
-"""The interface of language models."""
+"""The interface of language models, and the tries of their calls, which an agent that is recorded wants to know of.
+
+A context variable holds what collects tries, since models are objects of anybody's making, some of which ask others.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
+import time
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import TracebackType
 from typing import Protocol, cast, runtime_checkable
 
+import msgspec
+
 from actors.errors import ModelResponseError
-from actors.interfaces.attempts import NO_ATTEMPT, are_noted, note_attempt
+from actors.errors.user_code import error_text
 from actors.messages.llm.model import LlmRequest, LlmResponse
+from actors.messages.llm.recorded import CallAttempt
 from actors.messages.session import SessionKey
 
 
@@ -21,7 +30,7 @@ class Model(Protocol):
     retries: where a deployment limits a model's calls, it counts retries too, and makes them itself. One that passes calls on to
     other models should have a method `through(wrap) -> Model`: the same model with each of the others replaced by `wrap(model,
     may_be_repeated)`, so that each waits for permits of its own. Either may have an attribute `notes_attempts` that is True: then
-    it tells of each try by `actors.interfaces.attempts.note_attempt`, or asks other models by `Responses`, which does so.
+    it tells of each try by `actors.interfaces.model.note_attempt`, or asks other models by `Responses`, which does so.
     """
 
     def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
@@ -136,3 +145,57 @@ class SharedModel(Model, Protocol):
     def adopt(self, state: bytes) -> None:
         """Take over the state of the live copy."""
         ...
+
+
+_Clock = Callable[[], float]
+
+
+class NotedAttempt:
+    """A try that was told, and may be told to have failed."""
+
+    def __init__(self, attempts: list[CallAttempt], place: int) -> None:
+        self._attempts = attempts
+        self._place = place
+
+    def failed(self, error: BaseException) -> None:
+        """Say with which error it has ended."""
+        if self._place < len(self._attempts):
+            attempt, text = self._attempts[self._place], f"{type(error).__name__}: {error_text(error)}"
+            self._attempts[self._place] = msgspec.structs.replace(attempt, error=text)
+
+
+NO_ATTEMPT = NotedAttempt([], 0)
+"""Stands for a try that nothing wants to know of."""
+
+_current: ContextVar[list[CallAttempt] | None] = ContextVar("raygrove_attempts", default=None)
+
+
+def are_noted() -> bool:
+    """True where something wants to know of the tries of models."""
+    return _current.get() is not None
+
+
+def note_attempt(model: str, endpoint: str = "", clock: _Clock = time.time) -> NotedAttempt:
+    """Tell that a model is about to be asked.
+
+    Args:
+        model: its name.
+        endpoint: where its service is.
+        clock: seconds since the epoch.
+    """
+    attempts = _current.get()
+    if attempts is None:
+        return NO_ATTEMPT
+    attempts.append(CallAttempt(model=model, endpoint=endpoint, begun_s=clock()))
+    return NotedAttempt(attempts, len(attempts) - 1)
+
+
+@contextmanager
+def noting_attempts() -> Iterator[list[CallAttempt]]:
+    """Collect the tries of models within the block, by this task and those that it starts."""
+    attempts: list[CallAttempt] = []
+    token = _current.set(attempts)
+    try:
+        yield attempts
+    finally:
+        _current.reset(token)

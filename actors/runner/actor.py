@@ -23,9 +23,8 @@ from actors.runner.dispatch.events import RunnerEvents
 from actors.runner.dispatch.isolation import Isolation
 from actors.runner.dispatch.versions import TurnVersions
 from actors.runner.environment import RunnerEnvironment
-from actors.runner.turns.admission import TurnAdmission
+from actors.runner.turns.admission import TurnAdmission, TurnDrain
 from actors.runner.turns.agent_requests import AgentRequests
-from actors.runner.turns.draining import TurnDrain
 from actors.runner.turns.due_turns import DueTurns
 from actors.runner.turns.place import RunnerPlace
 from actors.runner.turns.recovery import TurnResumer

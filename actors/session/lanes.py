@@ -1,18 +1,104 @@
-"""What requests to a Session actor wait for before their handlers begin, by their lanes: see `Lane`."""
+"""What requests to a Session actor wait for before their handlers begin, by their lanes: see `Lane`.
+
+Requests of programs that only want to know something have a line of their own, so that turns do not wait for them:
+
+- A few requests are answered at a time. The store has one thread, which works on one request after the other: a turn that reads
+  from it has so many before it at most, however many programs ask.
+- Users take turns, by their weights. A request about all users is one of a user of its own.
+- The line is bounded by number. Beyond that a request is refused with the time to come again; nothing was done for it.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from actors.actor import Handler
+from actors.errors import OverloadedError
 from actors.messages.limits import Limits
 from actors.messages.protocol.base import Message
 from actors.messages.protocol.request import Lane, Request
 from actors.messages.session import SessionKey
 from actors.refs.keyed_locks import KeyedLocks
-from actors.rules.routing.owners import key_of
+from actors.rules.capacity.backlog import retry_after_s
+from actors.rules.capacity.fair_queue import FairQueue
+from actors.rules.capacity.user_weights import weights
 from actors.session.log.user_holds import UserHolds
-from actors.session.query_line import QueryLine
+
+AT_ONCE = 32
+"""Requests that are answered at the same time."""
+
+
+class _Place:
+    """The place of a request in the line; `is_free` is done when it is let in."""
+
+    __slots__ = ("is_free", "since_s")
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.since_s = loop.time()
+        self.is_free: asyncio.Future[None] = loop.create_future()
+
+
+class QueryLine:
+    """The line of a Session actor.
+
+    Args:
+        limits: how many may wait, and the weights of users.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._most = limits.max_waiting_requests
+        self._under_way = 0
+        self._waiting: FairQueue[_Place] = FairQueue(weights(limits.user_weights))
+
+    def __len__(self) -> int:
+        """The number of requests that wait."""
+        return len(self._waiting)
+
+    def bounded(self, handler: Handler) -> Handler:
+        """The handler of a query, whose requests come through the line. It raises OverloadedError when that is full."""
+
+        async def handle(message: Message) -> Message:
+            await self._enter(_user_of(message))
+            try:
+                return await handler(message)
+            finally:
+                self._leave()
+
+        return handle
+
+    async def _enter(self, user: str) -> None:
+        if self._under_way < AT_ONCE and not self._waiting:
+            self._under_way += 1
+            return
+        if len(self._waiting) >= self._most:
+            waited_s = asyncio.get_running_loop().time() - next(iter(self._waiting)).since_s
+            raise OverloadedError(
+                "this deployment", f"{len(self._waiting)} requests", "max_waiting_requests", retry_after_s(waited_s)
+            )
+        place = _Place()
+        self._waiting.add(place, user)
+        try:
+            await place.is_free
+        except asyncio.CancelledError:
+            if not self._waiting.remove(place) and not place.is_free.cancelled():
+                self._leave()
+            raise
+
+    def _leave(self) -> None:
+        self._under_way -= 1
+        while self._waiting and self._under_way < AT_ONCE:
+            place = self._waiting.take()
+            if not place.is_free.done():
+                self._under_way += 1
+                place.is_free.set_result(None)
+
+
+def _user_of(message: Message) -> str:
+    key = getattr(message, "key", None)
+    user = key.user if key is not None else getattr(message, "user", None)
+    return user or ""
 
 
 class Lanes:
@@ -35,9 +121,9 @@ class Lanes:
             case Lane.QUERY:
                 return self._line.bounded(handler)
             case Lane.BEGIN:
-                return entering(self._holds, handler)
+                return self._holds.entering(handler)
             case Lane.CHANGE:
-                return entering(self._holds, self._one_by_one(handler))
+                return self._holds.entering(self._one_by_one(handler))
         return handler
 
     def _one_by_one(self, handler: Handler) -> Handler:
@@ -48,24 +134,3 @@ class Lanes:
                 return await handler(message)
 
         return handle
-
-
-def entering(holds: UserHolds, handler: Handler, *, goes_on: bool = False) -> Handler:
-    """The handler of a request that changes what a user has: it waits while the user is held.
-
-    While a user is deleted nothing begins, and what is under way may end. While a user is moved nothing is written at all: the
-    hold of a move begins when nothing is under way. Until the handler has ended no hold of its user is complete.
-
-    Args:
-        goes_on: it is part of what is under way.
-    """
-
-    async def handle(message: Request[Message]) -> Message:
-        key = key_of(message)
-        await holds.enter(key, goes_on=goes_on)
-        try:
-            return await handler(message)
-        finally:
-            holds.leave(key)
-
-    return handle

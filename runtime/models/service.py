@@ -23,7 +23,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 import msgspec
 
 from actors.errors import ModelConfigurationError, ModelError, ModelServiceError
-from actors.interfaces.attempts import note_attempt
+from actors.interfaces.model import note_attempt
 from actors.messages.llm.model import LlmRequest, LlmResponse
 from runtime.models.attempt import Attempt
 from runtime.models.failures import in_words, own_error

@@ -16,8 +16,8 @@ from actors.definitions.tree.spec import AgentSpec
 from actors.errors import NotEncodableError
 from actors.errors.tracebacks import whole_traceback
 from actors.errors.user_code import error_text, is_cancellation
-from actors.interfaces.attempts import noting_attempts
 from actors.interfaces.context import Context
+from actors.interfaces.model import noting_attempts
 from actors.messages.event import Usage, now_s
 from actors.messages.llm.model import LlmRequest
 from actors.messages.llm.recorded import CallAttempt, PackedCall, PackedPart

@@ -20,12 +20,11 @@ from actors.layers.placing.messages import AdmitUser, DropArrival, GetPlacement,
 from actors.layers.placing.rules.homes import home_of
 from actors.layers.sharing.client import ShardedSessionRef
 from actors.messages import protocol as p
-from actors.messages.protocol.request import ABOUT_USERS
+from actors.messages.protocol.request import ABOUT_USERS, user_of
 from actors.messages.session import SessionKey, Shard
 from actors.messages.turn_info import TurnCounts, TurnInfo
 from actors.refs.session import SessionRef
 from actors.rules.capacity.eviction import LruDict
-from actors.rules.routing.owners import user_of
 
 MOST_KNOWN = 10_000
 """Users of whom a process remembers the store."""

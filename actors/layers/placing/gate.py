@@ -5,10 +5,8 @@ from __future__ import annotations
 from actors.actor import Handler
 from actors.layers.placing.placements import UserPlacements
 from actors.messages import protocol as p
-from actors.messages.protocol.request import ABOUT_USERS, Lane, Request
+from actors.messages.protocol.request import ABOUT_USERS, Lane, Request, user_of
 from actors.messages.session import SessionKey
-from actors.rules.routing.owners import user_of
-from actors.session.lanes import entering
 from actors.session.log.user_holds import UserHolds
 from actors.session.service import SessionService
 
@@ -32,7 +30,7 @@ class UserGate(SessionService):
             # Without other stores no user is moved, and nothing else has these wait.
             return handler
         if kind.lane is Lane.GO_ON:
-            return self._checked(entering(self._holds, handler, goes_on=True))
+            return self._checked(self._holds.entering(handler, goes_on=True))
         return self._checked(handler, again=kind.lane in (Lane.QUERY, Lane.READ))
 
     def _checked(self, handler: Handler, *, again: bool = False) -> Handler:

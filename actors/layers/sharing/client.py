@@ -14,14 +14,13 @@ import msgspec
 from actors.errors import RaygroveError
 from actors.interfaces.transport import EarlyReply
 from actors.messages import protocol as p
-from actors.messages.protocol.request import Route
+from actors.messages.protocol.request import Route, key_of
 from actors.messages.session import SessionKey, Shard
 from actors.messages.turn_info import TurnCounts, TurnInfo
 from actors.refs.base import Ref
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef, added_up
 from actors.rules.capacity.sharding import all_shards, may_share, shard_of
-from actors.rules.routing.owners import key_of
 
 AnyRef = TypeVar("AnyRef", bound=Ref)
 

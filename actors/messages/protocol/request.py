@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Generic, TypeVar, Union, get_args
 import msgspec
 
 from actors.messages.protocol.base import Message
+from actors.messages.session import SessionKey
 
 R = TypeVar("R", bound=Message, covariant=True)
 
@@ -91,3 +92,25 @@ def replies_to(kind: type[Request[R]]) -> tuple[type[R], ...]:
 def decoder(kinds: tuple[type[Message], ...]) -> msgspec.msgpack.Decoder[Any]:
     """Decodes messages of these classes, each by its tag, and no others."""
     return msgspec.msgpack.Decoder(Union[kinds])  # noqa: UP007
+
+
+def user_of(request: Request[Any]) -> tuple[str, str] | None:
+    """The app and the user that a request is about; None: it is about none, or about all of them."""
+    if request.route not in ABOUT_USERS:
+        return None
+    key = key_of(request)
+    return (key.app, key.user) if request.route is Route.SESSION or _field(request, "user") is not None else None
+
+
+def key_of(request: Request[Any]) -> SessionKey:
+    """The session that a request is about; of one about users in general a key with what it names of them."""
+    if request.route is Route.SESSION:
+        named = request if hasattr(request, "key") else _field(request, "turn")
+        key = named.key
+        assert isinstance(key, SessionKey)
+        return key
+    return SessionKey(_field(request, "app"), _field(request, "user") or "", _field(request, "session") or "")
+
+
+def _field(request: Request[Any], name: str) -> Any:
+    return getattr(request, name, None)

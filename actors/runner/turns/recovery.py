@@ -21,7 +21,7 @@ from actors.rules.schedules.turn_ids import is_turn_of_schedule
 from actors.runner.dispatch.versions import TurnVersions, VersionParts
 from actors.runner.running.origin import Recovered
 from actors.runner.running.running_turn import OpeningMessage, RunningTurn
-from actors.runner.turns.draining import TurnDrain
+from actors.runner.turns.admission import TurnDrain
 from actors.runner.turns.place import RunnerPlace
 from actors.runner.turns.table import TurnTable
 from actors.runner.turns.tasks import TurnTasks

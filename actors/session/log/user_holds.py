@@ -16,6 +16,9 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 
+from actors.actor import Handler
+from actors.messages.protocol.base import Message
+from actors.messages.protocol.request import Request, key_of
 from actors.messages.session import SessionKey
 
 HOLD_S = 60.0
@@ -130,6 +133,26 @@ class UserHolds:
         self._writing[user] -= 1
         if not self._writing[user]:
             del self._writing[user]
+
+    def entering(self, handler: Handler, *, goes_on: bool = False) -> Handler:
+        """The handler of a request that changes what a user has: it waits while the user is held.
+
+        While a user is deleted nothing begins, and what is under way may end. While a user is moved nothing is written at all:
+        the hold of a move begins when nothing is under way. Until the handler has ended no hold of its user is complete.
+
+        Args:
+            goes_on: it is part of what is under way.
+        """
+
+        async def handle(message: Request[Message]) -> Message:
+            key = key_of(message)
+            await self.enter(key, goes_on=goes_on)
+            try:
+                return await handler(message)
+            finally:
+                self.leave(key)
+
+        return handle
 
     @asynccontextmanager
     async def entered(self, key: SessionKey) -> AsyncIterator[None]:

@@ -13,7 +13,7 @@ from actors.interfaces.records import AddEvent, CreateSession, PutState, PutTurn
 from actors.interfaces.stores import SessionStore
 from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.session import SessionKey
-from actors.refs.tasks import begin_task
+from actors.refs.base import begin_task
 
 logger = logging.getLogger(__name__)
 

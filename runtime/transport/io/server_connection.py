@@ -8,7 +8,7 @@ from functools import partial
 
 from actors.errors.user_code import error_text, is_cancellation
 from actors.interfaces.transport import EARLY_REPLY
-from actors.refs.tasks import begin_task
+from actors.refs.base import begin_task
 from runtime.transport.io.connection import Connection
 from runtime.transport.options import DirectOptions
 from runtime.transport.protocol.errors import ProtocolError

@@ -6,7 +6,7 @@ import asyncio
 from contextvars import Context
 from typing import Any
 
-from actors.refs.tasks import begin_task
+from actors.refs.base import begin_task
 
 
 async def answer() -> int:

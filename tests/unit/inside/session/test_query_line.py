@@ -12,7 +12,7 @@ from actors.errors import OverloadedError
 from actors.messages import protocol as p
 from actors.messages.limits import Limits
 from actors.messages.session import SessionKey
-from actors.session.query_line import AT_ONCE, QueryLine
+from actors.session.lanes import AT_ONCE, QueryLine
 
 
 class Asked:
