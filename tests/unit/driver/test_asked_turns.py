@@ -9,7 +9,8 @@ import pytest
 from actors.messages.limits import Limits
 from actors.messages.session import SessionKey, TurnKey
 from actors.rules.capacity.backlog import MIN_RETRY_S, Backlog
-from runtime.driver.turns.refusals import PASSED_S, PROBE_S, AskedTurns
+from runtime.driver.turns.asked_turns import AskedTurns
+from runtime.driver.turns.refused_lines import PASSED_S, PROBE_S
 
 
 def asked(*runners: int) -> AskedTurns:

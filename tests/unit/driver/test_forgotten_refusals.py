@@ -11,7 +11,8 @@ import pytest
 from actors.errors import OverloadedError
 from actors.messages.session import SessionKey
 from runtime.driver.turns import refusals
-from runtime.driver.turns.refusals import FORGET_S, Line, Refusals, lines_of
+from runtime.driver.turns.refusals import Refusals
+from runtime.driver.turns.refused_lines import FORGET_S, Line, lines_of
 from runtime.driver.turns.state import TurnState
 
 

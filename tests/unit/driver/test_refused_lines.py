@@ -10,7 +10,7 @@ from actors.errors import DrainingError, OverloadedError
 from actors.messages.limits import Limits
 from actors.messages.session import SessionKey, TurnKey
 from actors.rules.capacity.backlog import Backlog
-from runtime.driver.turns.refusals import FORGET_S, PASSED_S, PROBE_S, Line, RefusedLines, lines_of
+from runtime.driver.turns.refused_lines import FORGET_S, PASSED_S, PROBE_S, Line, RefusedLines, lines_of
 
 
 def of(user: str, session: str = "s", runner: int = 0) -> tuple[Line, Line, Line]:
