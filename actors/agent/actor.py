@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -16,37 +16,25 @@ import msgspec
 
 from actors.actor import Actor, Handlers, reply_early
 from actors.agent.environment import AgentEnvironment
-from actors.agent.flow_invocation import ControllerInvocation, RoundInvocation
 from actors.agent.invocation import Invocation
-from actors.agent.nodes.invocation import GraphInvocation, NodeInvocation
+from actors.agent.kinds import CORE_KINDS, AgentKind
+from actors.agent.parts import AgentParts
 from actors.agent.views.session_views import SessionViews
-from actors.behaviours.custom import run_custom
 from actors.behaviours.failure_log import log_failure
-from actors.behaviours.flow.controller import run_flow
-from actors.behaviours.flow.round import run_round
-from actors.behaviours.graph.attempts import run_graph
 from actors.behaviours.graph.node_attempt import repeated
-from actors.behaviours.lifecycle import callback_context, known_failure, run_lifecycle, tell_of_failure
-from actors.behaviours.llm.compaction import Compactor
-from actors.behaviours.llm.credentials import ask_for_credentials, forget_requests
-from actors.behaviours.llm.run import run_llm
-from actors.behaviours.workflow.run import run_loop, run_parallel, run_sequential
+from actors.behaviours.lifecycle import callback_context, tell_of_failure
 from actors.definitions.tools.context import Actions
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import ActorLostError, FencedError
 from actors.errors.tracebacks import whole_traceback
 from actors.errors.user_code import is_cancellation
-from actors.interfaces.context import SupervisorContext
-from actors.interfaces.model import Model
 from actors.interfaces.run_facts import RunFacts, enter_run
 from actors.messages import protocol as p
-from actors.messages.flow import Work
+from actors.messages.flow import ROUND
 from actors.messages.graph import NextAttempt
-from actors.messages.topology import FLOW, GRAPH
 from actors.refs.base import begin_task
 from actors.rules.capacity.eviction import LruDict
 from actors.rules.recovery.failures import classes_of, failure, failure_event
-from actors.rules.routing.branches import tool_root
 from actors.rules.tracing.ids import parse_traceparent
 
 logger = logging.getLogger(__name__)
@@ -57,14 +45,6 @@ STOP_S = 0.5
 MAX_STOPPED = 1_000
 """How many runs an actor remembers that were stopped while it did not run them."""
 
-_SUPERVISORS: Mapping[str, Callable[[AgentSpec, SupervisorContext], Coroutine[Any, Any, p.AnyOutcome]]] = {
-    "custom": run_custom,
-    "sequential": run_sequential,
-    "parallel": run_parallel,
-    "loop": run_loop,
-}
-"""The behaviours of agents that run their children."""
-
 
 class AgentActor(Actor):
     """Runs one agent, and cancels its runs.
@@ -73,18 +53,20 @@ class AgentActor(Actor):
         spec: the agent's definition and its place in the tree.
         environment: what the agents of this process share.
         name: the actor's, for messages and statistics; by default the agent's.
+        kinds: what runs the agents of each kind.
     """
 
-    def __init__(self, spec: AgentSpec, environment: AgentEnvironment, name: str = "") -> None:
+    def __init__(
+        self, spec: AgentSpec, environment: AgentEnvironment, name: str = "", kinds: Mapping[str, AgentKind[Any]] = CORE_KINDS
+    ) -> None:
         super().__init__(name or spec.name)
         self._spec = spec
-        self._environment = environment
-        self._model: Model | None = None
+        self._parts = AgentParts(spec, environment)
+        self._kinds = kinds
         self._views = SessionViews(spec, environment.views)
         self._runs: dict[p.TurnRef, tuple[asyncio.Task[p.AnyOutcome], Invocation]] = {}
         # An engine may deliver StopRun before the Invoke that it is meant for, when that is larger.
         self._stopped: LruDict[p.TurnRef, bool] = LruDict(MAX_STOPPED)
-        self._counts = {"runs": 0, "events": 0, "partials": 0, "llm_calls": 0}
 
     def handlers(self) -> Handlers:
         """The messages that an agent's actor takes."""
@@ -99,9 +81,11 @@ class AgentActor(Actor):
         """Run the agent, in a task that `stop_run` can cancel, and return how that has ended."""
         if self._stopped and message.turn in self._stopped:
             return p.Cancelled(agent=self._spec.name)
-        self._counts["runs"] += 1
-        run = self._invocation(message)(self._spec, message, self._environment, self._views.of(message), self._counts)
-        task = begin_task(self._run(run, message), self._loop, self._task_name)
+        self._parts.counts["runs"] += 1
+        kind = self._kinds[ROUND if message.work is not None else self._spec.kind]
+        run_class = (message.node is not None and kind.node) or kind.run
+        run = run_class(self._parts, message, self._views.of(message, run_class.history))
+        task = begin_task(self._run(kind, run), self._loop, self._task_name)
         self._runs[message.turn] = (task, run)
         # The run goes on when nothing waits for its outcome any more.
         return await asyncio.shield(task)
@@ -116,32 +100,24 @@ class AgentActor(Actor):
         """The event loop that runs the actor: asyncio asks the kernel for the process each time that it is asked for it."""
         return asyncio.get_running_loop()
 
-    def _invocation(self, message: p.Invoke) -> type[Invocation]:
-        if message.work is not None:
-            return RoundInvocation
-        if self._spec.kind == GRAPH:
-            return GraphInvocation
-        if self._spec.kind == FLOW:
-            return ControllerInvocation
-        return NodeInvocation if message.node is not None else Invocation
-
-    async def _run(self, run: Invocation, message: p.Invoke) -> p.AnyOutcome:
+    async def _run(self, kind: AgentKind[Any], run: Invocation) -> p.AnyOutcome:
         """Run the agent."""
-        run.has_begun = True
+        message, run.has_begun = run.message, True
         try:
             if message.tells_begun:
                 # It has come to its turn beside all others of this process.
                 reply_early(p.Ack())
-            return await self._outcome(run, message)
+            return await self._outcome(kind, run)
         except asyncio.CancelledError:
             # It was stopped, or its own code has cancelled it.
             return p.Cancelled(agent=self._spec.name)
         finally:
             del self._runs[message.turn]
             run.writer.end_run()
-            self._views.end_run(message, self._loop.time())
+            self._views.end_run(message, run.history, self._loop.time())
 
-    async def _outcome(self, run: Invocation, message: p.Invoke) -> p.AnyOutcome:
+    async def _outcome(self, kind: AgentKind[Any], run: Invocation) -> p.AnyOutcome:
+        message = run.message
         if run.writer.is_stopped:
             return p.Cancelled(agent=self._spec.name)
         trace = parse_traceparent(message.traceparent) if message.traceparent else None
@@ -151,7 +127,7 @@ class AgentActor(Actor):
         try:
             if run.is_resumed or not run.reader.has_begun_with(message):
                 await run.begin_run(message.since)
-            outcome = await self._behave(run, message)
+            outcome: p.AnyOutcome = await kind.behave(self._spec.as_tool if message.as_tool else self._spec, run)
             if run.writer.calls:
                 await run.writer.record_last_calls()
         except (FencedError, ActorLostError):
@@ -182,66 +158,6 @@ class AgentActor(Actor):
         elif isinstance(outcome, p.Transfer):
             msgspec.structs.force_setattr(outcome, "events", writer.along.events if writer.along is not None else ())
         return outcome
-
-    def _behave(self, run: Invocation, message: p.Invoke) -> Coroutine[Any, Any, p.AnyOutcome]:
-        if run.done and message.work is None and not isinstance(run, GraphInvocation) and (failed := known_failure(run)):
-            # What came before the failure, such as asking toolsets, would fail once more.
-            return _ended(failed)
-        spec = self._spec.as_tool if message.as_tool else self._spec
-        if spec.kind == "llm":
-            model = self._limited_model(run, message)
-            if spec.has_toolsets:
-                return self._with_toolsets(spec, model, run, message)
-            return self._run_llm(spec, model, run, message)
-        if isinstance(run, ControllerInvocation):
-            return run_lifecycle(spec, run, lambda: run_flow(spec, run, self._environment.plans))
-        if isinstance(run, GraphInvocation):
-            return run_lifecycle(spec, run, lambda: run_graph(spec, run))
-        behave = _SUPERVISORS[spec.kind]
-        return run_lifecycle(spec, run, lambda: behave(spec, run))
-
-    async def _with_toolsets(self, spec: AgentSpec, model: Model, run: Invocation, message: p.Invoke) -> p.AnyOutcome:
-        resolved = await self._environment.toolsets.resolved(spec, run, self)
-        if not isinstance(resolved, AgentSpec):
-            return await ask_for_credentials(resolved, run, can_wait=message.work is None)
-        return await self._run_llm(resolved, model, run, message)
-
-    def _run_llm(self, spec: AgentSpec, model: Model, run: Invocation, message: p.Invoke) -> Coroutine[Any, Any, p.AnyOutcome]:
-        # They are no part of what the agent has done: it begins when its tools are known.
-        forget_requests(run)
-        if message.work is None:
-            return run_llm(spec, model, run, self._compactor(run, message, model))
-        assert isinstance(run, RoundInvocation)
-        return self._run_round(spec, model, run, message.work)
-
-    async def _run_round(self, spec: AgentSpec, model: Model, run: RoundInvocation, work: Work) -> p.AnyOutcome:
-        plan = await self._environment.plans(work.definition)
-        return await run_round(spec, model, run, work, plan)
-
-    def _limited_model(self, run: Invocation, message: p.Invoke) -> Model:
-        if self._model is None:
-            self._model = self._environment.resolve(self._spec.name, self._spec.model)
-        limiter = self._environment.limiter
-        if limiter is None:
-            return self._model
-        model = limiter.limited(self._model, message.turn.key)
-        run.give_back = model.give_back
-        run.llm_budget.limited = model.limited
-        return model
-
-    def _compactor(self, run: Invocation, message: p.Invoke, model: Model) -> Compactor | None:
-        """Make the Compactor of a run in the conversation; None for any other run, and where nothing asks for summaries."""
-        config = self._spec.compaction
-        if config is None or message.node is not None or tool_root(run.branch) is not None:
-            return None
-        if config.model:
-            summarizer = self._environment.resolve(self._spec.name, config.model)
-            limiter = self._environment.limiter
-            if limiter is not None:
-                summarizer = limited = limiter.limited(summarizer, message.turn.key)
-                run.give_back = _both(run.give_back, limited.give_back)
-            model = summarizer
-        return Compactor(self._spec, config, model, run)
 
     async def _fail(self, run: Invocation, error: BaseException, again: NextAttempt | None) -> p.AnyOutcome:
         """Store the one event of the failure, and log it; `again`: the node that has failed may be tried again."""
@@ -275,10 +191,10 @@ class AgentActor(Actor):
 
     def figures(self) -> p.Statistics:
         """Figures of what was done, of the views, and of the process's threads."""
-        environment = self._environment
+        environment = self._parts.environment
         views = {"views": len(self._views), "bytes_of_views": self._views.weight}
         process = {"threads_left": environment.threads_left(), "calls_waiting": environment.calls_waiting()}
-        counts = {**self._counts, "running": len(self._runs), **views, **process}
+        counts = {**self._parts.counts, "running": len(self._runs), **views, **process}
         log_file = environment.log_file(self._spec.name)
         node, memory_bytes = environment.process()
         return p.Statistics(
@@ -296,24 +212,9 @@ class AgentActor(Actor):
         """Cancel every run, close the connections of model and toolsets, and hand on what was logged: the process may end now."""
         await _stop(dict(self._runs.values()))
         self._views.clear()
-        close = getattr(self._model, "aclose", None)
-        if close is not None:
-            await close()
-        await self._environment.toolsets.release(self)
-        await self._environment.hand_on_logs()
+        await self._parts.aclose()
+        await self._parts.environment.hand_on_logs()
         return p.Ack()
-
-
-async def _ended(outcome: p.AnyOutcome) -> p.AnyOutcome:
-    return outcome
-
-
-def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:
-    def call() -> None:
-        first()
-        second()
-
-    return call
 
 
 async def _stop(runs: Mapping[asyncio.Task[p.AnyOutcome], Invocation]) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import Any, Never
 
 from actors.agent.toolsets import OpenToolsets
 from actors.agent.views.session_views import ViewMemory
-from actors.definitions.flows.plan import PlanSource, no_plans
 from actors.definitions.tools.no_mcp import NoMcp
 from actors.definitions.tools.offload import in_process
+from actors.errors import FlowNotFoundError
 from actors.interfaces.access import McpAccess, Offload
 from actors.interfaces.clock import Clock, WallClock
 from actors.interfaces.model import Model, ModelLimiter
@@ -17,6 +18,11 @@ from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.telemetry import NO_TELEMETRY, Telemetry
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
+
+
+async def no_plans(definition: str) -> Never:
+    """The source of definitions where there are none. Raises FlowNotFoundError."""
+    raise FlowNotFoundError(definition)
 
 
 async def no_logs() -> None:
@@ -42,7 +48,7 @@ class AgentEnvironment:
         runner: the client of the Runner whose agents these are.
         artifacts: the artifact store.
         resolve: returns the model for an agent's name and its model, a name or an object. Raises UnknownModelError.
-        plans: finds the definition of a flow by its name.
+        plans: finds the definition of a flow by its name. Raises FlowNotFoundError, ActorLostError.
         offload: runs tools that need resources of their own.
         mcp: the MCP servers.
         clock: the time by which supervisors wait.
@@ -61,7 +67,7 @@ class AgentEnvironment:
     runner: RunnerRef
     artifacts: ArtifactStore
     resolve: Callable[[str, str | Model], Model]
-    plans: PlanSource = no_plans
+    plans: Callable[[str], Awaitable[Any]] = no_plans
     offload: Offload = in_process
     mcp: McpAccess = field(default_factory=NoMcp)
     clock: Clock = field(default_factory=WallClock)

@@ -4,30 +4,32 @@ from __future__ import annotations
 
 from typing import cast
 
-from actors.agent.environment import AgentEnvironment
 from actors.agent.invocation import Invocation
 from actors.agent.nodes.invocation import asked_of
 from actors.agent.nodes.reader import NodeReader
 from actors.agent.session_reader import SessionReader
 from actors.agent.views.session_view import AgentView
-from actors.definitions.tree.spec import AgentSpec
 from actors.messages import protocol as p
 from actors.messages.event import Event
 from actors.messages.flow import FlowMark, Work
 from actors.messages.graph import NodeTask
 from actors.messages.json_types import JsonValue
+from actors.rules.prompt.history import History
 from actors.rules.prompt.task_history import TaskHistory
 
 
 class RoundInvocation(Invocation):
     """An agent's run for one round of a flow. Implements `WorkContext` of actors.interfaces.context."""
 
-    def _reader(self, spec: AgentSpec, message: p.Invoke, environment: AgentEnvironment, view: AgentView) -> SessionReader:
-        self._task = message.node
+    history: type[History] | None = TaskHistory
+
+    def _reader(self, view: AgentView) -> SessionReader:
+        self._task = self.message.node
         if self._task is None:
-            return super()._reader(spec, message, environment, view)
+            return super()._reader(view)
         # The flow is a node: the agent sees what that was asked, and what was said in its run.
-        seen = NodeReader(environment.session, message, view, self._task, spec.name, history=TaskHistory)
+        session = self.parts.environment.session
+        seen = NodeReader(session, self.message, view, self._task, self.agent_name, history=TaskHistory)
         asked = asked_of(self._task, self.user_content)
         seen.ask(asked)
         if not any(self.user_content.function_responses()):
@@ -50,11 +52,11 @@ class ControllerInvocation(Invocation):
     _task: NodeTask | None = None
     _answer: JsonValue = None
 
-    def _reader(self, spec: AgentSpec, message: p.Invoke, environment: AgentEnvironment, view: AgentView) -> SessionReader:
-        self._task = message.node
+    def _reader(self, view: AgentView) -> SessionReader:
+        self._task = self.message.node
         if self._task is not None:
             self.user_content = asked_of(self._task, self.user_content)
-        return super()._reader(spec, message, environment, view)
+        return super()._reader(view)
 
     async def begin_run(self, since: int) -> None:
         """Read what the behaviour has to know before it begins: see Invocation."""

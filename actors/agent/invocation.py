@@ -8,12 +8,11 @@ from functools import cached_property
 from typing import Any
 
 from actors.agent.children import Children
-from actors.agent.environment import AgentEnvironment
 from actors.agent.event_writer import EventWriter
 from actors.agent.llm_budget import LlmBudget
+from actors.agent.parts import AgentParts
 from actors.agent.session_reader import SessionReader
 from actors.agent.views.session_view import AgentView
-from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.access import ArtifactAccess, MemoryAccess
 from actors.interfaces.schedules import ScheduleAccess
 from actors.interfaces.session import LogAccess
@@ -35,44 +34,41 @@ class RunAccess:
     """Each is made when it is first asked for: most turns need none of them.
 
     Args:
-        spec: the agent.
+        parts: what all runs of the agent share.
         message: what to run.
-        environment: what the agents of this process share.
-        reader, writer: of the run.
 
     Attributes:
         reader: reads the log and the state.
         writer: writes the run's events.
     """
 
-    def __init__(
-        self, spec: AgentSpec, message: p.Invoke, environment: AgentEnvironment, reader: SessionReader, writer: EventWriter
-    ) -> None:
-        self._agent = spec
-        self._message = message
-        self._environment = environment
-        self.reader = reader
-        self.writer = writer
+    reader: SessionReader
+    writer: EventWriter
+
+    def __init__(self, parts: AgentParts, message: p.Invoke) -> None:
+        self.parts = parts
+        self.message = message
 
     @cached_property
     def artifacts(self) -> ArtifactAccess:
         """The session's artifacts."""
-        return SessionArtifacts(self._environment.artifacts, self._message.turn.key)
+        return SessionArtifacts(self.parts.environment.artifacts, self.message.turn.key)
 
     @cached_property
     def memory(self) -> MemoryAccess:
         """The user's memory."""
-        return UserMemory(self._environment.session, self._message.turn.key)
+        return UserMemory(self.parts.environment.session, self.message.turn.key)
 
     @cached_property
     def schedules(self) -> ScheduleAccess:
         """The user's schedules."""
-        return UserSchedules(self._environment.session, self._message.turn.key, self._environment.clock)
+        environment = self.parts.environment
+        return UserSchedules(environment.session, self.message.turn.key, environment.clock)
 
     @cached_property
     def log(self) -> LogAccess:
         """Reads the events for user code."""
-        return RemoteLog(self._message.turn.key, self.reader.all_events)
+        return RemoteLog(self.message.turn.key, self.reader.all_events)
 
     @cached_property
     def answers(self) -> UserAnswers:
@@ -82,7 +78,7 @@ class RunAccess:
     @cached_property
     def children(self) -> Children:
         """Has other agents run."""
-        return Children(self._agent, self._message, self._environment.runner, self.reader, self.writer)
+        return Children(self.parts.spec, self.message, self.parts.environment.runner, self.reader, self.writer)
 
 
 _HOOKS = ("before_agent_callback", "after_agent_callback", "on_event_callback")
@@ -102,15 +98,14 @@ class Invocation(RunAccess):
     Implements `SupervisorContext` of actors.interfaces.context; the attributes that are not listed here are described there.
 
     Args:
-        spec: the agent.
+        parts: what all runs of the agent share.
         message: what to run.
-        environment: what the agents of this process share.
         view: what the actor remembers of the session.
-        counts: the actor's figures.
 
     Attributes:
         reader: reads the log and the state.
         writer: writes the run's events.
+        history: what the log is compiled to; None: as the agent sees a conversation.
         has_begun: its task runs.
         give_back: releases what the run's code holds and does not give back itself.
         repeat: see SupervisorContext.
@@ -125,18 +120,13 @@ class Invocation(RunAccess):
     resume_at: tuple[str, ...] = ()
     give_back: Callable[[], None] = staticmethod(lambda: None)
     repeat: Callable[[Event], None] = staticmethod(lambda event: None)
+    history: type[History] | None = None
     _noted: JsonMapping | None = None
     _unstored: Mapping[str, Unstored] = _NOTHING
 
-    def __init__(
-        self,
-        spec: AgentSpec,
-        message: p.Invoke,
-        environment: AgentEnvironment,
-        view: AgentView,
-        counts: dict[str, int],
-    ) -> None:
-        key = message.turn.key
+    def __init__(self, parts: AgentParts, message: p.Invoke, view: AgentView) -> None:
+        super().__init__(parts, message)
+        spec, environment, key = parts.spec, parts.environment, message.turn.key
         self.agent_name = spec.name
         self.invocation_id = message.turn.invocation_id
         self.user_id = key.user
@@ -156,21 +146,21 @@ class Invocation(RunAccess):
             self.progress, self.noted_seq = message.progress, message.noted_seq
         if message.node is not None:
             self.node_path, self._unstored = message.node.path, message.node.unstored
-        reader = self._reader(spec, message, environment, view)
-        reader.user_event = user_event
-        writer = EventWriter(spec, message, environment.session, reader, counts)
-        super().__init__(spec, message, environment, reader, writer)
+        self.reader = self._reader(view)
+        self.reader.user_event = user_event
+        writer = self.writer = EventWriter(spec, message, environment.session, self.reader, parts.counts)
         self.telemetry = environment.telemetry.in_run(message.traceparent, spec.name, key)
-        self.llm_budget = LlmBudget(message, environment, counts)
+        self.llm_budget = LlmBudget(message, environment, parts.counts)
         self.record_all = writer.record_all
         self.record_call = writer.record_call
         self.note_failed_call = writer.note_failed_call
 
-    def _reader(self, spec: AgentSpec, message: p.Invoke, environment: AgentEnvironment, view: AgentView) -> SessionReader:
+    def _reader(self, view: AgentView) -> SessionReader:
         """The reader of the log and of the state for the run."""
-        kind = spec.kind
+        spec, kind = self.parts.spec, self.parts.spec.kind
         reads_state = kind in _READS_STATE or (kind != "llm" and any(map(spec.hooks, _HOOKS)))
-        return SessionReader(environment.session, message, view, compiles=kind == "llm", reads_state=reads_state)
+        session = self.parts.environment.session
+        return SessionReader(session, self.message, view, compiles=kind == "llm", reads_state=reads_state)
 
     def begin_run(self, since: int) -> Coroutine[Any, Any, None]:
         """Read what the behaviour has to know before it begins.

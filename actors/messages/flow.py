@@ -22,6 +22,9 @@ CONTROLLER = "@controller"
 """The agent that runs flows which are not part of the tree. It is no identifier, so no agent of a user has this name."""
 
 
+ROUND = "round"
+"""The kind of the run of an LLM agent for one round of a flow."""
+
 MAX_CALLS_OF_A_TASK = 50
 """Model calls after which a task fails that says nothing else. A model that never finishes its task would use up the turn's."""
 

@@ -22,6 +22,8 @@ _SHOWN = 10
 
 LLM = "llm"
 CUSTOM = "custom"
+SEQUENTIAL = "sequential"
+LOOP = "loop"
 GRAPH = "graph"
 FLOW = "flow"
 PARALLEL = "parallel"

@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 from actors.actor import Actor
-from actors.agent.actor import AgentActor
 from actors.agent.environment import AgentEnvironment
 from actors.definitions.tree import AgentTree
 from actors.definitions.tree.process_groups import Replica, replica_for
 from actors.interfaces.transport import EARLY_REPLY, EarlyReply, Link
+from actors.layers.kinds import agent_actor
 from actors.messages.codec import encode
 from actors.messages.protocol.lifecycle import Stop
 from actors.messages.session import SessionKey
@@ -71,7 +71,7 @@ class LocalDirectory:
         replica = replica_for(tree.process_groups, agent, key, mark)
         link = self._links.get(replica)
         if link is None:
-            link = self._links[replica] = LocalLink(AgentActor(tree.spec(agent), self.environment))
+            link = self._links[replica] = LocalLink(agent_actor(tree.spec(agent), self.environment))
             self._activations[replica] += 1
         return link
 

@@ -13,11 +13,11 @@ from typing import Any, cast
 from unittest import mock
 
 from actors import BaseAgent
-from actors.agent.actor import AgentActor
 from actors.agent.environment import AgentEnvironment
 from actors.definitions.tree import AgentTree
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.clock import Clock
+from actors.layers.kinds import agent_actor
 from actors.layers.services import session_actor
 from actors.messages import event as event_module
 from actors.messages.codec import encode
@@ -324,7 +324,7 @@ class World:
             process.runner = runner
             process.environment = self._environment(process, runner)  # type: ignore[attr-defined]
         spec = self.spec(agent)
-        process.actors[agent] = process.run(AgentActor, spec, process.environment)  # type: ignore[attr-defined]
+        process.actors[agent] = process.run(agent_actor, spec, process.environment)  # type: ignore[attr-defined]
         return process
 
     def _environment(self, process: HostProcess, runner: HostProcess) -> AgentEnvironment:

@@ -7,16 +7,15 @@ from collections.abc import Sequence
 
 import msgspec
 
-from actors.agent.environment import AgentEnvironment
 from actors.agent.invocation import Invocation
 from actors.agent.nodes.output import OutputSoFar
 from actors.agent.nodes.reader import NodeReader
+from actors.agent.parts import AgentParts
 from actors.agent.session_reader import SessionReader
 from actors.agent.views.session_view import AgentView
 from actors.behaviours.graph.input_check import as_class
 from actors.behaviours.graph.run import ASKED
 from actors.definitions.agents.output_type import output_type
-from actors.definitions.tree.spec import AgentSpec
 from actors.messages import protocol as p
 from actors.messages.content import Content
 from actors.messages.event import USER, Event
@@ -31,23 +30,17 @@ from actors.rules.routing.branches import is_below_branch
 class NodeInvocation(Invocation):
     """The run of an agent that is a node of a graph, or that is part of the run of one."""
 
-    def __init__(
-        self,
-        spec: AgentSpec,
-        message: p.Invoke,
-        environment: AgentEnvironment,
-        view: AgentView,
-        counts: dict[str, int],
-    ) -> None:
+    def __init__(self, parts: AgentParts, message: p.Invoke, view: AgentView) -> None:
         assert message.node is not None
         self._task: NodeTask = message.node
-        super().__init__(spec, message, environment, view, counts)
-        self._spec = spec
+        self._spec = parts.spec
+        super().__init__(parts, message, view)
         self._has_said = False
         self.repeat = self._seen.take_answer
 
-    def _reader(self, spec: AgentSpec, message: p.Invoke, environment: AgentEnvironment, view: AgentView) -> SessionReader:
-        self._seen = NodeReader(environment.session, message, view, self._task, spec.name, is_chat=spec.mode == CHAT)
+    def _reader(self, view: AgentView) -> SessionReader:
+        spec, session = self._spec, self.parts.environment.session
+        self._seen = NodeReader(session, self.message, view, self._task, spec.name, is_chat=spec.mode == CHAT)
         side_by_side = spec.children if spec.definition.kind == PARALLEL else ()
         self._output = OutputSoFar(self._seen, side_by_side, self.progress)
         return self._seen
@@ -138,24 +131,17 @@ class GraphInvocation(Invocation):
         task, answers, begun_seq, path, is_node, attempt, after_seq: see GraphContext.
     """
 
-    def __init__(
-        self,
-        spec: AgentSpec,
-        message: p.Invoke,
-        environment: AgentEnvironment,
-        view: AgentView,
-        counts: dict[str, int],
-    ) -> None:
-        super().__init__(spec, message, environment, view, counts)
+    def __init__(self, parts: AgentParts, message: p.Invoke, view: AgentView) -> None:
+        super().__init__(parts, message, view)
         self.task = message.node.of_graph() if message.node is not None else None
         began_seq = self.task.since if self.task is not None else 0
         self.begun_seq = message.since if message.resume else max(message.user_event.seq, began_seq)
-        self.path = self.task.path if self.task is not None else root_path(spec.name)
+        self.path = self.task.path if self.task is not None else root_path(parts.spec.name)
         self.is_node = self.task is not None and bool(self.task.graph) and not self.task.is_delegated
         self.attempt = 1
         self.after_seq = self.task.after_seq if self.task is not None else 0
         self._turn_retried_seq = self.retried_seq
-        self._agents = spec.children
+        self._agents = parts.spec.children
 
     async def begin_run(self, since: int) -> None:
         """Read what the behaviour has to know before it begins: see Invocation.

@@ -12,7 +12,6 @@ from actors.rules.capacity.eviction import OVERHEAD, CacheEviction
 from actors.rules.compaction.triggers import CompactionLedger
 from actors.rules.prompt.compiler import Warn
 from actors.rules.prompt.history import History
-from actors.rules.prompt.task_history import TaskHistory
 from actors.rules.routing.branches import tool_root
 
 IDLE_S = 600.0
@@ -24,8 +23,8 @@ TOOL_SHARE = 16
 SIGHT_SHARE = 5
 """One part in so many is for logs that agents have compiled for each other."""
 
-ViewKey = tuple[SessionKey, str | None, bool]
-"""What a view is of: a session, seen from a branch, for work on tasks or not."""
+ViewKey = tuple[SessionKey, str | None, type[History] | None]
+"""What a view is of: a session, seen from a branch, and what its log is compiled to."""
 
 
 class ViewMemory:
@@ -105,17 +104,19 @@ class SessionViews:
         """About how many bytes they take."""
         return sum(self._weights.values())
 
-    def of(self, message: p.Invoke) -> AgentView:
-        """Return the view for a run, an empty one if there is none."""
-        key = _key(message)
+    def of(self, message: p.Invoke, history: type[History] | None = None) -> AgentView:
+        """Return the view for a run, an empty one if there is none.
+
+        Args:
+            history: what the log is compiled to; None: as the agent sees a conversation.
+        """
+        key = _key(message, history)
         view = self._views.get(key)
         if view is None:
-            compiled: MakeHistory = (
-                TaskHistory if message.work is not None else History if self._spec.compaction is None else _watched
-            )
-            latest_only = message.work is None and getattr(self._spec.definition, "include_contents", "") == "none"
+            compiled: MakeHistory = history or (History if self._spec.compaction is None else _watched)
+            latest_only = history is None and getattr(self._spec.definition, "include_contents", "") == "none"
             sights = None
-            if message.work is None and tool_root(message.branch) is None:
+            if history is None and tool_root(message.branch) is None:
                 sights = Sights(self._memory.sights, SightKey(message.turn.key, message.branch, latest_only))
             view = AgentView(self._spec.name, message.branch, compiled, latest_only=latest_only, sights=sights)
             self._views[key] = view
@@ -124,13 +125,14 @@ class SessionViews:
                 view.skip_before(message.user_event, message.turn.generation)
         return view
 
-    def end_run(self, message: p.Invoke, now_s: float) -> None:
+    def end_run(self, message: p.Invoke, history: type[History] | None, now_s: float) -> None:
         """Keep what a run has made of its view for the next one, and evict others to make room.
 
         Args:
+            history: see `of`.
             now_s: the time of the event loop.
         """
-        key = _key(message)
+        key = _key(message, history)
         view = self._views.get(key)
         if view is None:
             return
@@ -158,5 +160,5 @@ def _watched(agent: str, branch: str | None, warn: Warn) -> History:
     return history
 
 
-def _key(message: p.Invoke) -> ViewKey:
-    return message.turn.key, message.branch, message.work is not None
+def _key(message: p.Invoke, history: type[History] | None) -> ViewKey:
+    return message.turn.key, message.branch, history

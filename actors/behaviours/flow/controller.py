@@ -10,13 +10,13 @@ again on the same turn reads them and goes on. Agents continue their open calls 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
 from actors.behaviours.chance import seeded_draw
 from actors.behaviours.llm.prompt import Templates
-from actors.definitions.flows.plan import FlowPlan, PlanSource
+from actors.definitions.flows.plan import FlowPlan
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import FlowLimitExceededError, FlowStalledError, TemplateError
 from actors.interfaces.context import ControllerContext
@@ -39,7 +39,7 @@ AGENTS = "agents"
 began, and once it has waited for the user, the agents that have waited."""
 
 
-async def run_flow(spec: AgentSpec, context: ControllerContext, plans: PlanSource) -> AnyOutcome:
+async def run_flow(spec: AgentSpec, context: ControllerContext, plans: Callable[[str], Awaitable[FlowPlan]]) -> AnyOutcome:
     """One run of a flow, or the rest of one that was lost or paused."""
     if context.is_resumed and context.noted_seq and not context.progress:
         # Its last note is in the log: the run had finished, and only its outcome was lost.

@@ -117,6 +117,7 @@ class BaseAgent(ShownByChanges, BaseModel):
         after_agent_callback: called with a CallbackContext after each run. If it returns a Content or a text, that becomes one
             more event.
         placement: where the agent's actor runs; by default in a process of the pool.
+        kind: of its class, what runs it.
         callback_points: of its class, the fields that hold functions of the user which the agent's run calls.
 
     Raises:
@@ -125,7 +126,7 @@ class BaseAgent(ShownByChanges, BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
-    kind: ClassVar[Literal["custom", "flow", "graph", "llm", "sequential", "parallel", "loop"]]
+    kind: ClassVar[str]
     callback_points: ClassVar[Sequence[str]] = ("before_agent_callback", "after_agent_callback")
 
     name: str

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from actors.definitions.flows.context import TaskContext
 from actors.definitions.flows.results import ResultType
 from actors.definitions.tools.base import Tool
-from actors.errors import FlowNotFoundError
 from actors.messages.flow import TaskNode
 from actors.rules.flow.turn_order import TurnRules
 from actors.rules.flow.until import Condition
@@ -53,12 +52,3 @@ class FlowPlan:
         if known is not None:
             return known
         return ResultType(node.name, list(node.labels) if node.labels else str)
-
-
-PlanSource = Callable[[str], Awaitable[FlowPlan]]
-"""Finds the definition of a flow by its name. Raises FlowNotFoundError, ActorLostError."""
-
-
-async def no_plans(definition: str) -> FlowPlan:
-    """The source of plans where there are none. Raises FlowNotFoundError."""
-    raise FlowNotFoundError(definition)

@@ -13,6 +13,7 @@ from actors.agent.actor import AgentActor
 from actors.agent.environment import AgentEnvironment
 from actors.errors import ActorLostError
 from actors.errors.listing import some_of
+from actors.layers.kinds import agent_actor
 from actors.messages.codec import encode
 from actors.messages.protocol.base import ErrorReply
 from actors.messages.protocol.lifecycle import Stop
@@ -153,7 +154,7 @@ class AgentHost:
     def _build(self, packed: bytes) -> tuple[AgentActor, str]:
         spec = unpack(packed)
         name_output(self._name, spec.name)
-        actor = AgentActor(spec, self._environment, self._name)
+        actor = agent_actor(spec, self._environment, self._name)
         actor.connections = lambda: self._wires.figures(self._listener.statistics())
         return actor, spec.name
 

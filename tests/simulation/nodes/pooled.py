@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from actors.agent.actor import AgentActor
 from actors.definitions.tree.process_groups import ProcessGroup, Replica
 from actors.errors import ActorLostError
 from actors.interfaces.transport import Link
+from actors.layers.kinds import agent_actor
 from actors.messages.session import SessionKey
 from runtime.cluster.processes.pool import Pool
 from runtime.cluster.processes.process_table import PoolLimits
@@ -43,7 +43,7 @@ class AgentsProcess:
         self.passivate(leaving)
         await self._takes()
         environment = self._world.agent_environment(self.process, self._runner)
-        self.process.actors[str(slot)] = self.process.run(AgentActor, self._world.spec(agent), environment)
+        self.process.actors[str(slot)] = self.process.run(agent_actor, self._world.spec(agent), environment)
         return self._told()
 
     def passivate(self, slots: Sequence[int]) -> None:

@@ -1,0 +1,78 @@
+"""What the runs of LLM agents begin with: a limited model, tools in place of toolsets, and what summarises the conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from actors.agent.invocation import Invocation
+from actors.behaviours.lifecycle import known_failure
+from actors.behaviours.llm.compaction import Compactor
+from actors.behaviours.llm.credentials import ask_for_credentials, forget_requests
+from actors.behaviours.llm.run import run_llm
+from actors.definitions.tree.spec import AgentSpec
+from actors.interfaces.model import Model
+from actors.messages import protocol as p
+from actors.rules.routing.branches import tool_root
+
+LlmBehaviour = Callable[[AgentSpec, Model, Invocation], Coroutine[Any, Any, p.AnyOutcome]]
+"""What a run does with the agent, which has no toolsets any more, and its model."""
+
+
+async def run_llm_agent(spec: AgentSpec, run: Invocation) -> p.AnyOutcome:
+    """Run an LLM agent."""
+    # What came before a failure, such as asking toolsets, would fail once more.
+    return known_failure(run) or await with_tools(spec, run, _run_llm)
+
+
+async def with_tools(spec: AgentSpec, run: Invocation, behave: LlmBehaviour, *, can_wait: bool = True) -> p.AnyOutcome:
+    """Run an LLM agent with the tools that its toolsets have; or ask the user for what these want to know.
+
+    Args:
+        can_wait: the run may wait for the user.
+    """
+    model = _limited_model(run)
+    if spec.has_toolsets:
+        resolved = await run.parts.environment.toolsets.resolved(spec, run, run.parts)
+        if not isinstance(resolved, AgentSpec):
+            return await ask_for_credentials(resolved, run, can_wait=can_wait)
+        spec = resolved
+    # They are no part of what the agent has done: it begins when its tools are known.
+    forget_requests(run)
+    return await behave(spec, model, run)
+
+
+def _run_llm(spec: AgentSpec, model: Model, run: Invocation) -> Coroutine[Any, Any, p.AnyOutcome]:
+    return run_llm(spec, model, run, _compactor(run, model))
+
+
+def _limited_model(run: Invocation) -> Model:
+    model, limiter = run.parts.model, run.parts.environment.limiter
+    if limiter is None:
+        return model
+    limited = limiter.limited(model, run.message.turn.key)
+    run.give_back = limited.give_back
+    run.llm_budget.limited = limited.limited
+    return limited
+
+
+def _compactor(run: Invocation, model: Model) -> Compactor | None:
+    """Make the Compactor of a run in the conversation; None for any other run, and where nothing asks for summaries."""
+    spec, environment = run.parts.spec, run.parts.environment
+    config = spec.compaction
+    if config is None or run.message.node is not None or tool_root(run.branch) is not None:
+        return None
+    if config.model:
+        model = environment.resolve(spec.name, config.model)
+        if environment.limiter is not None:
+            model = limited = environment.limiter.limited(model, run.message.turn.key)
+            run.give_back = _both(run.give_back, limited.give_back)
+    return Compactor(spec, config, model, run)
+
+
+def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:
+    def call() -> None:
+        first()
+        second()
+
+    return call
