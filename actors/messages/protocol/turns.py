@@ -106,10 +106,11 @@ class TurnResumed(Message, frozen=True, kw_only=True):
     """The turn is open and belongs to the Runner that asked; older epochs write nothing more.
 
     Attributes:
+        invocation_id: the turn.
         epoch: stands in everything that is written for the turn.
         seq: the position of the user's event that opened the turn last. `event`: that event, encoded.
         config: the options with which the turn was opened.
-        caller: the agent that made the first call which the user's event answers; "" when it answers none.
+        caller: the agent that made the first call which the user's event answers, or that waited for it; "" when it answers none.
         generation: names the log, as in TurnBegun.
         authors: the log's agents before the event, the most recent first, as far as they decide which agent is selected.
         progress: how far the turn is.
@@ -117,6 +118,7 @@ class TurnResumed(Message, frozen=True, kw_only=True):
         version: of the tree, with which the turn began, if the deployment has it; else the one that it goes on with.
     """
 
+    invocation_id: str = ""
     epoch: int
     seq: int
     event: bytes
@@ -194,19 +196,19 @@ class TurnFound(Message, frozen=True, kw_only=True):
     Attributes:
         authors: the log's agents, the most recent first, as far as they decide which agent is selected.
         caller: the agent that made the first of the calls, or waits for the user's words; "" when no agent waits.
-        invocation_id: the turn in which it waits; "" when no agent waits.
-        awaits: see Paused.
-        is_there: the turn asked for is open, waits in the queue, or has ended.
+        invocation_id: the turn in which it waits, or that has these words; "" when there is none.
+        is_there: the turn asked for is open, waits in the queue, or has ended; or the words are in the log.
         agent: the agent that was selected for it, if that is known.
+        seq: the position of the words, if they are in the log.
         questions: the arguments of those calls that nodes of a graph have made to ask the user, by their ids.
     """
 
     authors: tuple[str, ...]
     caller: str = ""
     invocation_id: str = ""
-    awaits: str = ""
     is_there: bool = False
     agent: str = ""
+    seq: int = 0
     questions: JsonObject = msgspec.field(default_factory=dict)
 
 
@@ -218,8 +220,8 @@ class FindTurn(Request[TurnFound], frozen=True, kw_only=True):
         invocation_id: a turn that may be there already; "": do not look for one.
         fingerprint: see StartTurn.
         auto_create: the session may still have to be created.
-        takes_words: the message is for the agent that works on a task with the user, if one waits for the user's words.
-        event_id: of the message, if it is for that agent; "" when it cannot be.
+        may_answer_task: see OpenTurn.
+        event_id: of the message, which may be in the log already; "": do not look for it.
         wants_questions: the calls may be questions of nodes of a graph.
     """
 
@@ -231,7 +233,7 @@ class FindTurn(Request[TurnFound], frozen=True, kw_only=True):
     invocation_id: str = ""
     fingerprint: str = ""
     auto_create: bool = False
-    takes_words: bool = False
+    may_answer_task: bool = False
     event_id: str = ""
     wants_questions: bool = False
 
@@ -248,21 +250,17 @@ class InterruptFirst(Message, frozen=True, kw_only=True):
     invocation_id: str
 
 
-class FindAgain(Message, frozen=True, kw_only=True):
-    """Another agent waits for the user's words now than FindTurn has found, or none. Ask again, with what is `found` now."""
-
-    found: TurnFound
-
-
 class TurnJoined(Message, frozen=True, kw_only=True):
     """The turn was there already; the subscriber follows it from its first event on.
 
     Attributes:
+        invocation_id: see TurnBegun.
         seq: the position of the user's event, if it is the one that was asked with; else 0.
         agent: the agent that was selected for the turn, once it has ended or was paused; "" before.
         is_lost: the turn is open, but this Runner is not known to run it: it has to be resumed.
     """
 
+    invocation_id: str = ""
     seq: int = 0
     agent: str = ""
     is_lost: bool = False
@@ -272,6 +270,9 @@ class TurnBegun(Message, frozen=True, kw_only=True):
     """The user's event is stored, and the turn is to be run.
 
     Attributes:
+        invocation_id: the turn: another one than was asked for if the message answers an agent that works on a task.
+        event: the user's event as it answers that agent; b"": it is as it was sent.
+        caller: see TurnResumed.
         epoch: stands in everything that is written for the turn.
         seq: the position of the user's event.
         generation: names the log; a rewind changes it, and what was compiled from the log before is void.
@@ -282,6 +283,9 @@ class TurnBegun(Message, frozen=True, kw_only=True):
         before: the events before the message that some agent has missed, if they are few.
     """
 
+    invocation_id: str = ""
+    event: bytes = b""
+    caller: str = ""
     epoch: int
     seq: int
     generation: str
@@ -293,17 +297,17 @@ class TurnBegun(Message, frozen=True, kw_only=True):
     version: str = ""
 
 
-OpenTurnReply = TurnBegun | TurnResumed | TurnJoined | FindAgain | InterruptFirst | ResumeFirst | AnnounceFirst
+OpenTurnReply = TurnBegun | TurnResumed | TurnJoined | InterruptFirst | ResumeFirst | AnnounceFirst
 """TurnResumed when the turn had begun with this very event, and only the reply was lost."""
 
 
 class OpenTurn(Request[OpenTurnReply], frozen=True, kw_only=True):
-    """Begin a turn, or with `answers` or `awaits` continue a paused one. The reply is one of OpenTurnReply.
+    """Begin a turn, or continue a paused one whose calls or whose task the message answers. The reply is one of OpenTurnReply.
 
     Attributes:
         repeatable, only_waiting, subscriber, store: see StartTurn.
         event: the user's event, encoded. `answers`: the ids of the calls that it answers.
-        takes_words: see FindTurn. `awaits`: the run for which the user's words are, as FindTurn has found it.
+        may_answer_task: these are plain words. They answer the agent that works on a task with the user, if one waits for them.
         fingerprint: see StartTurn; `event` has it, too.
         runner, term: of the Runner that will run the turn: see AnnounceRunner.
         interrupting: the open turn that this Runner cancels for it; the turn is the next to run then.
@@ -320,8 +324,7 @@ class OpenTurn(Request[OpenTurnReply], frozen=True, kw_only=True):
     repeatable: bool = False
     event: bytes
     answers: tuple[str, ...] = ()
-    takes_words: bool = False
-    awaits: str = ""
+    may_answer_task: bool = False
     only_waiting: bool = False
     state_delta: StateDelta = msgspec.field(default_factory=dict)
     auto_create: bool = False
@@ -335,11 +338,6 @@ class OpenTurn(Request[OpenTurnReply], frozen=True, kw_only=True):
     epoch: int = 1
     traceparent: str = ""
     due: ScheduledTime | None = None
-
-    @property
-    def continues(self) -> bool:
-        """The turn is there, and is paused."""
-        return bool(self.answers or self.awaits)
 
 
 class TurnInLine(Message, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
-"""Whether a user's answer to a call is taken (semantics.md section 4, "Pauses").
+"""Whether a user's answer to a call is taken (semantics.md section 4, "Pauses"), and which task plain words answer (section 8).
 
-Rules of this file, in the order in which they are tried:
+Rules of `is_taken`, in the order in which they are tried:
 
 1. A call that waits takes an answer.
 2. A request that answers only what waits (`rt.answer`) is refused otherwise.
@@ -11,7 +11,15 @@ Rules of this file, in the order in which they are tried:
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
+
+import msgspec
+
+from actors.messages.event import Event
+from actors.messages.graph import NodeInfo, scope_of
+from actors.messages.protocol.outcomes import AnyOutcome, Paused
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,3 +50,31 @@ def is_taken(call: CallFacts, *, only_waiting: bool, known_seq: int) -> bool:
     if only_waiting:
         return False
     return not call.answered_seq or (call.answered_seq <= known_seq and not call.needed_consent)
+
+
+class WaitingTask(NamedTuple):
+    """An agent that works on a task with the user waits for the user's words: its turn, and the path of its run."""
+
+    invocation_id: str
+    path: str
+
+
+def waiting_task(paused: Iterable[tuple[int, str, AnyOutcome]]) -> WaitingTask | None:
+    """The task that the user's next words answer: of the turn that paused last. None when no task waits.
+
+    Args:
+        paused: of each paused turn of the session, where it was opened last, its id, and how it has paused.
+    """
+    # One turn of a session runs at a time: the one that was opened last has paused last, whatever the clocks have said.
+    tasks = [(seq, turn, end.awaits) for seq, turn, end in paused if isinstance(end, Paused) and end.awaits]
+    return WaitingTask(*max(tasks)[1:]) if tasks else None
+
+
+def as_answer(words: Event, task: WaitingTask, *, is_delegate: bool) -> Event:
+    """The event of the user's words, as the answer to a task.
+
+    Args:
+        is_delegate: the agent that waits works for a call of another one.
+    """
+    info = NodeInfo(path=task.path, isolation_scope=scope_of(task.path, is_delegate=is_delegate))
+    return msgspec.structs.replace(words, invocation_id=task.invocation_id, node_info=info)

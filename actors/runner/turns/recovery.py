@@ -73,7 +73,7 @@ class TurnResumer:
         self._recovered: set[SessionRef] = set()
         self._recovering: dict[SessionRef, asyncio.Task[None]] = {}
         self._announced: set[SessionRef] = set()
-        self._doubtful: dict[SessionRef, set[TurnKey]] = {}
+        self._doubtful: dict[SessionRef, set[SessionKey]] = {}
         place.on_announced = self._recover_again
         # No other Session actor has a turn of this Runner.
         self._sessions = session.sharing(place.shard)
@@ -101,9 +101,9 @@ class TurnResumer:
         await asyncio.gather(*(self._recover_from(session) for session in self._sessions))
         return p.Ack()
 
-    async def _recover_from(self, session: SessionRef, only: Container[TurnKey] | None = None) -> None:
-        """Resume those of this Runner's turns that are open at one Session actor; with `only` of some turns."""
-        turns = [turn for turn in await self._open_turns(session) if only is None or turn in only]
+    async def _recover_from(self, session: SessionRef, only: Container[SessionKey] | None = None) -> None:
+        """Resume those of this Runner's turns that are open at one Session actor; with `only` those of some sessions."""
+        turns = [turn for turn in await self._open_turns(session) if only is None or turn[0] in only]
         self._recovered.add(session)
         # Those that are being opened come last, since they may take longer.
         await self._take_up_all(sorted(turns, key=self._table.is_opening))
@@ -120,10 +120,10 @@ class TurnResumer:
             self._announced.add(session)
             self._recover_soon(session)
 
-    def resume_later(self, turn: TurnKey) -> None:
-        """Resume a turn once the store can be asked: a request that has failed may have left it open, and the store unasked."""
-        session = self._session.of(turn[0])
-        self._doubtful.setdefault(session, set()).add(turn)
+    def resume_later(self, key: SessionKey) -> None:
+        """Resume a session's turn once the store can be asked: a request that has failed may have left it open."""
+        session = self._session.of(key)
+        self._doubtful.setdefault(session, set()).add(key)
         self._recover_soon(session)
 
     async def _heard(self, turn: TurnKey, ask: Callable[[], Awaitable[T | p.AnnounceFirst]]) -> T:
@@ -131,7 +131,7 @@ class TurnResumer:
         try:
             return await self._place.heard(self._session.of(turn[0]), ask)
         except StoreError:
-            self.resume_later(turn)
+            self.resume_later(turn[0])
             raise
 
     def _recover_soon(self, session: SessionRef) -> None:

@@ -13,7 +13,7 @@ import msgspec
 
 from actors.errors import ActorRestartsError, StoreError, UserElsewhereError
 from actors.messages import protocol as p
-from actors.messages.codec import encode, encode_event
+from actors.messages.codec import decode_event, encode, encode_event
 from actors.messages.config import Budget
 from actors.messages.content import Content
 from actors.messages.event import Event
@@ -151,12 +151,12 @@ class TurnStarter:
                     prepared = await asyncio.shield(saving.enter_context(task))
                 else:
                     prepared = await self._user_messages.prepare(message, content)
-            if saving is None or not prepared.found.is_there:
+            if not prepared.found.is_there:
                 return await self._start(message, prepared, place)
         finally:
             if saving is not None:
                 saving.close()
-        return await self._join(message, prepared.found.agent)
+        return await self._join(message, prepared.found)
 
     def _checked(self, message: p.StartTurn) -> Content:
         """The content of a message that may begin a turn. Raises InvalidMessageError, UnknownAgentError."""
@@ -173,60 +173,58 @@ class TurnStarter:
             self._admission.cancel(turn)
         return await self._tasks.cancel_turn(message)
 
-    async def _join(self, message: p.StartTurn, agent: str) -> p.TurnStarted:
-        """Join a turn whose data is saved."""
-        key = (message.key, message.invocation_id)
+    async def _join(self, message: p.StartTurn, found: p.TurnFound) -> p.TurnStarted:
+        """Join a turn whose message was prepared before."""
+        key = (message.key, found.invocation_id or message.invocation_id)
         # Subscribe instead of opening: if the turn is rewound right now, opening would store the raw data again.
         status = await self._session.subscribe(
-            p.Subscribe(subscriber=message.subscriber, key=message.key, invocation_id=message.invocation_id, store=message.store)
+            p.Subscribe(subscriber=message.subscriber, key=key[0], invocation_id=key[1], after_seq=found.seq, store=message.store)
         )
         if status == "lost":
             await self._recovery.resume(key)
-        return self._joined(key, agent)
+        return self._joined(key, found.agent, found.seq)
 
     async def _start(self, message: p.StartTurn, prepared: PreparedMessage, place: GatePlace) -> p.TurnStarted:
         """Open the turn and launch it, or join it if it is there already."""
-        while True:
-            found, actions = prepared.found, prepared.actions
-            invocation_id = found.invocation_id or message.invocation_id
-            key = (message.key, invocation_id)
-            if self._table.goes_on(key) or self._tasks.owes(key):
-                await self._tasks.settle(key)
-                await self._table.resumed(key)
-                running = self._table.get(key)
-                if running is not None and running.is_opened_with(message.event_id):
-                    # The request is repeated.
-                    return self._joined(key, running.agent, running.message.stored.seq)
-            if actions is not None and actions.state_delta:
-                message = msgspec.structs.replace(message, state_delta={**message.state_delta, **actions.state_delta})
-            event = user_event(message, prepared.content, invocation_id, actions, self._user_messages.addressed(found.awaits))
-            raw = encode_event(event) if needs_check(event, prepared) else encode(event)
-            opening = _Opening(message, prepared, event, raw, key, place)
-            # `start_turn` has entered the id of the request itself; an answer goes to the turn that asked, under another id.
-            # The block lasts until the turn is launched, so that a reply which is out of date is known.
-            if invocation_id == message.invocation_id:
-                started = await self._open_and_launch(opening)
-            else:
-                with self._table.opening(key):
-                    started = await self._open_and_launch(opening)
-            if isinstance(started, p.TurnStarted):
-                return started
-            # An agent has begun to wait for the user's words, or waits no more.
-            prepared = msgspec.structs.replace(prepared, found=started.found)
+        actions, answers = prepared.actions, prepared.answers
+        # An answer goes to the turn that has made the call.
+        invocation_id = prepared.found.invocation_id if answers else message.invocation_id
+        key = (message.key, invocation_id)
+        event_id = self._user_messages.event_id(message, answers)
+        if self._table.goes_on(key) or self._tasks.owes(key):
+            await self._tasks.settle(key)
+            await self._table.resumed(key)
+            running = self._table.get(key)
+            if running is not None and running.is_opened_with(event_id):
+                # The request is repeated.
+                return self._joined(key, running.agent, running.message.stored.seq)
+        if actions is not None and actions.state_delta:
+            message = msgspec.structs.replace(message, state_delta={**message.state_delta, **actions.state_delta})
+        event = user_event(message, prepared.content, event_id, invocation_id, actions)
+        raw = encode_event(event) if needs_check(event, prepared) else encode(event)
+        opening = _Opening(message, prepared, event, raw, key, place)
+        # `start_turn` has entered the id of the request itself. The block lasts until the turn is launched, so that a reply which
+        # is out of date is known.
+        if invocation_id == message.invocation_id:
+            return await self._open_and_launch(opening)
+        with self._table.opening(key):
+            return await self._open_and_launch(opening)
 
-    async def _open_and_launch(self, opening: _Opening) -> p.TurnStarted | p.FindAgain:
-        key = opening.key
+    async def _open_and_launch(self, opening: _Opening) -> p.TurnStarted:
+        session = opening.key[0]
         try:
             opened = await self._open(self._request(opening), opening.place)
         except StoreError:
             # It is not stored, unless the request was sent before.
-            self._recovery.resume_later(key)
+            self._recovery.resume_later(session)
             raise
+        # Another turn than was asked for, where the message answers an agent that works on a task.
+        key = (session, opened.invocation_id)
         match opened:
             case p.TurnBegun():
                 version = self._versions.find(opened.version)
                 if version is None:
-                    ref = p.TurnRef(key[0], key[1], opened.epoch, generation=opened.generation)
+                    ref = p.TurnRef(session, opened.invocation_id, opened.epoch, generation=opened.generation)
                     version = await self._tasks.version_of(ref, opened.version)
                 turn = self._launch(opening, opened, version)
                 # The agent first: the driver does not wait for this reply.
@@ -237,9 +235,7 @@ class TurnStarter:
                 if opened.is_lost:
                     await self._recovery.resume(key)
                 return self._joined(key, opened.agent, opened.seq)
-            case p.FindAgain():
-                return opened
-        return p.TurnStarted(invocation_id=key[1], agent=turn.agent, seq=opened.seq)
+        return p.TurnStarted(invocation_id=opened.invocation_id, agent=turn.agent, seq=opened.seq)
 
     def _request(self, opening: _Opening) -> p.OpenTurn:
         message, prepared = opening.message, opening.prepared
@@ -249,8 +245,7 @@ class TurnStarter:
             repeatable=message.repeatable,
             event=opening.raw,
             answers=prepared.answers,
-            takes_words=prepared.takes_words,
-            awaits=prepared.found.awaits,
+            may_answer_task=self._user_messages.may_answer_task(message, prepared.answers),
             only_waiting=message.only_waiting,
             state_delta=message.state_delta,
             auto_create=message.auto_create,
@@ -264,7 +259,7 @@ class TurnStarter:
             due=message.due,
         )
 
-    async def _open(self, request: p.OpenTurn, place: GatePlace) -> p.TurnBegun | p.TurnResumed | p.TurnJoined | p.FindAgain:
+    async def _open(self, request: p.OpenTurn, place: GatePlace) -> p.TurnBegun | p.TurnResumed | p.TurnJoined:
         """Ask until the turn is open: what is in the way, a turn or another Runner, is cleared away first.
 
         Args:
@@ -311,11 +306,11 @@ class TurnStarter:
         message, config, progress = opening.message, opening.message.config, begun.progress
         if progress is not None:
             config = config.after(progress.config)
-        key, invocation_id = opening.key
+        event = decode_event(begun.event, begun.seq) if begun.event else opening.event
         turn = RunningTurn(
-            p.TurnRef(key, invocation_id, begun.epoch, generation=begun.generation),
-            CONTROLLER if message.flow else version.routing.select(begun.authors, opening.prepared.found.caller),
-            OpeningMessage(opening.event, p.StoredEvent(begun.seq, opening.raw), config),
+            p.TurnRef(message.key, begun.invocation_id, begun.epoch, generation=begun.generation),
+            CONTROLLER if message.flow else version.routing.select(begun.authors, begun.caller),
+            OpeningMessage(event, p.StoredEvent(begun.seq, begun.event or opening.raw), config),
             NEW if progress is None else Answered(progress),
             state=begun.state,
             before=begun.before,

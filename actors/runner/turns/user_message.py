@@ -14,7 +14,6 @@ from actors.messages.codec import encode
 from actors.messages.content import Content, Part
 from actors.messages.event import FINGERPRINT, NO_ACTIONS, USER, Event, EventActions, new_event_id, now_s
 from actors.messages.flow import CONTROLLER, FlowMark
-from actors.messages.graph import NodeInfo, node_at, scope_of
 from actors.messages.json_types import JsonObject, StateDelta
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
@@ -35,14 +34,12 @@ class PreparedMessage(msgspec.Struct, frozen=True):
         found: what the Session actor knows of its turn.
         content: the message as plugins leave it, its data replaced by where it is saved.
         answers: the ids of the calls that it answers.
-        takes_words: an agent may wait for these words.
         actions: the actions that plugins took; None: no plugin has seen it.
     """
 
     found: p.TurnFound
     content: Content
     answers: tuple[str, ...] = ()
-    takes_words: bool = False
     actions: Actions | None = None
 
 
@@ -74,17 +71,16 @@ class UserMessages:
             TooLargeError, ArtifactError: it cannot be stored.
         """
         answers = messages.answers(content)
-        takes_words = self._takes_words(message, answers)
-        if answers or takes_words or self._needs_agent() or saves(message, content):
-            found = await self._look_ahead(message, content, answers, takes_words=takes_words)
+        if answers or self._needs_agent() or saves(message, content) or self._topology.root.input_schema is not None:
+            found = await self._look_ahead(message, content, answers)
         else:
             found = NOTHING_FOUND
+        if found.is_there:
+            return PreparedMessage(found, content, answers)
         agent = self._expected_agent(message, found)
         obstacles = self._versions.current.directory.obstacles
         if agent in obstacles:
             raise ModelConfigurationError(*obstacles[agent])
-        if found.is_there:
-            return PreparedMessage(found, content, answers, takes_words)
         invocation_id = found.invocation_id or message.invocation_id
         # Plugins see the message as it was sent, with its data.
         hooks = self._versions.current.hooks
@@ -93,7 +89,7 @@ class UserMessages:
             raise InvalidMessageError(wrong)
         self._check_input(message, found, content)
         content = await self._without_blobs(message, content, invocation_id)
-        return PreparedMessage(found, content, answers, takes_words, actions)
+        return PreparedMessage(found, content, answers, actions)
 
     def _check_input(self, message: p.StartTurn, found: p.TurnFound, content: Content) -> None:
         """Check what begins a graph that is the root. Raises InputSchemaError."""
@@ -103,10 +99,9 @@ class UserMessages:
         if (wrong := shapeless(content.text, root.input_schema)) is not None:
             raise InputSchemaError(root.name, wrong)
 
-    async def _look_ahead(
-        self, message: p.StartTurn, content: Content, answers: tuple[str, ...], *, takes_words: bool
-    ) -> p.TurnFound:
+    async def _look_ahead(self, message: p.StartTurn, content: Content, answers: tuple[str, ...]) -> p.TurnFound:
         """Look up what must be known before the message is stored."""
+        may_answer_task = self.may_answer_task(message, answers)
         repeated = message.invocation_id if message.repeatable and saves(message, content) else ""
         return await self._session.find_turn(
             p.FindTurn(
@@ -115,22 +110,19 @@ class UserMessages:
                 invocation_id=repeated,
                 fingerprint=message.fingerprint,
                 auto_create=message.auto_create,
-                takes_words=takes_words,
-                event_id=words_id(message) if takes_words else "",
+                may_answer_task=may_answer_task,
+                event_id=words_id(message) if may_answer_task and message.repeatable else "",
                 wants_questions=self._topology.has_graphs,
             )
         )
 
-    def _takes_words(self, message: p.StartTurn, answers: Sequence[str]) -> bool:
-        """True for words that an agent may wait for, which works on a task with the user."""
+    def may_answer_task(self, message: p.StartTurn, answers: Sequence[str]) -> bool:
+        """True for words for which an agent may wait that works on a task with the user."""
         return self._versions.has_tasks and not answers and not message.flow and message.due is None
 
-    def addressed(self, awaits: str) -> NodeInfo | None:
-        """The run that the user's words are for, by its path; None for words that none waits for."""
-        if not awaits:
-            return None
-        scope = scope_of(awaits, is_delegate=self._topology.is_delegate(node_at(awaits)))
-        return NodeInfo(path=awaits, isolation_scope=scope)
+    def event_id(self, message: p.StartTurn, answers: Sequence[str]) -> str:
+        """The id for the event of a message, the same in a retry; "" for a new one."""
+        return words_id(message) if self.may_answer_task(message, answers) else message.event_id
 
     @property
     def _topology(self) -> Topology:
@@ -179,20 +171,14 @@ def saves(message: p.StartTurn, content: Content) -> bool:
 
 
 def words_id(message: p.StartTurn) -> str:
-    """The id of the event of words to an agent that waits for them: the same however often the request comes."""
+    """The id of the event of words for which an agent may wait: the same however often the turn is asked for."""
     return f"words-{message.invocation_id}"
 
 
-def user_event(
-    message: p.StartTurn, content: Content, invocation_id: str, actions: Actions | None, run: NodeInfo | None = None
-) -> Event:
-    """The event of a message. A request that is repeated has the event id of the first.
-
-    Args:
-        run: the one that waits for these words; None: none does.
-    """
+def user_event(message: p.StartTurn, content: Content, event_id: str, invocation_id: str, actions: Actions | None) -> Event:
+    """The event of a message."""
     return Event(
-        id=words_id(message) if run is not None else message.event_id or new_event_id(),
+        id=event_id or new_event_id(),
         invocation_id=invocation_id,
         author=USER,
         timestamp=now_s(),
@@ -201,7 +187,6 @@ def user_event(
         actions=_actions(message.state_delta, actions),
         # A Runner that resumes the turn learns from the mark that it carries out a flow, and which.
         flow=FlowMark(run=message.flow) if message.flow else None,
-        node_info=run,
     )
 
 

@@ -13,6 +13,7 @@ from actors.messages.event import FINGERPRINT
 from actors.messages.graph import REQUEST_INPUT, node_at
 from actors.messages.json_types import JsonMapping
 from actors.messages.session import SessionKey
+from actors.rules.routing.answering import WaitingTask, waiting_task
 from actors.session.log.event_scan import EventScan, scan
 from actors.session.log.open_turn import OVER, SessionTurn
 from actors.session.log.session_log import SessionLog
@@ -72,8 +73,12 @@ class TurnLookup:
                 invocation_id=calls[0].invocation_id,
                 questions=await self._questions(key, calls) if message.wants_questions else {},
             )
-        if message.takes_words and (waiting := await self._words(log, message.event_id)) is not None:
-            return self._awaiting_found(log, *waiting)
+        if message.event_id and (place := await self._reader.position(key, message.event_id)) is not None:
+            seq, invocation_id = place
+            return p.TurnFound(authors=(), invocation_id=invocation_id, is_there=True, seq=seq)
+        if message.may_answer_task and (task := await self.waiting_task(log)) is not None:
+            authors = self._parts.deciding(log.authors())
+            return p.TurnFound(authors=authors, caller=node_at(task.path), invocation_id=task.invocation_id)
         row = await self.row(log, message.invocation_id) if message.invocation_id else None
         in_line = log.queue.fingerprint(message.invocation_id)
         if differs(message.fingerprint, in_line) or await self.began_with_other(log, row, message.fingerprint):
@@ -94,46 +99,15 @@ class TurnLookup:
                     found[row.call_id] = call.args
         return found
 
-    async def _words(self, log: SessionLog, event_id: str) -> tuple[str, str] | None:
-        """The turn and the run for which the user's next words are; None when none waits for them.
-
-        Args:
-            event_id: the words may be in the log already, under this id.
-        """
-        place = await self._reader.position(log.key, event_id) if event_id else None
-        if place is None:
-            return await self.awaiting(log)
-        stored = await self._reader.event(log.key, place[0])
-        info = decode_event(stored.raw, stored.seq).node_info if stored is not None else None
-        return (place[1], info.path) if info is not None else None
-
-    async def awaiting(self, log: SessionLog) -> tuple[str, str] | None:
-        """The paused turn in which an agent waits for the user's words, and the path of its run: the one that paused last."""
+    async def waiting_task(self, log: SessionLog) -> WaitingTask | None:
+        """The task that the user's next words answer. Raises StoreError."""
         if not log.head_seq:
             return None
         key = log.key
         paused = await self._reader.turns(
             TurnFilter(app=key.app, user=key.user, session=key.session, status="paused", limit=MAX_PAUSED)
         )
-        # One turn of a session runs at a time: the one that was opened last has paused last, whatever the clocks have said.
-        for _, row in sorted(paused, key=lambda each: each[1].opened_seq, reverse=True):
-            outcome = p.decode_outcome(row.outcome)
-            if isinstance(outcome, p.Paused) and outcome.awaits:
-                return row.invocation_id, outcome.awaits
-        return None
-
-    async def find_again(self, log: SessionLog, message: p.OpenTurn) -> p.TurnFound | None:
-        """The turn that a message is for, now that the turns before it in line are over; None: it is as was found."""
-        if not (message.takes_words or message.awaits):
-            return None
-        waiting = await self.awaiting(log)
-        if waiting is None:
-            return p.TurnFound(authors=self._parts.deciding(log.authors())) if message.awaits else None
-        return None if waiting == (message.invocation_id, message.awaits) else self._awaiting_found(log, *waiting)
-
-    def _awaiting_found(self, log: SessionLog, invocation_id: str, awaits: str) -> p.TurnFound:
-        authors = self._parts.deciding(log.authors())
-        return p.TurnFound(authors=authors, caller=node_at(awaits), invocation_id=invocation_id, awaits=awaits)
+        return waiting_task((row.opened_seq, row.invocation_id, p.decode_outcome(row.outcome)) for _, row in paused)
 
     async def _require_one_turn(self, log: SessionLog, answered: Sequence[str]) -> None:
         """Raise InvalidMessageError if a turn after the first of `answered` waits, too: the message would not continue it."""

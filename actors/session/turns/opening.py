@@ -24,13 +24,14 @@ from actors.errors import (
 )
 from actors.interfaces.records import AdvanceSchedule, TurnRow, Write
 from actors.messages import protocol as p
-from actors.messages.codec import encode
+from actors.messages.codec import decode_event, encode
 from actors.messages.event import now_s
+from actors.messages.graph import node_at
 from actors.messages.session import SessionKey
 from actors.refs.keyed_locks import KeyedLocks
 from actors.rules.checks.state import only_temp
 from actors.rules.recovery.failures import failure
-from actors.rules.routing.answering import is_taken
+from actors.rules.routing.answering import WaitingTask, as_answer, is_taken
 from actors.rules.routing.opening import (
     Begin,
     Decision,
@@ -46,7 +47,7 @@ from actors.rules.routing.opening import (
     Wait,
     decide,
 )
-from actors.session.log.event_scan import EventScan, scan
+from actors.session.log.event_scan import EventScan, new_event, scan
 from actors.session.log.open_turn import OVER, SessionTurn
 from actors.session.log.session_log import SessionLog, Waiter
 from actors.session.turns.joining import TurnJoiner
@@ -78,6 +79,11 @@ class OpeningRequest:
     def __init__(self, message: p.OpenTurn, event: EventScan) -> None:
         self.message = message
         self.event = event
+
+    def answer(self, task: WaitingTask, *, is_delegate: bool) -> None:
+        """Have `message` and `event` be the answer to a task: see `as_answer`."""
+        raw, self.event = new_event(as_answer(decode_event(self.message.event, 0), task, is_delegate=is_delegate))
+        self.message = msgspec.structs.replace(self.message, event=raw, invocation_id=task.invocation_id)
 
     def facts(self, known: KnownTurn | None) -> OpeningFacts:
         """The facts that decide about the request."""
@@ -172,6 +178,7 @@ class NewTurns:
     def begun(self, log: SessionLog, turn: SessionTurn, before: Sequence[p.StoredEvent]) -> p.TurnBegun:
         """The reply."""
         return p.TurnBegun(
+            invocation_id=turn.row.invocation_id,
             epoch=turn.row.epoch,
             seq=turn.row.opened_seq,
             generation=log.generation,
@@ -233,7 +240,7 @@ class TurnOpener:
             raise
         finally:
             if request.has_waited:
-                self._tell_if_dropped(request)
+                self._tell_if_dropped(request.log, message.invocation_id)
 
     async def _log_of(self, message: p.OpenTurn) -> SessionLog:
         """The log of the session; if that is wanted, also of one that the message creates."""
@@ -273,7 +280,7 @@ class TurnOpener:
                     if (joined := await self._join(request, known, is_lost)) is not None:
                         return joined
                 case Wait(at_head):
-                    waiter = Waiter(message.invocation_id, message.runner, interrupts=at_head, is_answer=message.continues)
+                    waiter = Waiter(message.invocation_id, message.runner, interrupts=at_head, is_answer=bool(message.answers))
                     waiter.fingerprint, waiter.event_id = message.fingerprint, request.event.id
                     request.has_waited = True
                     reply_early(p.TurnInLine())
@@ -314,12 +321,13 @@ class TurnOpener:
         log, message = request.log, request.message
         invocation_id = message.invocation_id
         answer_seq = 0
-        if message.continues:
-            # The turn that made the calls is always there; it is joined only if its log has this very answer.
+        if message.answers or message.may_answer_task:
+            # The turn that is answered is always there; it is joined only if its log has this very answer.
             position = await self._reader.position(message.key, request.event.id)
-            if position is None:
+            if position is not None and (message.answers or position[1] != invocation_id):
+                answer_seq, invocation_id = position
+            elif message.answers:
                 return None
-            answer_seq, invocation_id = position
         if log.queue.has_event(request.event.id):
             # It was sent again, and takes its own place.
             return None
@@ -344,7 +352,8 @@ class TurnOpener:
         await self._logs.commits.opened(log)
         if row is not None and row.opened_seq > log.committed_seq:
             return None
-        return p.TurnJoined(seq=known.answer_seq, agent=row.agent if row is not None else "", is_lost=is_lost)
+        agent = row.agent if row is not None else ""
+        return p.TurnJoined(invocation_id=known.invocation_id, seq=known.answer_seq, agent=agent, is_lost=is_lost)
 
     def _give_back(self, request: OpeningRequest) -> None:
         """Let the next turn begin, should the session be taken for this request, which begins none."""
@@ -358,19 +367,20 @@ class TurnOpener:
         assert log.turn is not None
         row = log.turn.row
         await self._joiner.join(log, row.invocation_id, row, message.subscriber, row.opened_seq)
-        if message.epoch < row.epoch and message.runner == log.turn.runner and not message.continues:
+        begins = not message.answers and message.invocation_id == row.invocation_id
+        if begins and message.epoch < row.epoch and message.runner == log.turn.runner:
             # It comes after the one that was sent again in its place, and nothing waits for this reply.
             await self._logs.commits.opened(log)
-            return p.TurnJoined(seq=row.opened_seq, is_lost=True)
+            return p.TurnJoined(invocation_id=row.invocation_id, seq=row.opened_seq, is_lost=True)
         reply = await self._recovery.resume_turn(
             p.ResumeTurn(key=message.key, invocation_id=row.invocation_id, runner=message.runner)
         )
         if isinstance(reply, p.TurnResumed | p.AnnounceFirst):
             return reply
         await self._logs.commits.opened(log)
-        return p.TurnJoined(seq=row.opened_seq)
+        return p.TurnJoined(invocation_id=row.invocation_id, seq=row.opened_seq)
 
-    async def _begin(self, request: OpeningRequest) -> p.TurnBegun | p.FindAgain:
+    async def _begin(self, request: OpeningRequest) -> p.TurnBegun:
         message, log = request.message, request.log
         if log.creation is None:
             await self._parts.store_owed_ends(message.key)
@@ -379,19 +389,23 @@ class TurnOpener:
                 raise SessionNotFoundError(message.key.app, message.key.user, message.key.session)
             if self._parts.shared.may_be_behind(message.key):
                 await self._parts.shared.refresh(message.key)
-        if (message.takes_words or message.awaits) and (found := await self._lookup.find_again(log, message)) is not None:
-            self._give_back(request)
-            return p.FindAgain(found=found)
-        if message.continues:
+        if message.may_answer_task and (task := await self._lookup.waiting_task(log)) is not None:
+            return await self._continue_paused(request, task)
+        if message.answers:
             return await self._continue_paused(request)
         return await self._store(request, self._new_turns.new_turn(request))
 
-    async def _continue_paused(self, request: OpeningRequest) -> p.TurnBegun:
-        """Continue the turn whose calls the message answers, or which waits for the user's words."""
-        message, log = request.message, request.log
+    async def _continue_paused(self, request: OpeningRequest, task: WaitingTask | None = None) -> p.TurnBegun:
+        """Continue the turn whose calls the message answers, or whose task."""
+        log = request.log
+        invocation_id = task.invocation_id if task is not None else request.message.invocation_id
         # What was found when the message was checked may have been rewound while it waited.
-        calls = await self._reader.calls(message.key, message.answers)
-        before = request.before = await self._reader.turn(message.key, message.invocation_id)
+        calls = await self._reader.calls(log.key, request.message.answers)
+        before = request.before = await self._reader.turn(log.key, invocation_id)
+        if task is not None:
+            topology = self._parts.versions.topology(before.version if before is not None else "")
+            request.answer(task, is_delegate=topology.is_delegate(node_at(task.path)))
+        message = request.message
         turn = self._reader.turn_of(before or unknown_turn(message.invocation_id, min(call.seq for call in calls)))
         await self._reader.recall(log.key, turn)
         check_answers(request, turn)
@@ -405,11 +419,13 @@ class TurnOpener:
         turn.begin_again(row, log.head_seq if is_retried else None)
         self._versions.go_on(log, turn, log.head_seq)
         begun = await self._store(request, turn)
+        caller = calls[0].author if calls else request.event.for_task()
+        event = message.event if task is not None else b""
         progress = turn.progress()
         if before is not None and before.status in OVER:
             # The agent that made the call gets the answer; but the workflow around it has ended, or failed, without it.
             progress = msgspec.structs.replace(progress, callers=(), waiting=())
-        return msgspec.structs.replace(begun, progress=progress)
+        return msgspec.structs.replace(begun, event=event, caller=caller, progress=progress)
 
     async def _store(self, request: OpeningRequest, turn: SessionTurn) -> p.TurnBegun:
         """Store the user's event and the turn's record; then the turn is open."""
@@ -423,8 +439,7 @@ class TurnOpener:
         await stored
         return begun
 
-    def _tell_if_dropped(self, request: OpeningRequest) -> None:
+    def _tell_if_dropped(self, log: SessionLog, invocation_id: str) -> None:
         """Tell the subscribers of a turn that has left the queue and has not begun: its request may never come again."""
-        log, invocation_id = request.log, request.message.invocation_id
         if log.open_row(invocation_id) is None and not log.queue.has(invocation_id):
             self._subscriptions.publish_dropped(log.key, invocation_id)

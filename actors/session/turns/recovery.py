@@ -103,6 +103,7 @@ class TurnRecovery:
         answered = await self._reader.calls(log.key, scanned.answered())
         authors = await self._reader.authors(log.key, opened_seq)
         return p.TurnResumed(
+            invocation_id=turn.row.invocation_id,
             epoch=epoch,
             seq=opened_seq,
             event=event.raw,

@@ -184,6 +184,19 @@ def test_words_that_are_sent_twice_are_said_once(deploy: Deploy) -> None:
         assert said(model)[:3] == ["hello", "Where to?", "Rome"]
 
 
+def test_words_with_data_that_are_sent_twice_are_saved_once(deploy: Deploy) -> None:
+    planner, model = agent("planner", "Where to?", "When?", finish(result="Rome"))
+    map_of_it = Part(inline_data=Blob(mime_type="image/png", data=b"map"))
+    given: dict[str, Any] = {"message": Content(parts=[map_of_it]), "run_config": RunConfig(save_input_blobs_as_artifacts=True)}
+    with deploy(Graph(name="wf", edges=[(START, planner)])) as rt:
+        run_turn(rt, "hello")
+        for _ in range(2):
+            assert texts(list(rt.run(user_id="ada", session_id="s1", invocation_id="mine", **given))) == ["When?"]
+        [name] = rt.artifacts.list_keys("ada", "s1")
+        assert rt.artifacts.list_versions("ada", "s1", name) == [0]
+        assert len(model.requests) == 2
+
+
 def test_a_chat_sees_the_conversation_and_hands_on_nothing(deploy: Deploy) -> None:
     talker, model = agent("talker", "Hello!", "Still here.", mode="chat")
     with deploy(Graph(name="wf", edges=[(START, talker)])) as rt:

@@ -8,7 +8,7 @@ from typing import Any
 from actors.messages.protocol.request import Request, replies_to
 from tests.support.fixtures.session_fixture import SessionFixture
 
-OPENED = "TurnBegun | TurnResumed | TurnJoined | FindAgain | InterruptFirst | ResumeFirst | AnnounceFirst"
+OPENED = "TurnBegun | TurnResumed | TurnJoined | InterruptFirst | ResumeFirst | AnnounceFirst"
 
 REQUESTS = {
     "AbandonRuns": ("SESSION", "GO_ON", "TurnProgress", False),

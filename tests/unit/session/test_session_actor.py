@@ -140,9 +140,9 @@ async def test_of_several_answers_the_first_decides_and_every_id_must_be_known(s
 async def test_the_same_invocation_id_again_is_the_same_turn(session: SessionFixture) -> None:
     await session.open("e-1", repeatable=True)
     await session.say(session.event("root", "one"))
-    assert await session.ask_to_open("e-1", repeatable=True) == p.TurnJoined()
+    assert await session.ask_to_open("e-1", repeatable=True) == p.TurnJoined(invocation_id="e-1")
     await session.close()
-    assert await session.ask_to_open("e-1", repeatable=True, subscriber="late") == p.TurnJoined(agent="root")
+    assert await session.ask_to_open("e-1", repeatable=True, subscriber="late") == p.TurnJoined(invocation_id="e-1", agent="root")
     assert await session.news("late") == (1, [(2, "one")], ["Finished"])
     assert len(await session.log()) == 2
 
@@ -171,7 +171,7 @@ async def test_a_turn_of_the_same_id_after_a_restart_is_the_same_turn(session: S
     await session.say(session.event("root", "one"))
     await session.close()
     again = await session.restarted()
-    assert await again.ask_to_open("e-1", repeatable=True) == p.TurnJoined(agent="root")
+    assert await again.ask_to_open("e-1", repeatable=True) == p.TurnJoined(invocation_id="e-1", agent="root")
     await again.ref.stop()
 
 
@@ -249,7 +249,7 @@ async def test_who_follows_a_turn_in_line_is_told_when_it_is_cancelled(session: 
     await session.open("e-1")
     waiting = asyncio.create_task(session.open("e-2", repeatable=True))
     await settled()
-    assert await session.ask_to_open("e-2", repeatable=True, subscriber="d2") == p.TurnJoined()
+    assert await session.ask_to_open("e-2", repeatable=True, subscriber="d2") == p.TurnJoined(invocation_id="e-2")
     await session.ref.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-2"))
     with pytest.raises(TurnCancelledError):
         await waiting

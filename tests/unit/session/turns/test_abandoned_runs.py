@@ -49,7 +49,7 @@ async def test_an_answer_that_is_sent_again_is_joined(session: SessionFixture) -
     await session.close(epoch=2)
     # Its first reply was lost: the same event comes once more.
     session._events = before
-    assert await session.answer("e-1", "c1", repeatable=True) == p.TurnJoined(seq=3, agent="root")
+    assert await session.answer("e-1", "c1", repeatable=True) == p.TurnJoined(invocation_id="e-1", seq=3, agent="root")
 
 
 async def where(session: SessionFixture) -> TurnInfo:

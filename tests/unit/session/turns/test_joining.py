@@ -67,7 +67,7 @@ async def test_a_turn_is_joined_when_its_message_is_on_disk(session: SessionFixt
     session.store.failures = 0 if is_stored else 10
     held.let_go()
     if is_stored:
-        assert await joining == p.TurnJoined()
+        assert await joining == p.TurnJoined(invocation_id="e-1")
         await first
         return
     for refused in (first, joining):
