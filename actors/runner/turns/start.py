@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import ExitStack
-from functools import partial
 from typing import cast
 
 import msgspec
@@ -136,27 +134,27 @@ class TurnStarter:
 
     async def _start_admitted(self, message: p.StartTurn, place: GatePlace) -> p.TurnStarted:
         """Prepare the message, after those of its session that came before, and start its turn."""
-        # Concurrent requests for one turn share a single save; later ones find the turn open.
-        saving: ExitStack | None = None
-        try:
-            async with self._in_order.locked(message.key):
-                # This takes longer for some messages than for others, and turns begin in the order of their messages.
-                if not self._versions.has_tree:
-                    await self._versions.load()
-                content = self._checked(message)
-                if message.repeatable and saves(message, content) and not messages.answers(content):
-                    saving = ExitStack()
-                    prepare = partial(self._user_messages.prepare, message, content)
-                    task = self._table.saving((message.key, message.invocation_id), message.fingerprint, prepare)
-                    prepared = await asyncio.shield(saving.enter_context(task))
-                else:
-                    prepared = await self._user_messages.prepare(message, content)
-            if not prepared.found.is_there:
-                return await self._start(message, prepared, place)
-        finally:
-            if saving is not None:
-                saving.close()
-        return await self._join(message, prepared.found)
+        async with self._in_order.locked(message.key):
+            # This takes longer for some messages than for others, and turns begin in the order of their messages.
+            if not self._versions.has_tree:
+                await self._versions.load()
+            content = self._checked(message)
+            if message.repeatable and saves(message, content) and not messages.answers(content):
+                prepared = await self._prepared_once(message, content)
+            else:
+                prepared = await self._user_messages.prepare(message, content)
+        if prepared.found.is_there:
+            return await self._join(message, prepared.found)
+        return await self._start(message, prepared, place)
+
+    async def _prepared_once(self, message: p.StartTurn, content: Content) -> PreparedMessage:
+        """Prepare the message of a turn that may be asked for several times at once: its data is saved for all of them."""
+        key = (message.key, message.invocation_id)
+        prepared = self._table.prepared(key, message.fingerprint)
+        if prepared is None:
+            prepared = await self._user_messages.prepare(message, content)
+            self._table.note_prepared(key, message.fingerprint, prepared)
+        return prepared
 
     def _checked(self, message: p.StartTurn) -> Content:
         """The content of a message that may begin a turn. Raises InvalidMessageError, UnknownAgentError."""

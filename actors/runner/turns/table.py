@@ -1,15 +1,16 @@
-"""What goes on with each turn in this Runner: it is opened, its data is saved, it is resumed, it runs, or it is closed."""
+"""What goes on with each turn in this Runner: it is opened, it is resumed, it runs, or it is closed."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 
 import msgspec
 
 from actors.errors import RepeatMismatchError
 from actors.messages.session import TurnKey
+from actors.refs.keyed_locks import KeyedLocks
 from actors.runner.running.running_turn import RunningTurn, TurnTask
 from actors.runner.turns.user_message import PreparedMessage
 
@@ -24,10 +25,7 @@ class _Entry(msgspec.Struct, eq=False):
             the first epoch.
         openings: how many requests open it; the same turn may be asked for several times at once.
         opened: done when no request opens it any more; None: nothing waits for that.
-        saving: prepares its message, for all requests that ask for it at the same time.
-        fingerprint: of these requests.
-        resuming: held by the request that resumes it.
-        resumers: requests that hold `resuming` or wait for it.
+        prepared: its message, if that was prepared for a request that opens it, with the fingerprint of that request.
     """
 
     running: RunningTurn | None = None
@@ -35,19 +33,12 @@ class _Entry(msgspec.Struct, eq=False):
     epochs: dict[str, int] = {}
     openings: int = 0
     opened: asyncio.Future[None] | None = None
-    saving: asyncio.Task[PreparedMessage] | None = None
-    fingerprint: str = ""
-    resuming: asyncio.Lock | None = None
-    resumers: int = 0
+    prepared: tuple[str, PreparedMessage] | None = None
 
     @property
     def lives(self) -> RunningTurn | None:
         """The turn, while it runs and was not given up."""
         return self.running if self.running is not None and not self.running.task.life.was_replaced else None
-
-    def is_idle(self) -> bool:
-        """Nothing goes on with the turn."""
-        return not (self.openings or self.running or self.closing or self.saving or self.resumers)
 
 
 class TurnTable:
@@ -60,6 +51,7 @@ class TurnTable:
 
     def __init__(self) -> None:
         self._entries: dict[TurnKey, _Entry] = {}
+        self._resuming: KeyedLocks[TurnKey] = KeyedLocks()
         self._emptied: asyncio.Event | None = None
 
     def __len__(self) -> int:
@@ -120,7 +112,7 @@ class TurnTable:
     def goes_on(self, turn: TurnKey) -> bool:
         """True while the turn runs, or `closed` or `resumed` would wait."""
         entry = self._entries.get(turn)
-        return entry is not None and bool(entry.running or entry.closing or entry.resumers)
+        return (entry is not None and bool(entry.running or entry.closing)) or self.is_resuming(turn)
 
     async def closed(self, turn: TurnKey) -> None:
         """Wait while the turn is being closed."""
@@ -147,46 +139,35 @@ class TurnTable:
             entry.opened = entry.opened or asyncio.get_running_loop().create_future()
             await asyncio.wait([entry.opened], timeout=timeout_s)
 
-    @contextmanager
-    def saving(
-        self, turn: TurnKey, fingerprint: str, prepare: Callable[[], Coroutine[None, None, PreparedMessage]]
-    ) -> Iterator[asyncio.Task[PreparedMessage]]:
-        """The task that prepares the turn's message: the first request starts it, and concurrent ones share it.
+    def prepared(self, turn: TurnKey, fingerprint: str) -> PreparedMessage | None:
+        """The turn's message, if it was prepared for another request that opens the turn now.
 
         Raises:
-            RepeatMismatchError: the first one has another fingerprint.
+            RepeatMismatchError: that request has another fingerprint.
         """
-        entry = self._entry(turn)
-        if entry.saving is None:
-            entry.saving = asyncio.create_task(prepare())
-            entry.fingerprint = fingerprint
-        elif fingerprint not in ("", entry.fingerprint):
+        entry = self._entries.get(turn)
+        before, message = entry.prepared if entry is not None and entry.prepared is not None else ("", None)
+        if message is not None and fingerprint not in ("", before):
             raise RepeatMismatchError(turn[1], turn[0].session)
-        saving = entry.saving
-        try:
-            yield saving
-        finally:
-            if entry.saving is saving:
-                entry.saving = None
-                self._drop(turn, entry)
+        return message
+
+    def note_prepared(self, turn: TurnKey, fingerprint: str, message: PreparedMessage) -> None:
+        """The turn's message is prepared, for all requests that open the turn as long as one does."""
+        self._entry(turn).prepared = fingerprint, message
 
     @asynccontextmanager
     async def resuming(self, turn: TurnKey) -> AsyncIterator[None]:
         """Inside the block no other request resumes the turn."""
         entry = self._entry(turn)
-        entry.resuming = entry.resuming or asyncio.Lock()
-        entry.resumers += 1
         try:
-            async with entry.resuming:
+            async with self._resuming.locked(turn):
                 yield
         finally:
-            entry.resumers -= 1
             self._drop(turn, entry)
 
     def is_resuming(self, turn: TurnKey) -> bool:
         """True while a request resumes the turn."""
-        entry = self._entries.get(turn)
-        return entry is not None and bool(entry.resumers)
+        return self._resuming.is_held(turn)
 
     async def resumed(self, turn: TurnKey) -> None:
         """Wait until the requests that resume the turn now are over."""
@@ -201,7 +182,8 @@ class TurnTable:
         return entry
 
     def _drop(self, turn: TurnKey, entry: _Entry) -> None:
-        if entry.is_idle() and self._entries.get(turn) is entry:
+        is_idle = not (entry.openings or entry.running or entry.closing or self.is_resuming(turn))
+        if is_idle and self._entries.get(turn) is entry:
             del self._entries[turn]
             if not self._entries and self._emptied is not None:
                 self._emptied.set()
@@ -224,9 +206,11 @@ class OpeningTurn(msgspec.Struct, eq=False):
         """The turn is open, or cannot be opened."""
         entry = self._entry
         entry.openings -= 1
-        if entry.opened is not None and not entry.openings:
-            entry.opened.set_result(None)
-            entry.opened = None
+        if not entry.openings:
+            entry.prepared = None
+            if entry.opened is not None:
+                entry.opened.set_result(None)
+                entry.opened = None
         if entry.running is None:
             self._drop(self._turn, entry)
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors import Content
+from actors.errors import RepeatMismatchError
 from actors.messages import protocol as p
 from actors.messages.config import RunConfig
 from actors.messages.event import Event
@@ -151,28 +152,18 @@ async def test_who_waits_for_an_opening_waits_for_all_that_open_the_turn_or_for_
     assert not table.is_opening(TURN)
 
 
-async def test_concurrent_requests_share_one_preparation_and_later_ones_begin_another() -> None:
-    table, may = TurnTable(), asyncio.Event()
-    prepared: list[PreparedMessage] = []
-
-    async def prepare() -> PreparedMessage:
-        await may.wait()
-        prepared.append(PreparedMessage(p.TurnFound(authors=()), Content()))
-        return prepared[-1]
-
-    async def request() -> PreparedMessage:
-        with table.saving(TURN, "", prepare) as saving:
-            return await asyncio.shield(saving)
-
-    asked = [asyncio.create_task(request()) for _ in range(3)]
-    await settled()
-    # One that gives up takes nothing from the others.
-    asked[0].cancel()
-    may.set()
-    replies = await asyncio.gather(*asked[1:])
-    assert [id(reply) for reply in replies] == [id(prepared[0])] * 2
-    await request()
-    assert len(prepared) == 2
+def test_what_is_prepared_for_a_turn_is_there_as_long_as_a_request_opens_it() -> None:
+    table, prepared = TurnTable(), PreparedMessage(p.TurnFound(authors=()), Content())
+    with table.opening(TURN):
+        assert table.prepared(TURN, "print") is None
+        with table.opening(TURN):
+            table.note_prepared(TURN, "print", prepared)
+        assert table.prepared(TURN, "print") is table.prepared(TURN, "") is prepared
+        with pytest.raises(RepeatMismatchError):
+            table.prepared(TURN, "other")
+        table.add(running())
+    with table.opening(TURN):
+        assert table.prepared(TURN, "other") is None
 
 
 async def test_one_request_at_a_time_resumes_a_turn_and_others_resume_other_turns() -> None:
@@ -216,14 +207,13 @@ async def test_the_lock_of_a_turn_is_the_same_for_who_comes_while_others_wait_fo
     assert most_at_once == 1
 
 
-STEPS = st.lists(st.sampled_from(["open", "close", "add", "end", "closed", "save"]), max_size=12)
+STEPS = st.lists(st.sampled_from(["open", "close", "add", "end", "closed", "prepare"]), max_size=12)
 
 
 @settings(max_examples=tries(100))
 @given(STEPS)
 def test_when_everything_is_over_nothing_is_kept(steps: list[str]) -> None:
-    async def prepare() -> PreparedMessage:
-        return PreparedMessage(p.TurnFound(authors=()), Content())
+    prepared = PreparedMessage(p.TurnFound(authors=()), Content())
 
     async def play() -> None:
         table = TurnTable()
@@ -233,10 +223,12 @@ def test_when_everything_is_over_nothing_is_kept(steps: list[str]) -> None:
         runs: list[RunningTurn] = []
         for step in steps:
             match step:
-                case "open" | "save":
+                case "open":
                     block = ExitStack()
-                    block.enter_context(table.opening(TURN) if step == "open" else table.saving(TURN, "", prepare))
+                    block.enter_context(table.opening(TURN))
                     blocks.append(block)
+                case "prepare" if blocks:
+                    table.note_prepared(TURN, "", prepared)
                 case "closed" if closings:
                     closings[-1].close()
                     newest = None if closings.pop() is newest else newest

@@ -38,7 +38,7 @@ def asked(**more: object) -> p.StartTurn:
     ],
 )
 def test_all_but_plain_messages_are_checked(message: p.StartTurn, prepared: PreparedMessage, is_checked: bool) -> None:
-    event = user_event(message, prepared.content, "e-1", prepared.actions)
+    event = user_event(message, prepared.content, "", "e-1", prepared.actions)
     assert needs_check(event, prepared) is is_checked
     assert encode(event) == encode_event(event)
 
@@ -50,7 +50,7 @@ def test_an_answer_that_a_client_has_wrapped_may_be_nested_too_deep() -> None:
     wrapped = {"response": json.dumps({"confirmed": True, "payload": deep})}
     given = Part(function_response=FunctionResponse(id="c1", name=REQUEST_CONFIRMATION, response=wrapped))
     prepared = PreparedMessage(NOTHING_FOUND, checked(Content(parts=[given])), answers=("c1",))
-    event = user_event(asked(), prepared.content, "e-1", None)
+    event = user_event(asked(), prepared.content, "", "e-1", None)
     assert needs_check(event, prepared)
     with pytest.raises(NotEncodableError, match="nested deeper"):
         encode_event(event)
