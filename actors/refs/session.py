@@ -102,7 +102,7 @@ class SessionRef(Ref):
         """End a turn. Raises FencedError, StoreError."""
         await self.ask(message)
 
-    async def cancel_turn(self, message: p.CancelTurn) -> p.Ack | p.TurnKept | p.AnnounceFirst:
+    async def cancel_turn(self, message: p.CancelTurn) -> p.Ack | p.AlreadyRunning | p.AnnounceFirst:
         """Remove a turn from the queue, or seal one that no Runner runs. Raises SessionBusyError, StoreError."""
         return await self.ask(message)
 

@@ -57,7 +57,7 @@ class TurnRetries(SessionService):
         turn = self._parts.reader.turn_of(row)
         if message.request and LastRetry.of(turn).request == message.request:
             # The request was sent again, and the turn has ended once more meanwhile.
-            return p.NothingToResume()
+            return p.Ack()
         if not message.from_event and row.status != "failed":
             raise TurnStateError(f"turn {invocation_id!r} cannot be retried: it is {row.status}, and only a failed one can")
         refusal = self._parts.runners.refusal(message.runner)

@@ -98,10 +98,6 @@ class AnnounceFirst(Message, frozen=True, kw_only=True):
     term: int = 0
 
 
-class NothingToResume(Message, frozen=True, kw_only=True):
-    """The turn has ended, or is about to, or is not known."""
-
-
 class TurnResumed(Message, frozen=True, kw_only=True):
     """The turn is open and belongs to the Runner that asked; older epochs write nothing more.
 
@@ -131,11 +127,8 @@ class TurnResumed(Message, frozen=True, kw_only=True):
     version: str = ""
 
 
-class TurnKept(Message, frozen=True, kw_only=True):
-    """The Runner that asked runs the turn with its newest epoch, or is about to, and is the one that goes on with it."""
-
-
-ResumeTurnReply = TurnResumed | TurnKept | NothingToResume | AnnounceFirst
+ResumeTurnReply = TurnResumed | Ack | AnnounceFirst
+"""Ack when there is nothing to resume: the Runner runs the turn already, or it has ended, or is about to, or is not known."""
 
 
 class RetryTurn(Request[ResumeTurnReply], frozen=True, kw_only=True):
@@ -170,11 +163,15 @@ class TurnRetried(Message, frozen=True, kw_only=True):
     after_seq: int
 
 
-class CancelTurn(Request[Ack | TurnKept | AnnounceFirst], frozen=True, kw_only=True):
+class AlreadyRunning(Message, frozen=True, kw_only=True):
+    """The Runner that asked runs the turn, or is about to, and is the one that stops it."""
+
+
+class CancelTurn(Request[Ack | AlreadyRunning | AnnounceFirst], frozen=True, kw_only=True):
     """Stop a turn, wherever it is: the Runner stops a running one, the Session actor one that waits, is lost, or is paused.
 
     A turn that has ended stays as it is. The Runner replies with Ack; the Session actor with Ack when the turn is open no more,
-    TurnKept when its Runner has to stop it, or AnnounceFirst.
+    AlreadyRunning when its Runner has to stop it, or AnnounceFirst.
 
     Attributes:
         runner: of a Runner that asks the Session actor: its id.

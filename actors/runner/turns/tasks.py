@@ -102,7 +102,7 @@ class TurnTasks:
             except StoreError:
                 self._unstored_cancels.add(key)
                 raise
-            if isinstance(cancelled, p.TurnKept):
+            if isinstance(cancelled, p.AlreadyRunning):
                 await self._table.resumed(key)
             elif key not in self._table:
                 return p.Ack()
@@ -127,7 +127,7 @@ class TurnTasks:
         await self._table.closed(key)
         await self._closer.settle(key)
 
-    async def _cancel_in_log(self, key: TurnKey) -> p.Ack | p.TurnKept:
+    async def _cancel_in_log(self, key: TurnKey) -> p.Ack | p.AlreadyRunning:
         begins = key in self._table or self._table.is_resuming(key)
         asked = p.CancelTurn(key=key[0], invocation_id=key[1], runner=self._place.runner_id, begins=begins)
         return await self._place.heard(self._session.of(key[0]), lambda: self._session.cancel_turn(asked))

@@ -70,7 +70,7 @@ class TurnRecovery:
                 if self._parts.access.pending_ends.owes_end(message.key, message.invocation_id):
                     # Should this actor be lost before, the turn is open.
                     raise StoreUnavailableError("the session store", "the end of the turn is still to be stored")
-                return p.NothingToResume()
+                return p.Ack()
             if not turn.is_ending:
                 break
             # The end may not get to the disk.
@@ -80,7 +80,7 @@ class TurnRecovery:
             return refusal
         if message.running is not None and log.is_current(message.running):
             turn.runner = message.runner
-            return p.TurnKept()
+            return p.Ack()
         self._parts.versions.go_on(log, turn, log.head_seq)
         turn.begin_elsewhere(message.runner)
         # A concurrent request gets a later epoch, and fences off this one.

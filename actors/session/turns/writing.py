@@ -144,7 +144,7 @@ class TurnEnder:
         if self._parts.access.pending_ends.has(turn.key, turn.invocation_id, turn.epoch):
             raise StoreUnavailableError("the session store", "the end of the turn is still to be stored")
 
-    async def cancel_turn(self, message: p.CancelTurn) -> p.Ack | p.TurnKept | p.AnnounceFirst:
+    async def cancel_turn(self, message: p.CancelTurn) -> p.Ack | p.AlreadyRunning | p.AnnounceFirst:
         """Remove a turn from the queue, or seal one that is open without a Runner, or one that is paused.
 
         A turn is without a Runner if the one that lives knows nothing of it: it was another one's, which was lost, or was opened
@@ -165,7 +165,7 @@ class TurnEnder:
         if log.turn is not None and log.open_row(invocation_id) is not None:
             log.queue.cancel(invocation_id)
             if message.begins and log.turn.runner == message.runner:
-                return p.TurnKept()
+                return p.AlreadyRunning()
             row = log.turn.row
             turn = p.TurnRef(message.key, invocation_id, row.epoch, generation=log.generation)
             try:

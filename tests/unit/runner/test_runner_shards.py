@@ -98,7 +98,7 @@ async def test_of_two_runners_the_one_that_was_lost_takes_up_its_own_turns_and_n
         generation = (await two.session.fetch(p.Fetch(key=key))).generation
         running = p.TurnRef(key, "e-1", epoch, generation=generation)
         resume = p.ResumeTurn(key=key, invocation_id="e-1", runner="?", running=running)
-        assert await two.session.resume_turn(resume) == p.TurnKept()
+        assert await two.session.resume_turn(resume) == p.Ack()
     two.may.set()
     for key in KEYS:
         assert await said(two.session, key) == ["done"]

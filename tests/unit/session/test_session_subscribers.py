@@ -131,7 +131,7 @@ async def test_turns_of_a_runner_that_was_started_again_are_lost_until_they_are_
     assert (resumed.epoch, resumed.seq) == (2, 1)
     assert await session.ref.subscribe(following) == "running"
     await session.close("e-1", epoch=2)
-    assert await session.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="another")) == p.NothingToResume()
+    assert await session.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="another")) == p.Ack()
 
 
 async def test_who_follows_a_turn_that_is_lost_is_told_when_its_session_is_deleted(session: SessionFixture) -> None:

@@ -113,4 +113,4 @@ async def test_a_turn_is_resumed_only_if_its_end_was_not_stored(session: Session
     assert done == set()
     session.store.failures = 0 if is_stored else 2
     held.let_go()
-    assert isinstance(await resumed, p.NothingToResume if is_stored else p.TurnResumed)
+    assert isinstance(await resumed, p.Ack if is_stored else p.TurnResumed)

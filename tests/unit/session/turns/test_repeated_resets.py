@@ -25,7 +25,7 @@ async def test_one_that_is_sent_again_when_the_turn_has_ended_once_more_takes_no
     await session.ref.close_turn(p.CloseTurn(turn=turn, agent="root", outcome=p.Finished(agent="root")))
     if is_restarted:
         session = await session.restarted()
-    assert await session.ref.retry_turn(retry) == p.NothingToResume()
+    assert await session.ref.retry_turn(retry) == p.Ack()
     assert [text for _, _, text in await session.log()] == ["e-1?", "kept", "", "said again"]
     assert isinstance(await session.ref.retry_turn(msgspec.structs.replace(retry, request="another request")), p.TurnResumed)
     assert [text for _, _, text in await session.log()] == ["e-1?", "kept", ""]
@@ -43,7 +43,7 @@ async def test_a_retry_that_is_sent_again_when_the_turn_has_ended_once_more_runs
     await session.close(epoch=2, outcome=outcome)
     if is_restarted:
         session = await session.restarted()
-    assert await session.ref.retry_turn(retry) == p.NothingToResume()
+    assert await session.ref.retry_turn(retry) == p.Ack()
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])
