@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import cast
 
 import msgspec
@@ -266,30 +267,25 @@ class TurnStarter:
         in_line: Callable[[], None] | None = place.leave
         while True:
             try:
-                if request.interrupting:
-                    opened = await self._interrupt(request)
-                else:
-                    opened = await self._session.open_turn(request, in_line)
+                opened = await self._place.heard(self._session.of(request.key), partial(self._ask, request, in_line))
             except ActorRestartsError:
                 # The turn may be stored, and may have ended: it is joined then.
                 request = msgspec.structs.replace(request, epoch=request.epoch + 1, repeatable=True)
                 in_line = None
                 continue
             match opened:
-                case p.TurnBegun():
-                    return opened
                 case p.InterruptFirst():
                     # Sent again, should the Session actor be lost, when it may have begun and ended.
                     request = msgspec.structs.replace(request, interrupting=opened.invocation_id, repeatable=True)
                 case p.ResumeFirst():
                     await self._recovery.take_up((request.key, opened.invocation_id))
-                case p.AnnounceFirst():
-                    await self._place.announce(self._session.of(request.key), opened)
-                case _:
+                case p.TurnBegun() | p.TurnResumed() | p.TurnJoined():
                     return opened
 
-    async def _interrupt(self, request: p.OpenTurn) -> p.OpenTurnReply:
-        """Cancel the running turn and ask at the same time, so that the new turn is at the head of the queue when it ends."""
+    async def _ask(self, request: p.OpenTurn, in_line: Callable[[], None] | None) -> p.OpenTurnReply:
+        """Ask, and at the same time cancel the turn that is interrupted: then the new one is at the head when that has ended."""
+        if not request.interrupting:
+            return await self._session.open_turn(request, in_line)
         cancel = p.CancelTurn(key=request.key, invocation_id=request.interrupting)
         opened, cancelled = await asyncio.gather(
             self._session.open_turn(request), self._tasks.cancel_turn(cancel), return_exceptions=True

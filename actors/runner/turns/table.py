@@ -35,11 +35,6 @@ class _Entry(msgspec.Struct, eq=False):
     opened: asyncio.Future[None] | None = None
     prepared: tuple[str, PreparedMessage] | None = None
 
-    @property
-    def lives(self) -> RunningTurn | None:
-        """The turn, while it runs and was not given up."""
-        return self.running if self.running is not None and not self.running.task.life.was_replaced else None
-
 
 class TurnTable:
     """The turns of this Runner that run, are about to, or are just ending.
@@ -61,7 +56,7 @@ class TurnTable:
     def __contains__(self, turn: TurnKey) -> bool:
         """True when the turn runs, is being opened or is being closed."""
         entry = self._entries.get(turn)
-        return entry is not None and bool(entry.lives or entry.openings or entry.closing)
+        return entry is not None and bool(entry.running or entry.openings or entry.closing)
 
     async def emptied(self, timeout_s: float) -> int:
         """Wait until nothing goes on with any turn, but at most so long. Returns with how many something does."""
@@ -73,13 +68,13 @@ class TurnTable:
         return len(self._entries)
 
     def running(self) -> list[TurnKey]:
-        """The turns that run, and were not given up."""
-        return [turn for turn, entry in self._entries.items() if entry.lives is not None]
+        """The turns that run."""
+        return [turn for turn, entry in self._entries.items() if entry.running is not None]
 
     def get(self, turn: TurnKey) -> RunningTurn | None:
-        """The turn, if it runs, and was not given up."""
+        """The turn, if it runs."""
         entry = self._entries.get(turn)
-        return entry.lives if entry is not None else None
+        return entry.running if entry is not None else None
 
     def add(self, running: RunningTurn) -> bool:
         """A turn is to run; it replaces the one that runs here in an older epoch.
