@@ -240,7 +240,7 @@ def come_in(gate: TurnGate, steps: Steps) -> list[int]:
 
 async def really_come_in(gate: real.TurnGate, steps: Steps) -> list[int]:
     inside: list[int] = []
-    places: dict[int, real.GatePlace] = {}
+    places: dict[int, real.OpenSlot] = {}
     tasks: list[asyncio.Task[None]] = []
 
     async def enter(number: int, user: int, session: int) -> None:
@@ -252,7 +252,7 @@ async def really_come_in(gate: real.TurnGate, steps: Steps) -> list[int]:
         if what == "come":
             tasks.append(asyncio.create_task(enter(number, user, session)))
         elif inside:
-            places[inside[user % len(inside)]].leave()
+            places[inside[user % len(inside)]].release()
         await settled()
     for task in tasks:
         task.cancel()

@@ -155,7 +155,7 @@ class Invoker:
         message = self._message(turn, run, order)
         # Nothing may be awaited between these two lines: see Directory.link.
         run.link = await self._directory.link(run.agent, turn.ref.key, alone=alone)
-        return await AgentRef(run.link).invoke(message, turn.leave_gate)
+        return await AgentRef(run.link).invoke(message, turn.release_slot)
 
     def _order(self, turn: RunningTurn, run: Run, *, resume: bool, work: Work | None) -> _Order:
         node = self._routing.topology[run.agent]
@@ -193,7 +193,7 @@ class Invoker:
             llm_calls=order.counted if order.work is not None or order.asks else turn.calls.left,
             asks_for_more=order.work is None and order.asks,
             traceparent=turn.trace.traceparent(run) if turn.trace is not None else turn.traceparent,
-            tells_begun=turn.leave_gate is not None,
+            tells_begun=turn.release_slot is not None,
         )
         if is_turns_own and run.node is None and turn.progress is None and turn.message.event.flow is None:
             # All else is as it is in any message.

@@ -179,7 +179,7 @@ class RunningTurn:
         answerer: the same of who has answered the turn's calls.
         trace: its spans; None without telemetry.
         task: runs it, and knows where it is in its life.
-        leave_gate: lets another turn be opened, once its first run is under way; None: that was done when it was opened.
+        release_slot: lets another turn be opened, once its first run is under way; None: that was done when it was opened.
     """
 
     # What few turns have has no place in the others.
@@ -193,7 +193,7 @@ class RunningTurn:
     transfers: Set[int] = frozenset()
     answerer = ""
     trace: TurnTrace | None = None
-    leave_gate: Callable[[], None] | None = None
+    release_slot: Callable[[], None] | None = None
     _lost: Sequence[object] = ()
 
     def __init__(

@@ -20,7 +20,7 @@ from actors.refs.session import SessionRef
 from actors.rules.capacity.backlog import Backlog
 from actors.rules.capacity.drain_lease import DrainLease
 from actors.rules.checks.user_message import answers
-from actors.runner.turns.gate import GatePlace, TurnGate
+from actors.runner.turns.gate import OpenSlot, TurnGate
 from actors.runner.turns.table import TurnTable
 from actors.runner.turns.tasks import TurnTasks
 
@@ -161,17 +161,17 @@ class TurnAdmission:
         is_opened = turn in self._backlog and not self._gate.has(turn)
         self._backlog.add(turn, size, since_s)
         try:
-            place = await self._gate.enter(turn, is_opened=is_opened)
+            slot = await self._gate.enter(turn, is_opened=is_opened)
         except BaseException:
             self._backlog.remove(turn)
             raise
-        return AdmittedTurn(turn, place, since_s)
+        return AdmittedTurn(turn, slot, since_s)
 
     def leave(self, admitted: AdmittedTurn, *, has_begun: bool) -> None:
         """The turn was opened, or cannot be."""
-        place = admitted.place
-        if not (has_begun and place.is_kept):
-            place.leave()
+        slot = admitted.slot
+        if not (has_begun and slot.is_retained):
+            slot.release()
         if has_begun:
             self._telemetry.turn_waited(self._now_s() - admitted.since_s)
         self._backlog.remove(admitted.turn)
@@ -231,10 +231,10 @@ class AdmittedTurn(msgspec.Struct, eq=False):
     """One request for a turn, which may be opened.
 
     Attributes:
-        place: at the gate.
+        slot: of the gate.
         since_s: when the turn was asked for.
     """
 
     turn: TurnKey
-    place: GatePlace
+    slot: OpenSlot
     since_s: float

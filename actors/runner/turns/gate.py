@@ -23,33 +23,33 @@ HOLD_S = 0.25
 """A turn that is opened for longer waits for something else than this process, and lets the next one in."""
 
 
-class GatePlace(msgspec.Struct, eq=False):
-    """The place that a turn has inside while it is being opened.
+class OpenSlot(msgspec.Struct, eq=False):
+    """One of the turns that may be opened at the same time.
 
     Attributes:
         since_s: when the turn has come in.
-        is_kept: the turn stays inside when it is open, until its first run is under way.
+        is_retained: the turn stays inside when it is open, until its first run is under way.
     """
 
     _gate: TurnGate
     since_s: float
-    is_kept: bool = False
+    is_retained: bool = False
 
-    def keep(self) -> bool:
+    def retain(self) -> bool:
         """Stay inside when the turn is open, if others wait: else its run would stand in line with those of all that are open."""
-        self.is_kept = self._gate.has_waiting()
-        return self.is_kept
+        self.is_retained = self._gate.has_waiting()
+        return self.is_retained
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """Let the next turn in, unless that was done."""
         self._gate.leave(self)
 
 
 class _Waiter(msgspec.Struct, eq=False):
-    """A request that waits; `place` is done when it is let in."""
+    """A request that waits; `slot` is done when it is let in."""
 
     turn: TurnKey
-    place: asyncio.Future[GatePlace]
+    slot: asyncio.Future[OpenSlot]
 
 
 class TurnGate:
@@ -65,7 +65,7 @@ class TurnGate:
         self._at_once = at_once
         self._of_many = of_many
         # In the order in which they came in.
-        self._inside: dict[GatePlace, None] = {}
+        self._inside: dict[OpenSlot, None] = {}
         self._waiting: FairQueue[_Waiter] = FairQueue(weights(user_weights))
         # All that wait, and those that were let in and do not know it yet.
         self._by_turn: dict[TurnKey, list[_Waiter]] = {}
@@ -86,7 +86,7 @@ class TurnGate:
         """True while a request waits for the turn."""
         return turn in self._by_turn
 
-    async def enter(self, turn: TurnKey, *, is_opened: bool = False) -> GatePlace:
+    async def enter(self, turn: TurnKey, *, is_opened: bool = False) -> OpenSlot:
         """Wait until a turn may be opened. Raises TurnCancelledError when it is cancelled while it waits.
 
         Args:
@@ -105,10 +105,10 @@ class TurnGate:
             # With one more user there is room for one more turn. Soon: who was let in before this one comes in before it.
             loop.call_soon(self._fill)
         try:
-            return await waiter.place
+            return await waiter.slot
         except asyncio.CancelledError:
-            if not self._waiting.remove(waiter) and not waiter.place.cancelled():
-                waiter.place.result().leave()
+            if not self._waiting.remove(waiter) and not waiter.slot.cancelled():
+                waiter.slot.result().release()
             raise
         finally:
             self._forget(waiter)
@@ -118,17 +118,17 @@ class TurnGate:
     def cancel(self, turn: TurnKey) -> None:
         """Have no request wait for the turn any more."""
         for waiter in self._by_turn.get(turn, ()):
-            if self._waiting.remove(waiter) and not waiter.place.done():
-                waiter.place.set_exception(TurnCancelledError(turn[1]))
+            if self._waiting.remove(waiter) and not waiter.slot.done():
+                waiter.slot.set_exception(TurnCancelledError(turn[1]))
 
     def cancel_user(self, user: str) -> None:
         """Have no request of a user wait any more."""
         for turn in {waiter.turn for waiter in self._waiting if waiter.turn[0].user == user}:
             self.cancel(turn)
 
-    def leave(self, place: GatePlace) -> None:
+    def leave(self, slot: OpenSlot) -> None:
         """Let the next turn in for one that is inside."""
-        if self._inside.pop(place, self) is None and self._by_turn:
+        if self._inside.pop(slot, self) is None and self._by_turn:
             self._fill()
 
     def _forget(self, waiter: _Waiter) -> None:
@@ -142,11 +142,11 @@ class TurnGate:
             first = self._waiting.take()
             # All requests for a turn come in together.
             for waiter in [first, *(each for each in self._by_turn[first.turn] if self._waiting.remove(each))]:
-                if not waiter.place.done():
+                if not waiter.slot.done():
                     self._coming[waiter] = waiter.turn[0]
                     # The loop on which it waits: asyncio asks the kernel for the process each time that it is asked for the loop.
                     assert self._loop is not None
-                    waiter.place.set_result(self._let_in(self._loop.time()))
+                    waiter.slot.set_result(self._let_in(self._loop.time()))
 
     def _has_room(self) -> bool:
         inside = len(self._inside)
@@ -156,10 +156,10 @@ class TurnGate:
         users = self._waiting.count_owners()
         return inside < users and inside < opened_at_once(users, self._at_once, self._of_many)
 
-    def _let_in(self, now_s: float) -> GatePlace:
-        place = GatePlace(self, now_s)
-        self._inside[place] = None
-        return place
+    def _let_in(self, now_s: float) -> OpenSlot:
+        slot = OpenSlot(self, now_s)
+        self._inside[slot] = None
+        return slot
 
     def _watch(self) -> None:
         """Look again when the turn that has been inside for longest has had its time."""
@@ -170,6 +170,6 @@ class TurnGate:
     def _let_late_ones_go(self) -> None:
         self._timer = None
         now_s = asyncio.get_running_loop().time()
-        for place in [each for each in self._inside if each.since_s + HOLD_S <= now_s]:
-            place.leave()
+        for slot in [each for each in self._inside if each.since_s + HOLD_S <= now_s]:
+            slot.release()
         self._watch()

@@ -26,7 +26,7 @@ from actors.runner.dispatch.versions import TurnVersions, VersionParts
 from actors.runner.running.origin import NEW, Answered
 from actors.runner.running.running_turn import OpeningMessage, RunningTurn
 from actors.runner.turns.admission import AdmittedTurn, TurnAdmission
-from actors.runner.turns.gate import GatePlace
+from actors.runner.turns.gate import OpenSlot
 from actors.runner.turns.place import RunnerPlace
 from actors.runner.turns.recovery import TurnResumer
 from actors.runner.turns.table import TurnTable
@@ -44,7 +44,7 @@ class _Opening(msgspec.Struct, eq=False):
         prepared: its message.
         event, raw: that as an event, and encoded.
         key: the turn.
-        place: at the gate.
+        slot: of the gate.
     """
 
     message: p.StartTurn
@@ -52,7 +52,7 @@ class _Opening(msgspec.Struct, eq=False):
     event: Event
     raw: bytes
     key: TurnKey
-    place: GatePlace
+    slot: OpenSlot
 
 
 class TurnStarter:
@@ -113,9 +113,9 @@ class TurnStarter:
             if message.subscriber:
                 # The driver asks where it polls. Where that is wrong it gets UserElsewhereError, and asks again.
                 self._session.note_store(message.key.app, message.key.user, message.store)
-                started = await self._start_admitted(message, admitted.place)
+                started = await self._start_admitted(message, admitted.slot)
             else:
-                started = await self._start_anywhere(message, admitted.place)
+                started = await self._start_anywhere(message, admitted.slot)
             has_begun = True
             return started
         finally:
@@ -123,17 +123,17 @@ class TurnStarter:
                 self._admission.leave(admitted, has_begun=has_begun)
             opening.end()
 
-    async def _start_anywhere(self, message: p.StartTurn, place: GatePlace) -> p.TurnStarted:
+    async def _start_anywhere(self, message: p.StartTurn, slot: OpenSlot) -> p.TurnStarted:
         """Start a turn that no driver follows, in whichever store its user is."""
         while True:
             store = self._session.store_of(message.key.app, message.key.user)
             try:
-                return await self._start_admitted(msgspec.structs.replace(message, store=store), place)
+                return await self._start_admitted(msgspec.structs.replace(message, store=store), slot)
             except UserElsewhereError as error:
                 if error.store == store:
                     raise
 
-    async def _start_admitted(self, message: p.StartTurn, place: GatePlace) -> p.TurnStarted:
+    async def _start_admitted(self, message: p.StartTurn, slot: OpenSlot) -> p.TurnStarted:
         """Prepare the message, after those of its session that came before, and start its turn."""
         async with self._in_order.locked(message.key):
             # This takes longer for some messages than for others, and turns begin in the order of their messages.
@@ -146,7 +146,7 @@ class TurnStarter:
                 prepared = await self._user_messages.prepare(message, content)
         if prepared.found.is_there:
             return await self._join(message, prepared.found)
-        return await self._start(message, prepared, place)
+        return await self._start(message, prepared, slot)
 
     async def _prepared_once(self, message: p.StartTurn, content: Content) -> PreparedMessage:
         """Prepare the message of a turn that may be asked for several times at once: its data is saved for all of them."""
@@ -183,7 +183,7 @@ class TurnStarter:
             await self._recovery.resume(key)
         return self._joined(key, found.agent, found.seq)
 
-    async def _start(self, message: p.StartTurn, prepared: PreparedMessage, place: GatePlace) -> p.TurnStarted:
+    async def _start(self, message: p.StartTurn, prepared: PreparedMessage, slot: OpenSlot) -> p.TurnStarted:
         """Open the turn and launch it, or join it if it is there already."""
         actions, answers = prepared.actions, prepared.answers
         # An answer goes to the turn that has made the call.
@@ -201,7 +201,7 @@ class TurnStarter:
             message = msgspec.structs.replace(message, state_delta={**message.state_delta, **actions.state_delta})
         event = user_event(message, prepared.content, event_id, invocation_id, actions)
         raw = encode_event(event) if needs_check(event, prepared) else encode(event)
-        opening = _Opening(message, prepared, event, raw, key, place)
+        opening = _Opening(message, prepared, event, raw, key, slot)
         # `start_turn` has entered the id of the request itself. The block lasts until the turn is launched, so that a reply which
         # is out of date is known.
         if invocation_id == message.invocation_id:
@@ -212,7 +212,7 @@ class TurnStarter:
     async def _open_and_launch(self, opening: _Opening) -> p.TurnStarted:
         session = opening.key[0]
         try:
-            opened = await self._open(self._request(opening), opening.place)
+            opened = await self._open(self._request(opening), opening.slot)
         except StoreError:
             # It is not stored, unless the request was sent before.
             self._recovery.resume_later(session)
@@ -258,13 +258,13 @@ class TurnStarter:
             due=message.due,
         )
 
-    async def _open(self, request: p.OpenTurn, place: GatePlace) -> p.TurnBegun | p.TurnResumed | p.TurnJoined:
+    async def _open(self, request: p.OpenTurn, slot: OpenSlot) -> p.TurnBegun | p.TurnResumed | p.TurnJoined:
         """Ask until the turn is open: what is in the way, a turn or another Runner, is cleared away first.
 
         Args:
-            place: at the gate. It is left for the next turn when this one is in line.
+            slot: of the gate. The next turn gets it when this one is in line.
         """
-        in_line: Callable[[], None] | None = place.leave
+        in_line: Callable[[], None] | None = slot.release
         while True:
             try:
                 opened = await self._place.heard(self._session.of(request.key), partial(self._ask, request, in_line))
@@ -315,8 +315,8 @@ class TurnStarter:
             turn.answerer = message.traceparent
             turn.callers = version.routing.waiting_callers(progress)
             turn.waiting = version.routing.waiting_calls(progress)
-        if opening.place.keep():
-            turn.leave_gate = opening.place.leave
+        if opening.slot.retain():
+            turn.release_slot = opening.slot.release
         self._tasks.launch(turn)
         return turn
 

@@ -154,8 +154,8 @@ class TurnTasks:
             try:
                 outcome = await self._outcome(version, turn)
             finally:
-                if turn.leave_gate is not None:
-                    turn.leave_gate()
+                if turn.release_slot is not None:
+                    turn.release_slot()
             turn.task.decide_end()
             if not turn.runs.are_over():
                 turn.runs.stop_waiting()

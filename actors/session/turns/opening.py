@@ -56,7 +56,7 @@ from actors.session.turns.parts import SessionParts
 from actors.session.turns.recovery import TurnRecovery
 
 
-class OpeningRequest:
+class PendingOpen:
     """A request to open a turn, on its way.
 
     Args:
@@ -108,7 +108,7 @@ class OpeningRequest:
         return Taken() if self.log.queue.is_taken else Free()
 
 
-def check_answers(request: OpeningRequest, turn: SessionTurn) -> None:
+def check_answers(request: PendingOpen, turn: SessionTurn) -> None:
     """Check that the calls take the answers of the message, now that no other answer comes before it. Raises TurnStateError."""
     message = request.message
     is_paused = turn.row.status == "paused"
@@ -129,7 +129,7 @@ class NewTurns:
     def __init__(self, parts: SessionParts) -> None:
         self._parts = parts
 
-    def new_turn(self, request: OpeningRequest) -> SessionTurn:
+    def new_turn(self, request: PendingOpen) -> SessionTurn:
         """The turn that a request begins."""
         message, log = request.message, request.log
         seq = log.head_seq + 1
@@ -148,7 +148,7 @@ class NewTurns:
         turn.begin()
         return turn
 
-    def admitted(self, request: OpeningRequest, turn: SessionTurn) -> tuple[Sequence[Write], Callable[[], None]]:
+    def admitted(self, request: PendingOpen, turn: SessionTurn) -> tuple[Sequence[Write], Callable[[], None]]:
         """Check the user's event, and open the turn. Returns what is stored beside the event, and what is called when it is."""
         message, log = request.message, request.log
         temp = only_temp(message.state_delta) if message.state_delta else None
@@ -189,7 +189,7 @@ class NewTurns:
             version=turn.row.version,
         )
 
-    def let_go(self, request: OpeningRequest, error: BaseException) -> None:
+    def let_go(self, request: PendingOpen, error: BaseException) -> None:
         """The turn could not begin: tell its subscribers, and let the next turn begin."""
         message, log = request.message, request.log
         # With its arguments, so that every driver raises the error itself: no agent has failed.
@@ -231,7 +231,7 @@ class TurnOpener:
             TurnCancelledError: it was cancelled while it waited in the queue.
             StoreError: it could not be stored.
         """
-        request = OpeningRequest(message, scan(message.event))
+        request = PendingOpen(message, scan(message.event))
         try:
             return await self._opened(request)
         except BaseException as error:
@@ -253,7 +253,7 @@ class TurnOpener:
                 raise UnknownFunctionCallError(message.answers[0], message.key.session)
         return log
 
-    async def _opened(self, request: OpeningRequest) -> p.OpenTurnReply:
+    async def _opened(self, request: PendingOpen) -> p.OpenTurnReply:
         """Do what `decide` says, and ask it again after each wait."""
         message = request.message
         while True:
@@ -290,7 +290,7 @@ class TurnOpener:
                 case p.InterruptFirst() | p.ResumeFirst() as reply:
                     return reply
 
-    async def _decided(self, request: OpeningRequest) -> tuple[Decision, KnownTurn | None]:
+    async def _decided(self, request: PendingOpen) -> tuple[Decision, KnownTurn | None]:
         """Decide, and find the turn asked for, if it is there already. Requests of a session are decided one by one."""
         if request.holds_session:
             # Those in line may wait for a deletion, and that for the turn of this request.
@@ -310,13 +310,13 @@ class TurnOpener:
                     continue
                 return decided
 
-    async def _decision(self, request: OpeningRequest, refusal: RequestError | None) -> tuple[Decision, KnownTurn | None]:
+    async def _decision(self, request: PendingOpen, refusal: RequestError | None) -> tuple[Decision, KnownTurn | None]:
         known = await self._known_turn(request) if request.message.repeatable else None
         if refusal is not None and known is None:
             raise refusal
         return decide(request.facts(known)), known
 
-    async def _known_turn(self, request: OpeningRequest) -> KnownTurn | None:
+    async def _known_turn(self, request: PendingOpen) -> KnownTurn | None:
         """The turn asked for, if it is there already."""
         log, message = request.log, request.message
         invocation_id = message.invocation_id
@@ -343,7 +343,7 @@ class TurnOpener:
         is_other = not answer_seq and await self._lookup.began_with_other(log, row, message.fingerprint)
         return KnownTurn(invocation_id, row, answer_seq, is_other)
 
-    async def _join(self, request: OpeningRequest, known: KnownTurn, is_lost: bool) -> p.TurnJoined | None:
+    async def _join(self, request: PendingOpen, known: KnownTurn, is_lost: bool) -> p.TurnJoined | None:
         """Follow a turn. None when it could not be opened after it was found."""
         log, row = request.log, known.row
         await self._joiner.join(log, known.invocation_id, row, request.message.subscriber, known.answer_seq)
@@ -355,13 +355,13 @@ class TurnOpener:
         agent = row.agent if row is not None else ""
         return p.TurnJoined(invocation_id=known.invocation_id, seq=known.answer_seq, agent=agent, is_lost=is_lost)
 
-    def _give_back(self, request: OpeningRequest) -> None:
+    def _give_back(self, request: PendingOpen) -> None:
         """Let the next turn begin, should the session be taken for this request, which begins none."""
         if request.holds_session:
             request.holds_session = False
             request.log.queue.start_next()
 
-    async def _resume(self, request: OpeningRequest) -> p.TurnResumed | p.TurnJoined | p.AnnounceFirst:
+    async def _resume(self, request: PendingOpen) -> p.TurnResumed | p.TurnJoined | p.AnnounceFirst:
         """Reply again: the first reply was lost, with the process that sent it or with the Runner that waited for it."""
         message, log = request.message, request.log
         assert log.turn is not None
@@ -380,7 +380,7 @@ class TurnOpener:
         await self._logs.commits.opened(log)
         return p.TurnJoined(invocation_id=row.invocation_id, seq=row.opened_seq)
 
-    async def _begin(self, request: OpeningRequest) -> p.TurnBegun:
+    async def _begin(self, request: PendingOpen) -> p.TurnBegun:
         message, log = request.message, request.log
         if log.creation is None:
             await self._parts.store_owed_ends(message.key)
@@ -395,7 +395,7 @@ class TurnOpener:
             return await self._continue_paused(request)
         return await self._store(request, self._new_turns.new_turn(request))
 
-    async def _continue_paused(self, request: OpeningRequest, task: WaitingTask | None = None) -> p.TurnBegun:
+    async def _continue_paused(self, request: PendingOpen, task: WaitingTask | None = None) -> p.TurnBegun:
         """Continue the turn whose calls the message answers, or whose task."""
         log = request.log
         invocation_id = task.invocation_id if task is not None else request.message.invocation_id
@@ -427,7 +427,7 @@ class TurnOpener:
             progress = msgspec.structs.replace(progress, callers=(), waiting=())
         return msgspec.structs.replace(begun, event=event, caller=caller, progress=progress)
 
-    async def _store(self, request: OpeningRequest, turn: SessionTurn) -> p.TurnBegun:
+    async def _store(self, request: PendingOpen, turn: SessionTurn) -> p.TurnBegun:
         """Store the user's event and the turn's record; then the turn is open."""
         message, log = request.message, request.log
         writes, opened = self._new_turns.admitted(request, turn)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from actors.errors import TurnCancelledError
 from actors.messages.session import SessionKey
 from actors.rules.capacity.opening_window import OF_SESSION_ACTOR, least_opened, opened_at_once
-from actors.runner.turns.gate import GatePlace, TurnGate
+from actors.runner.turns.gate import OpenSlot, TurnGate
 from tests.support.fixtures.direct_fixture import until
 from tests.support.fixtures.session_fixture import settled
 from tests.support.tries import tries
@@ -31,12 +31,12 @@ def key(user: str, session: str = "s") -> SessionKey:
 
 
 class Arrivals:
-    """Turns that have come to a gate, and the places of those that are inside, in their order."""
+    """Turns that have come to a gate, and the slots of those that are inside, in their order."""
 
     def __init__(self, gate: TurnGate) -> None:
         self._gate = gate
         self.inside: list[str] = []
-        self.places: dict[str, GatePlace] = {}
+        self.slots: dict[str, OpenSlot] = {}
         self.tasks: dict[str, asyncio.Task[None]] = {}
 
     async def come(self, *names: str) -> None:
@@ -47,11 +47,11 @@ class Arrivals:
 
     async def _enter(self, name: str) -> None:
         turn = (key(name[0], name[0]), f"e-{name}")
-        self.places[name] = await self._gate.enter(turn)
+        self.slots[name] = await self._gate.enter(turn)
         self.inside.append(name)
 
     async def leave(self, name: str) -> None:
-        self.places[name].leave()
+        self.slots[name].release()
         await settled()
 
 
@@ -80,7 +80,7 @@ async def test_a_turn_that_is_given_up_leaves_the_line_and_the_place_that_it_was
     await settled()
     assert len(gate) == 2
     # It is let in, and is cancelled before it knows.
-    turns.places["a1"].leave()
+    turns.slots["a1"].release()
     turns.tasks["b1"].cancel()
     await settled()
     assert turns.inside == ["a1", "c1"]
@@ -92,7 +92,7 @@ async def test_those_of_one_session_come_in_in_their_order_whoever_knows_first_t
     # a3 is about to ask when a2 is let in, which knows of it later.
     turns.tasks["a3"] = asyncio.create_task(turns._enter("a3"))
     gate._at_once = 9
-    turns.places["a1"].leave()
+    turns.slots["a1"].release()
     await settled()
     assert turns.inside == ["a1", "a2", "a3"]
 
@@ -115,8 +115,8 @@ async def test_what_takes_long_inside_holds_up_nobody(monkeypatch: pytest.Monkey
     assert len(gate) == 3
     await until(lambda: len(turns.inside) == 5)
     assert turns.inside == ["a1", "a2", "a3", "b1", "b2"]
-    # Who has left already leaves no second place behind.
-    for name in list(turns.places):
+    # Who has left already leaves no second slot.
+    for name in list(turns.slots):
         await turns.leave(name)
     await turns.come("c1", "c2", "c3")
     assert (turns.inside[-2:], len(gate)) == (["c1", "c2"], 1)
@@ -125,12 +125,12 @@ async def test_what_takes_long_inside_holds_up_nobody(monkeypatch: pytest.Monkey
 async def test_a_turn_whose_agent_has_not_begun_stays_inside_while_others_wait() -> None:
     turns = Arrivals(TurnGate(1))
     await turns.come("a1", "b1")
-    assert turns.places["a1"].keep()
+    assert turns.slots["a1"].retain()
     assert turns.inside == ["a1"]
     await turns.leave("a1")
     assert turns.inside == ["a1", "b1"]
     # Nobody waits for this one.
-    assert not turns.places["b1"].keep()
+    assert not turns.slots["b1"].retain()
 
 
 async def test_more_are_inside_while_many_users_wait_and_as_few_as_ever_for_one_who_asks_for_much() -> None:
