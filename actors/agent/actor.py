@@ -21,7 +21,6 @@ from actors.agent.kinds import CORE_KINDS, AgentKind
 from actors.agent.parts import AgentParts
 from actors.agent.views.session_views import SessionViews
 from actors.behaviours.failure_log import log_failure
-from actors.behaviours.graph.node_attempt import repeated
 from actors.behaviours.lifecycle import callback_context, tell_of_failure
 from actors.definitions.tools.context import Actions
 from actors.definitions.tree.spec import AgentSpec
@@ -169,7 +168,7 @@ class AgentActor(Actor):
             return p.Cancelled()
         what, level = f"agent {run.agent_name!r}", logging.ERROR
         if again is not None and again.follows(classes_of(failed)):
-            what, level = repeated(what, again), logging.WARNING
+            what, level = again.failed(what), logging.WARNING
         log_failure(logger, level, what, run, error, traceback)
         if hooks := self._spec.hooks("on_agent_error_callback"):
             await tell_of_failure(hooks, callback_context(run, Actions()), error)

@@ -1,4 +1,4 @@
-"""The runs of other agents that one run asks the Runner for: children, agents that it has as tools, rounds of a flow."""
+"""The runs of other agents that one run asks the Runner for: children, and agents that it has as tools."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from actors.errors import FencedError, UnknownAgentError
 from actors.messages import protocol as p
 from actors.messages.content import Content
 from actors.messages.event import Event
-from actors.messages.flow import Work
 from actors.messages.graph import NodeTask
 from actors.messages.json_types import JsonMapping
 from actors.refs.runner import RunnerRef
-from actors.rules.routing.branches import tool_branch, tool_root
+from actors.rules.routing.branches import tool_branch
 
 
 class Children:
@@ -130,7 +129,7 @@ class Children:
     async def run_node(
         self, name: str, task: NodeTask, branch: str | None, *, resume: bool, state: tuple[bytes, int] = (b"", 0)
     ) -> p.AnyOutcome:
-        """Run an agent as a node: see GraphContext.run_node.
+        """Run an agent as a node: see Invocation.run_node.
 
         Args:
             state: that it begins with, and the place up to which all changes are in it; b"": it reads the state itself.
@@ -153,24 +152,6 @@ class Children:
         if outcome.escalated:
             self._writer.note_escalation()
         return outcome
-
-    async def run_round(self, name: str, work: Work, note: Event | None) -> p.AnyOutcome:
-        """Have an agent do a round of a flow: see ControllerContext.work_round."""
-        message = self._message
-        # Only a flow that runs as a tool was asked something else than what the turn was opened with.
-        asked = message.user_event if tool_root(message.branch) is not None else None
-        return await self._runner.run_child(
-            p.RunChild(
-                turn=message.turn,
-                parent=self._spec.name,
-                child=name,
-                branch=message.branch,
-                user_event=asked,
-                work=work,
-                node=message.node.of_part(name, str(work.round)) if message.node is not None else None,
-                notes=self._writer.notes_with(note),
-            )
-        )
 
     async def stop(self, branch: str = "", child: str = "") -> None:
         """Stop the runs on a branch, or of a child, or else all that this run has asked for; returns when they have ended."""

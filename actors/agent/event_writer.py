@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -21,10 +21,9 @@ from actors.messages.codec import encode
 from actors.messages.content import Content
 from actors.messages.event import MORE_RESULTS, NO_ACTIONS, USER, Event, new_event_id, now_s
 from actors.messages.flow import FlowMark
-from actors.messages.graph import NodeInfo, root_path, scope_of
+from actors.messages.graph import NodeInfo, root_path
 from actors.messages.json_types import StateDelta
 from actors.messages.llm.recorded import PackedCall, PackedPart
-from actors.messages.topology import CHAT, TASK
 from actors.refs.session import SessionRef
 from actors.rules.checks.sizes import encoded
 from actors.rules.checks.state import only_temp, without_temp
@@ -56,6 +55,8 @@ class EventWriter:
         is_stopped: the run is being stopped, and can write nothing more.
         state_seq: the place of the run's last event that changed the state, 0 without one.
         along: the run's events, for an agent to which it transfers; None before the first.
+        mark: what each event says of the flow that it belongs to, if it says nothing itself; None for no flow.
+        node_info: what an event says of the node that it comes from, if it says nothing itself.
         calls: records of model calls that are to be stored with the next event.
     """
 
@@ -63,6 +64,7 @@ class EventWriter:
     has_closed = False
     is_stopped = False
     state_seq = 0
+    mark: FlowMark | None = None
     _partials: PartialEvents | None = None
     along: EventsAlong | None = None
     calls: Sequence[PackedCall] = ()
@@ -81,13 +83,11 @@ class EventWriter:
         self._turn = message.turn
         self._branch = message.branch
         self._closes = message.closes
-        work = message.work
-        self._mark = FlowMark(run=work.run, tasks=work.tasks, round=work.round) if work is not None else None
-        self._node = message.node
         self._session = session
         self._reader = reader
         self._counts = counts
         self._notes: Sequence[p.Note] = message.notes
+        self.node_info: Callable[[Event], NodeInfo | None] = self._root_info
 
     def recall(self, done: Sequence[Event]) -> None:
         """Take in what the run had stored before it was lost."""
@@ -259,26 +259,14 @@ class EventWriter:
             author=event.author or self._spec.name,
             timestamp=event.timestamp or now_s(),
             branch=event.branch or self._branch,
-            flow=event.flow or self._mark,
-            node_info=event.node_info or self._node_info(event),
+            flow=event.flow or self.mark,
+            node_info=event.node_info or self.node_info(event),
         )
 
-    def _node_info(self, event: Event) -> NodeInfo | None:
-        if event.author == USER:
-            return None
-        if self._node is None:
-            # What an agent says for which others work stands above what these do.
-            return NodeInfo(path=root_path(self._spec.name)) if self._spec.has_runs_below else None
-        says = event.is_final_response() and event.content is not None and not event.long_running_tool_ids
-        if self._spec.mode == CHAT:
-            return NodeInfo(path=self._node.path)
-        if self._spec.mode == TASK:
-            output_for = self._node.output_for if event.output is not None else ()
-            scope = scope_of(self._node.path, is_delegate=self._node.is_delegated)
-            return NodeInfo(path=self._node.path, output_for=output_for, isolation_scope=scope)
-        output_for = self._node.output_for if says else ()
-        is_output = says and event.output is None
-        return NodeInfo(path=self._node.path, output_for=output_for, message_as_output=is_output)
+    def _root_info(self, event: Event) -> NodeInfo | None:
+        """The path of an agent for which others work: what it says stands above what these do. None for any other."""
+        is_above = event.author != USER and self._spec.has_runs_below
+        return NodeInfo(path=root_path(self._spec.name)) if is_above else None
 
     def _take_in_stored(self, event: Event, raw: bytes, changed: StateDelta, before_seq: int) -> None:
         if event.actions.escalate:

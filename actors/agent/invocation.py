@@ -14,6 +14,7 @@ from actors.agent.parts import AgentParts
 from actors.agent.session_reader import SessionReader
 from actors.agent.views.session_view import AgentView
 from actors.interfaces.access import ArtifactAccess, MemoryAccess
+from actors.interfaces.context import CallRuns
 from actors.interfaces.schedules import ScheduleAccess
 from actors.interfaces.session import LogAccess
 from actors.messages import protocol as p
@@ -24,7 +25,6 @@ from actors.messages.graph import NodeTask, Unstored, is_of_tool, root_path, wit
 from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
 from actors.refs.access import RemoteLog, SessionArtifacts, UserMemory
 from actors.refs.schedules import UserSchedules
-from actors.rules.graph.answers import UserAnswers
 from actors.rules.prompt.history import History
 from actors.rules.routing.branches import delegate_branch
 from actors.rules.routing.resumption import without_retried
@@ -71,11 +71,6 @@ class RunAccess:
         return RemoteLog(self.message.turn.key, self.reader.all_events)
 
     @cached_property
-    def answers(self) -> UserAnswers:
-        """The user's answers to questions of nodes."""
-        return UserAnswers()
-
-    @cached_property
     def children(self) -> Children:
         """Has other agents run."""
         return Children(self.parts.spec, self.message, self.parts.environment.runner, self.reader, self.writer)
@@ -109,10 +104,12 @@ class Invocation(RunAccess):
         has_begun: its task runs.
         give_back: releases what the run's code holds and does not give back itself.
         repeat: see SupervisorContext.
+        call_runs: see Context.
+        begun_seq: the place in the log after which the run began.
     """
 
     # What most runs never set is on the class: the attributes of an object with more than 30 of its own cost it a dictionary.
-    after_seq = noted_seq = retried_seq = 0
+    noted_seq = retried_seq = 0
     done: Sequence[Event] = ()
     is_resumed = has_begun = False
     node_path = ""
@@ -120,6 +117,7 @@ class Invocation(RunAccess):
     resume_at: tuple[str, ...] = ()
     give_back: Callable[[], None] = staticmethod(lambda: None)
     repeat: Callable[[Event], None] = staticmethod(lambda event: None)
+    call_runs: Callable[[str, str], CallRuns] = staticmethod(lambda tool, call_id: CallRuns())
     history: type[History] | None = None
     _noted: JsonMapping | None = None
     _unstored: Mapping[str, Unstored] = _NOTHING
@@ -213,19 +211,19 @@ class Invocation(RunAccess):
     async def run_node(
         self, name: str, task: NodeTask, *, branch: str | None, resume: bool, is_first: bool = False
     ) -> p.AnyOutcome:
-        """Run an agent as a node: see Context."""
+        """Run an agent as a node, and return how its run ended; a Finished has its output.
+
+        Args:
+            branch: on which it runs.
+            resume: it may have been begun before this run was lost or paused: then the log says how far it is.
+            is_first: no node has begun before that is still at work, so all that nodes have written is known here.
+
+        Raises:
+            FencedError: the turn was taken over or has ended.
+        """
         outcome = await self.children.run_node(name, task, branch, resume=resume)
         await self.reader.refresh_state(outcome.state_seq)
         return outcome
-
-    async def own_below(self, path: str) -> Sequence[Event]:
-        """The events that the agent has stored for runs below a path: see Context."""
-        found = []
-        async for event in self.reader.events(self.begun_seq):
-            is_own = event.author == self.agent_name and event.invocation_id == self.invocation_id
-            if is_own and event.node_info is not None and event.node_info.path.startswith(f"{path}/"):
-                found.append(event)
-        return found
 
     async def ask_agent(self, name: str, call_id: str, content: Content) -> tuple[p.AnyOutcome, str]:
         """Run an agent as a tool: see Context."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 from actors.agent.invocation import Invocation
 from actors.behaviours.lifecycle import known_failure
@@ -15,7 +15,8 @@ from actors.interfaces.model import Model
 from actors.messages import protocol as p
 from actors.rules.routing.branches import tool_root
 
-LlmBehaviour = Callable[[AgentSpec, Model, Invocation], Coroutine[Any, Any, p.AnyOutcome]]
+Run = TypeVar("Run", bound=Invocation)
+LlmBehaviour = Callable[[AgentSpec, Model, Run], Coroutine[Any, Any, p.AnyOutcome]]
 """What a run does with the agent, which has no toolsets any more, and its model."""
 
 
@@ -25,7 +26,7 @@ async def run_llm_agent(spec: AgentSpec, run: Invocation) -> p.AnyOutcome:
     return known_failure(run) or await with_tools(spec, run, _run_llm)
 
 
-async def with_tools(spec: AgentSpec, run: Invocation, behave: LlmBehaviour, *, can_wait: bool = True) -> p.AnyOutcome:
+async def with_tools(spec: AgentSpec, run: Run, behave: LlmBehaviour[Run], *, can_wait: bool = True) -> p.AnyOutcome:
     """Run an LLM agent with the tools that its toolsets have; or ask the user for what these want to know.
 
     Args:

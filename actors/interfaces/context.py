@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 from actors.interfaces.access import CallBudget, McpAccess, Offload
 from actors.interfaces.clock import Clock
@@ -13,15 +13,11 @@ from actors.interfaces.session import LogAccess, RunSession
 from actors.interfaces.telemetry import RunTelemetry
 from actors.messages.content import Content
 from actors.messages.event import Event
-from actors.messages.flow import FlowMark, Work
-from actors.messages.graph import NodeTask
 from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
 from actors.messages.llm.recorded import PackedCall, PackedPart
 from actors.messages.protocol.log import FailedCall
 from actors.messages.protocol.outcomes import AnyOutcome, Finished
-from actors.rules.graph.answers import UserAnswers
 from actors.rules.prompt.history import History
-from actors.rules.prompt.task_history import TaskHistory
 
 
 class InvocationContext(RunContext, Protocol):
@@ -75,6 +71,20 @@ class InvocationContext(RunContext, Protocol):
         ...
 
 
+class CallRuns:
+    """Runs nodes for one call of a tool. This one runs none."""
+
+    async def run(self, node: Any, node_input: Any = None, **options: Any) -> JsonValue:
+        """Run a node: see ToolContext.run_node."""
+        raise NotImplementedError
+
+    async def finish(self) -> None:
+        """Wait for the runs that the tool has not waited for."""
+
+    async def stop(self) -> None:
+        """Stop all runs: the tool has failed."""
+
+
 class Context(RunContext, Protocol):
     """What a behaviour is given.
 
@@ -91,8 +101,7 @@ class Context(RunContext, Protocol):
         telemetry: learns of the run's model calls and tool calls.
         mcp: the MCP servers.
         clock: the time by which it waits before it runs something again.
-        begun_seq: the place in the log after which the run began.
-        after_seq: of a graph the place up to which failures are those of earlier attempts; 0 in the first.
+        call_runs: what runs nodes for a call of a tool, of the name and the call id given.
     """
 
     streaming: bool
@@ -106,8 +115,7 @@ class Context(RunContext, Protocol):
     done: Sequence[Event]
     user_seq: int
     clock: Clock
-    begun_seq: int
-    after_seq: int
+    call_runs: Callable[[str, str], CallRuns]
 
     @property
     def llm_budget(self) -> CallBudget:
@@ -122,11 +130,6 @@ class Context(RunContext, Protocol):
     @property
     def schedules(self) -> ScheduleAccess:
         """The user's schedules."""
-        ...
-
-    @property
-    def answers(self) -> UserAnswers:
-        """The user's answers to questions of nodes, when the run goes on after a pause or a loss."""
         ...
 
     @property
@@ -169,29 +172,6 @@ class Context(RunContext, Protocol):
 
     async def record_all(self, events: Sequence[Event], *, end: Finished | None = None) -> Sequence[Event]:
         """Store events that plugins do not see: otherwise like `emit_all`."""
-        ...
-
-    async def run_node(
-        self, name: str, task: NodeTask, *, branch: str | None, resume: bool, is_first: bool = False
-    ) -> AnyOutcome:
-        """Run an agent as a node, and return how its run ended; a Finished has its output.
-
-        Args:
-            branch: on which it runs.
-            resume: it may have been begun before this run was lost or paused: then the log says how far it is.
-            is_first: no node has begun before that is still at work, so all that nodes have written is known here.
-
-        Raises:
-            FencedError: the turn was taken over or has ended.
-        """
-        ...
-
-    async def stop_child(self, name: str) -> None:
-        """Stop the run of a node, and all below it; returns when they have ended. Raises FencedError."""
-        ...
-
-    async def own_below(self, path: str) -> Sequence[Event]:
-        """The events of this turn that the agent itself has stored for runs below a path."""
         ...
 
     async def ask_agent(self, name: str, call_id: str, content: Content) -> tuple[AnyOutcome, str]:
@@ -280,78 +260,4 @@ class SupervisorContext(Context, Protocol):
 
     async def stop_child(self, name: str) -> None:
         """Stop the run of a child, and all below it; returns when they have ended. Raises FencedError."""
-        ...
-
-
-class GraphContext(Context, Protocol):
-    """What the behaviour of a graph is given.
-
-    Attributes:
-        task: what it is asked as a node of another graph; None: it answers the user's message.
-        progress: its last note, when the run goes on after a pause or a loss; else empty.
-        path: of the run.
-        is_node: it is a node of a graph, which tries it again.
-        attempt: of the graph as a whole, from 1; of a node the graph around it counts.
-    """
-
-    task: NodeTask | None
-    path: str
-    is_node: bool
-    attempt: int
-    progress: JsonMapping
-
-    async def note(self, progress: JsonMapping) -> None:
-        """Store how far the run is. Raises FencedError."""
-        ...
-
-    async def begin_again(self) -> None:
-        """Begin another attempt: what has ended stays so, and what has failed counts no more. Raises FencedError."""
-        ...
-
-
-class WorkContext(Context, Protocol):
-    """What an agent that works in a flow is given for one round."""
-
-    @property
-    def llm_calls(self) -> int:
-        """Model calls that the run has made so far."""
-        ...
-
-    async def task_view(self) -> TaskHistory:
-        """Return the log as an agent sees it that works in flows."""
-        ...
-
-
-class ControllerContext(Context, Protocol):
-    """What the controller of a flow is given.
-
-    Attributes:
-        progress: its last note in this turn, when the run goes on; else empty.
-        noted_seq: the place of its last note, 0 without one.
-    """
-
-    progress: JsonMapping
-    noted_seq: int
-
-    async def record(self, event: Event, *, is_last: bool = False) -> Event:
-        """Like `emit`, but plugins do not see the event."""
-        ...
-
-    async def work_round(self, agent: str, work: Work, note: Event | None = None) -> AnyOutcome:
-        """Have an agent, wherever in the tree it stands, do a round.
-
-        Args:
-            note: has an id and is recorded at the same time; in the log it stands before anything of the round.
-
-        Raises:
-            FencedError: the turn was taken over or has ended.
-        """
-        ...
-
-    async def stop_rounds(self) -> None:
-        """Stop all rounds that this run began; returns when they have ended."""
-        ...
-
-    async def marks(self, run: str, after_seq: int) -> list[tuple[str, FlowMark]]:
-        """Return the authors and marks of a flow's run that stand in the log after a place, in order."""
         ...

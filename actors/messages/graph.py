@@ -202,6 +202,10 @@ class NextAttempt(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="came
         """
         return self.exceptions is None or not set(self.exceptions).isdisjoint(error_classes)
 
+    def failed(self, what: str) -> str:
+        """The attempt that has failed, for the log of the process: its number, and how long the next one waits."""
+        return f"attempt {self.number} of {self.most} of {what}, with the next in {self.delay_s:.3g} s,"
+
 
 class NodeTask(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """One run of an agent as a node: it is asked this.

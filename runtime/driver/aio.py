@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, NamedTuple
 
-from actors.definitions.flows import Task
 from actors.errors.calls import explains_all_wrong_calls
+from actors.layers.flows.definitions import Task
 from actors.messages.operating.versions import UpdateReport
 from actors.messages.topology import Topology
 from runtime.driver.ending import Drained

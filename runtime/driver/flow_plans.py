@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from actors.definitions.agents import BaseAgent
-from actors.definitions.flows import Flow, FlowPlan, Task
 from actors.errors import DefinitionError
+from actors.layers.flows.definitions import Flow, FlowPlan, Task
 from runtime.driver.services.agents import DeployedTree
 
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import msgspec
 
-from actors.behaviours.flow.controller import DEFINITION
-from actors.definitions.flows import Flow, FlowPlan, ResultType
 from actors.errors import TaskFailedError
+from actors.layers.flows.behaviour.controller import DEFINITION
+from actors.layers.flows.definitions import Flow, FlowPlan, ResultType
+from actors.layers.flows.rules.board import Board
 from actors.messages.codec import encode, plain
 from actors.messages.event import Event
 from actors.messages.flow import TaskStatus
 from actors.messages.session import TurnKey
 from actors.messages.shown import Shown
-from actors.rules.flow.board import Board
 from runtime.engine.flow_registry import FlowRegistry
 
 ResultTypes = FlowRegistry[Mapping[str, ResultType]] | Mapping[str, Mapping[str, ResultType]]

@@ -9,12 +9,12 @@ from typing import Any
 
 import msgspec
 
-from actors.definitions.flows import Flow
 from actors.errors import RequestError
+from actors.layers.flows.definitions import Flow
+from actors.layers.flows.rules.tool_names import ASK_USER
 from actors.messages.config import RunOptions
 from actors.messages.protocol.outcomes import Paused
 from actors.messages.shown import Shown
-from actors.rules.flow.tool_names import ASK_USER
 from runtime.driver.flows import last_result
 from runtime.driver.turns.turn import Turn, TurnResult
 

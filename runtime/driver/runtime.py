@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Self
 
 from actors.definitions.agents import BaseAgent, Plugin
-from actors.definitions.flows import Flow, ResultType, Task
 from actors.definitions.tree import AgentTree
 from actors.definitions.tree.compaction import EventsCompactionConfig
 from actors.errors import DefinitionError, OverloadedError, RequestError
 from actors.errors.calls import explains_all_wrong_calls
 from actors.interfaces.stores import ArtifactStore
+from actors.layers.flows.definitions import Flow, ResultType, Task
 from actors.messages.config import RunOptions
 from actors.messages.event import USER
 from actors.messages.json_types import JsonMapping

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
-from actors.definitions.flows import FlowAgent, FlowPlan
 from actors.definitions.tree import AgentTree
 from actors.interfaces.model import Model, name_of
 from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
+from actors.layers.flows.definitions import FlowAgent, FlowPlan
 from runtime.engine.interface import LoopClock
 from runtime.engine.store_urls import SessionAndMemory
 from runtime.models.registry import Check, check_of, resolve, sdks
@@ -52,7 +52,7 @@ class Deployment:
 
 def plans_of(tree: AgentTree) -> dict[str, FlowPlan]:
     """The plans of the flows in a tree, by the names of their agents."""
-    return {agent.name: cast(FlowAgent, agent).flow.plan for agent in tree.flow_agents()}
+    return {agent.name: agent.flow.plan for agent in tree if isinstance(agent, FlowAgent)}
 
 
 def check_models(tree: AgentTree) -> None:

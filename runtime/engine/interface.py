@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from actors.definitions.flows import FlowPlan
 from actors.definitions.tree import AgentTree
 from actors.interfaces.clock import Clock
 from actors.interfaces.deployment_events import DeploymentEvent
 from actors.interfaces.stores import ArtifactStore
+from actors.layers.flows.definitions import FlowPlan
 from actors.layers.limiter.ref import LimiterRef
 from actors.messages.operating.versions import TreeVersion, VersionRecord
 from actors.messages.protocol.statistics import ConnectionFigures

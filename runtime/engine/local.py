@@ -11,11 +11,11 @@ from functools import partial
 
 from actors.agent.environment import AgentEnvironment
 from actors.agent.views.session_views import ViewMemory
-from actors.definitions.flows import FlowPlan
 from actors.errors import DefinitionError
 from actors.interfaces.clock import WallClock
 from actors.interfaces.deployment_events import LOGGER, DeploymentEvent
 from actors.interfaces.telemetry import NO_TELEMETRY, Telemetry
+from actors.layers.flows.definitions import FlowPlan
 from actors.layers.limiter.actor import LimiterActor
 from actors.layers.limiter.client import LimiterClient
 from actors.layers.limiter.ref import LimiterRef

@@ -23,8 +23,8 @@ from actors import (
     ToolContext,
     node,
 )
-from actors.definitions.graphs.nodes import TriedAgent
-from actors.definitions.graphs.parallel_worker import ParallelWorker
+from actors.layers.graphs.definitions.nodes import TriedAgent
+from actors.layers.graphs.definitions.parallel_worker import ParallelWorker
 from actors.testing import ScriptedModel
 from tests.graph.kit import Kit
 from tests.graph.words import Counted, NotPlayable, Spec, node_of, retry_of, type_of

@@ -7,8 +7,8 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
-from actors.definitions.flows import FlowPlan
 from actors.errors import RaygroveError
+from actors.layers.flows.definitions import FlowPlan
 from actors.refs.runner import RunnerRef
 from runtime import Runtime
 from runtime.driver.event_loop import Portal

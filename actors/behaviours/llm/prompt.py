@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from actors.behaviours.callbacks import call
 from actors.behaviours.lifecycle import facts_for_user_code
-from actors.definitions.graphs.finish_task import RULES
+from actors.definitions.agents.finish_task import RULES
 from actors.definitions.tools.context import ReadonlyContext
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.context import Context

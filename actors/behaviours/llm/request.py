@@ -7,7 +7,7 @@ from typing import cast
 
 from actors.behaviours.llm.prompt import Prompt
 from actors.behaviours.llm.tool_calls import ToolCalls
-from actors.definitions.graphs.finish_task import FinishTaskTool
+from actors.definitions.agents.finish_task import FinishTaskTool
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import CallbackContext
 from actors.definitions.tools.requests.more_budget import RequestBudgetTool

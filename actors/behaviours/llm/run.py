@@ -16,7 +16,7 @@ from actors.behaviours.llm.request import own_tools
 from actors.behaviours.llm.tool_calls import NO_ANSWERS, Decisions, ToolCalls, UserAnswer
 from actors.behaviours.llm.tool_results import StepResults, has_more, held_decisions, pause_of
 from actors.behaviours.llm.user_answers import CallAnswers
-from actors.definitions.graphs.finish_task import FinishTaskTool
+from actors.definitions.agents.finish_task import FinishTaskTool
 from actors.definitions.tree.own_tools import may_wait
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.context import Context

@@ -14,13 +14,12 @@ import msgspec
 
 from actors.behaviours.callbacks import first_result
 from actors.behaviours.failure_log import log_failure
-from actors.behaviours.graph.tool_runs import CallRuns, ToolRuns
 from actors.behaviours.lifecycle import facts_for_user_code
 from actors.behaviours.llm.large_results import LargeResults, shortened
 from actors.behaviours.llm.tool_results import StepResults, ToolResult
 from actors.definitions.agents.asking_tool import AskingTool
 from actors.definitions.agents.delegate_tool import DelegateTool
-from actors.definitions.graphs.finish_task import FinishTaskTool
+from actors.definitions.agents.finish_task import FinishTaskTool
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import Actions, AnsweredInput, Report, ToolConfirmation, ToolContext
 from actors.definitions.tools.requests.more_budget import RequestBudgetTool
@@ -31,7 +30,7 @@ from actors.errors import ActorLostError, FencedError, InvalidIdError, NotCarrie
 from actors.errors.suggestions import did_you_mean
 from actors.errors.tracebacks import foreign_traceback
 from actors.errors.user_code import code_of, error_text, in_thread, is_cancellation
-from actors.interfaces.context import Context
+from actors.interfaces.context import CallRuns, Context
 from actors.interfaces.telemetry import ToolCallSpan
 from actors.messages.codec import decode, encode
 from actors.messages.content import Content, FunctionCall, FunctionResponse, Part
@@ -93,7 +92,6 @@ class ToolCalls:
         # By call of an agent whose runs are numbered: which of them it is.
         self._numbers: dict[str, int] = {}
         self._called: dict[str, int] = {}
-        self._tool_runs: ToolRuns | None = None
 
     async def decide(self, calls: Iterable[FunctionCall]) -> None:
         """Ask the tools of these calls whether the user has to agree to them. Raises what a tool raises."""
@@ -253,7 +251,7 @@ class ToolCalls:
             return ToolResult(call, actions, tool.agreed())
         try:
             with self._context.telemetry.tool_call(call, tool.description) as span:
-                runs = CallRuns(self._runs(), tool.name, call.id or "")
+                runs = self._context.call_runs(tool.name, call.id or "")
                 context = self._tool_context(call.id or "", actions, answered, runs, partial(self._report, call))
                 result = await self._call(tool, dict(call.args or {}), context, span, runs)
                 if not isinstance(result, Paused):
@@ -295,11 +293,6 @@ class ToolCalls:
     def _unknown(self, name: str) -> str:
         available = ", ".join(self.by_name) if self.by_name else "none"
         return f"there is no tool {name!r}.{did_you_mean(name, self.by_name)} Available tools: {available}"
-
-    def _runs(self) -> ToolRuns:
-        if self._tool_runs is None:
-            self._tool_runs = ToolRuns(self._spec, self._context)
-        return self._tool_runs
 
     async def _call(self, tool: Tool, args: JsonObject, context: ToolContext, span: ToolCallSpan, runs: CallRuns) -> Any:
         """Run a tool, with the callbacks around it."""

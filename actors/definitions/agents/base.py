@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Never, Self
 
 import pydantic
@@ -215,6 +215,28 @@ class BaseAgent(ShownByChanges, BaseModel):
         """The agents right below it: its sub_agents, and graphs to which it delegates."""
         delegates = self.delegates
         return (*self.sub_agents, *(each for each in delegates if each not in self.sub_agents)) if delegates else self.sub_agents
+
+    def node_fields(self) -> Mapping[str, Any]:
+        """Fields of the agent's node in the topology that only its kind has."""
+        return {}
+
+    def check_among(self, agents: Mapping[str, BaseAgent]) -> None:
+        """Check that it fits into its tree.
+
+        Args:
+            agents: those of the tree, and those beside it, by name.
+
+        Raises:
+            AgentTreeError: it does not; the message names it.
+        """
+
+    def placed_below(self, above: Iterable[BaseAgent]) -> BaseAgent:
+        """The definition with what it inherits.
+
+        Args:
+            above: the agents above it, the nearest first.
+        """
+        return self
 
     def alone(self) -> BaseAgent:
         """The same definition without its children, as it is sent to the agent's actor."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from pydantic import Field
@@ -40,16 +39,6 @@ class Controller(BaseAgent):
     kind: ClassVar[Literal["flow"]] = "flow"
 
     name: str = CONTROLLER
-
-    @property
-    def agent_names(self) -> Sequence[str]:
-        """The agents that it runs, wherever they stand in the tree."""
-        return ()
-
-    @property
-    def asking_agents(self) -> Sequence[str]:
-        """Those of them that work on interactive tasks."""
-        return ()
 
 
 class LoopAgent(WorkflowAgent):

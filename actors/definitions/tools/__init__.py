@@ -18,7 +18,6 @@ from actors.definitions.tools.requests.built_in import (
 from actors.definitions.tools.requests.examples import Example, ExampleTool
 from actors.definitions.tools.requests.preload_memory import PreloadMemoryTool, preload_memory
 from actors.definitions.tools.state import State
-from actors.definitions.tools.tasks import create_tasks
 from actors.definitions.tools.toolset import CredentialRequest, Toolset
 
 __all__ = [
@@ -40,7 +39,6 @@ __all__ = [
     "ToolContext",
     "Toolset",
     "code_execution",
-    "create_tasks",
     "exit_loop",
     "google_search",
     "load_artifacts",

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from actors.definitions.agents.callback import UserCallback
+from actors.definitions.agents.finish_task import RULES
 from actors.definitions.agents.llm import Instruction, LlmAgent
-from actors.definitions.graphs.finish_task import RULES
 from actors.interfaces.model import Model
 from actors.messages.topology import TASK
 from actors.rules.prompt import instructions

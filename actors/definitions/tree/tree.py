@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
 from actors.definitions.agents.base import BaseAgent, no_agent
 from actors.definitions.agents.delegate_tool import DELEGATED
 from actors.definitions.agents.llm import Instruction, LlmAgent
 from actors.definitions.agents.plugin import Plugin, checked
-from actors.definitions.agents.workflow import Controller
-from actors.definitions.graphs.graph import Graph
-from actors.definitions.tools.tasks import refuse_taken_name
 from actors.definitions.tree.compaction import EventsCompactionConfig, with_model_of
 from actors.definitions.tree.index import AgentIndex
 from actors.definitions.tree.process_groups import process_groups
@@ -19,13 +16,11 @@ from actors.definitions.tree.recording import NO_RECORDING, Recording
 from actors.definitions.tree.spec import AgentSpec
 from actors.definitions.tree.versions import Defined, version_of
 from actors.errors import AgentTreeError, DefinitionError
-from actors.errors.suggestions import did_you_mean
 from actors.interfaces.model import Model, name_of
 from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.messages.operating.versions import TreeVersion
 from actors.messages.topology import GRAPH, LLM, TASK, AgentNode, Topology
 from actors.rules.compaction.summarisers import summarises
-from actors.rules.flow.tool_names import refuse_other_question
 from actors.rules.routing.transfer import FIND_TOOL, transfer_targets
 
 
@@ -70,9 +65,9 @@ class AgentTree:
         self.compaction = with_model_of(root, compaction)
         self.is_resumable = is_resumable
         self._index = AgentIndex(root)
-        self._with_schema: dict[str, BaseAgent] = {}
-        for flow in self.flow_agents():
-            self.check_workers(flow.name, flow.agent_names, flow.asking_agents)
+        self._whole: dict[str, BaseAgent] = {}
+        for agent in self:
+            agent.check_among(self.agents)
         self.topology = Topology.of(self._node(agent) for agent in self)
         self.process_groups = process_groups(self.topology, {name: agent.placement for name, agent in self._index.agents.items()})
         for name in self._index.searchers:
@@ -81,44 +76,14 @@ class AgentTree:
     def __iter__(self) -> Iterator[BaseAgent]:
         return iter(self._index.agents.values())
 
+    @property
+    def agents(self) -> Mapping[str, BaseAgent]:
+        """The agents by name."""
+        return self._index.agents
+
     def find(self, name: str) -> BaseAgent | None:
         """The agent of that name, or None."""
         return self._index.agents.get(name)
-
-    def flow_agents(self) -> Iterator[Controller]:
-        """The flows that are part of the tree."""
-        return (agent for agent in self if isinstance(agent, Controller) and agent.agent_names)
-
-    def check_workers(self, flow: str, agents: Iterable[str], asking: Sequence[str] = ()) -> None:
-        """Check that all agents of a flow are in the tree and can work on its tasks.
-
-        Args:
-            asking: those of them that work on interactive tasks.
-
-        Raises:
-            AgentTreeError: one is not or cannot; the message names the flow and the agent.
-        """
-        for name in agents:
-            agent = self.find(name)
-            if agent is None:
-                hint = did_you_mean(name, self._index.agents)
-                raise AgentTreeError(f"flow {flow!r} names agent {name!r}, which is not in it.{hint}")
-            if not isinstance(agent, LlmAgent):
-                raise AgentTreeError(
-                    f"flow {flow!r} names agent {name!r}, a {type(agent).__name__}: only LLM agents can work on tasks"
-                )
-            if agent.delegates:
-                raise AgentTreeError(
-                    f"flow {flow!r} names agent {name!r}, which delegates to {agent.delegates[0].name!r}: in a round of a flow "
-                    "nothing can wait for that, so give it an AgentTool"
-                )
-            for tool in agent.tools:
-                try:
-                    refuse_taken_name(tool)
-                except ValueError as error:
-                    raise AgentTreeError(f"flow {flow!r} names agent {name!r}: {error}") from error
-                if name in asking:
-                    refuse_other_question(flow, name, tool.name)
 
     def _check_needs_no_search(self, name: str) -> None:
         """Check that an agent that brings its own tool `find_agents` will not get the built-in one too."""
@@ -160,10 +125,8 @@ class AgentTree:
             parent=parent,
             children=below,
             tool_agents=tool_agents,
-            workers=tuple(agent.agent_names) if isinstance(agent, Controller) else (),
-            graph=agent.told_shape() if isinstance(agent, Graph) and not agent.is_function else None,
-            input_schema=agent.input_type.json_schema if isinstance(agent, Graph) and agent.input_type is not None else None,
             is_resumable=is_resumable,
+            **agent.node_fields(),
         )
 
     def _check_delegated(self, agent: LlmAgent, parent: str | None) -> None:
@@ -202,16 +165,17 @@ class AgentTree:
         )
 
     def whole(self, agent: BaseAgent) -> BaseAgent:
-        """The definition of an agent; that of a graph with the `state_schema` of a graph around it, if it has none itself."""
-        if not isinstance(agent, Graph):
-            return agent
-        around: BaseAgent | None = agent
-        while isinstance(around, Graph) and around.state_schema is None:
-            around = self.find(self._index.parents[around.name] or "")
-        if around is agent or not isinstance(around, Graph):
-            return agent
+        """The definition of an agent with what it inherits."""
         # One object each time: packers tell definitions apart by their ids.
-        return self._with_schema.setdefault(agent.name, agent.with_state_schema(around.state_schema))
+        found = self._whole.get(agent.name)
+        if found is None:
+            found = self._whole[agent.name] = agent.placed_below(self._above(agent.name))
+        return found
+
+    def _above(self, name: str) -> Iterator[BaseAgent]:
+        while (parent := self._index.parents[name]) is not None:
+            yield self._index.agents[parent]
+            name = parent
 
     def global_instruction(self, name: str) -> Instruction:
         """The root's `global_instruction`; for an agent beside the tree, that of the tool agent which it is or stands below."""

@@ -19,9 +19,9 @@ from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
 from actors.rules.checks import state
 from actors.rules.checks import user_message as messages
+from actors.rules.checks.answer_form import misfit, shapeless
 from actors.rules.checks.sizes import check_event
 from actors.rules.checks.state import without_temp
-from actors.rules.graph.answers import misfit, shapeless
 from actors.rules.routing.selection import select_agent
 from actors.runner.dispatch.versions import TurnVersions
 from actors.runner.environment import RunnerEnvironment

@@ -12,9 +12,9 @@ from typing import TypeVar
 
 import ray
 
-from actors.definitions.flows import FlowPlan
 from actors.errors import ActorLostError
 from actors.interfaces.deployment_events import DeploymentEvent
+from actors.layers.flows.definitions import FlowPlan
 from actors.layers.limiter.ref import LimiterRef
 from actors.messages.protocol.statistics import ConnectionFigures, Statistics
 from actors.messages.session import SessionKey, TurnKey

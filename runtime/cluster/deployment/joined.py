@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-from actors.definitions.flows import FlowPlan
 from actors.errors import (
     ActorLostError,
     ClusterError,
@@ -18,6 +17,7 @@ from actors.errors import (
 from actors.errors.suggestions import did_you_mean
 from actors.interfaces.model import Model
 from actors.interfaces.stores import ArtifactStore
+from actors.layers.flows.definitions import FlowPlan
 from actors.messages.protocol.base import PROTOCOL
 from actors.messages.session import SessionKey
 from runtime.cluster.deployment.connection import RayConnection

@@ -9,8 +9,8 @@ from typing import Any
 
 from ray import cloudpickle
 
-from actors.definitions.flows import FlowPlan
 from actors.errors import DefinitionError
+from actors.layers.flows.definitions import FlowPlan
 from runtime.cluster.packing.importing import unpickle
 from runtime.cluster.packing.obstacles import obstacle
 from runtime.engine.process.variables import set_variables

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Callable
 import ray
 from ray.exceptions import RayTaskError
 
-from actors.definitions.flows import FlowPlan
 from actors.errors import ActorLostError, ClusterError, FlowNotFoundError, RaygroveError
+from actors.layers.flows.definitions import FlowPlan
 from actors.messages.codec import decode, encode
 from actors.messages.llm.model import LlmRequest, LlmResponse
 from actors.messages.protocol.mcp import McpServer

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+from actors.layers.flows.rules.board import Board
 from actors.messages.event import Event
-from actors.rules.flow.board import Board
 from runtime.driver.reports.flow_board import BoardTask, FlowBoard
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from actors.behaviours.graph.node_attempt import NodeAttempt
+from actors.layers.graphs.behaviour.node_attempt import NodeAttempt
+from actors.layers.graphs.rules.progress import GraphProgress
+from actors.layers.graphs.rules.shape import START, TAKEN, Shape, drawn_name
+from actors.layers.graphs.rules.user_answers import UserAnswers
 from actors.messages.event import USER, Event
 from actors.messages.graph import Arrow, EdgeBecause, EdgeReason, GraphShape, NodeInfo, Route
 from actors.messages.topology import GRAPH, Topology
-from actors.rules.graph.answers import UserAnswers
-from actors.rules.graph.progress import GraphProgress
-from actors.rules.graph.shape import START, TAKEN, Shape, drawn_name
 
 
 class TurnEdges:

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import pydantic
 
 from actors.definitions.agents import BaseAgent
-from actors.definitions.flows import FlowPlan
 from actors.errors import AgentFailedError, DefinitionError, OutputSchemaError, TaskFailedError
 from actors.errors.validation import problems
+from actors.layers.flows.definitions import FlowPlan
 from actors.messages.protocol.outcomes import Paused
 from actors.messages.shown import shown
 from runtime.driver.flow_plans import checked_plan, one_task_flow

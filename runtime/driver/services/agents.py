@@ -8,9 +8,10 @@ from typing import Protocol
 import msgspec
 
 from actors.definitions.agents import BaseAgent
-from actors.definitions.flows import Flow
 from actors.definitions.tree import AgentTree
 from actors.errors import DefinitionError
+from actors.layers.flows.definitions import Flow
+from actors.layers.flows.definitions.workers import check_defined_workers
 from actors.messages.topology import GraphEdge, Topology
 from actors.refs.session import SessionRef
 from runtime.driver.engine_client import EngineClient
@@ -167,7 +168,7 @@ class DeployedTree:
         if self._tree is None:
             check_workers(self.topology(), flow.name, agents, asking)
             return
-        self._tree.check_workers(flow.name, agents, asking)
+        check_defined_workers(self._tree.agents, flow.name, agents, asking)
         for name, agent in flow.members.items():
             if agent is not None and self._tree.find(name) != agent:
                 raise DefinitionError(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+from actors.layers.graphs.rules.shape import DEFAULT_ROUTE, drawn_name
 from actors.messages.graph import GraphShape
 from actors.messages.topology import GRAPH, GraphEdge
-from actors.rules.graph.shape import DEFAULT_ROUTE, drawn_name
 
 
 class _Drawn(Protocol):

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from actors.errors import AgentTreeError
+from actors.layers.flows.rules.tool_names import CREATE_TASKS, is_controllers, refuse_other_question
 from actors.messages.flow import CONTROLLER
 from actors.messages.topology import AgentNode, Topology
-from actors.rules.flow.tool_names import CREATE_TASKS, is_controllers, refuse_other_question
 from actors.rules.prompt.agent_search import AgentSearch
 
 

@@ -9,8 +9,8 @@ from typing import TypeVar
 
 import msgspec
 
-from actors.definitions.flows import FlowPlan
 from actors.errors import OverloadedError, RaygroveError, RuntimeClosedError, UpgradingError, UserElsewhereError
+from actors.layers.flows.definitions import FlowPlan
 from actors.messages import protocol as p
 from actors.messages.protocol.base import StoredEvent
 from actors.messages.session import SessionKey, TurnKey

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from actors.definitions.flows import FlowPlan, ResultType
 from actors.errors import RequestError
 from actors.errors.calls import explains_all_wrong_calls
+from actors.layers.flows.definitions import FlowPlan, ResultType
 from actors.messages import protocol as p
 from actors.messages.config import RunOptions, run_config_of
 from actors.messages.event import new_event_id, new_invocation_id

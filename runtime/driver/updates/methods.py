@@ -14,13 +14,13 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from actors.definitions.agents import BaseAgent, Plugin
-from actors.definitions.flows import Flow
 from actors.definitions.tree import AgentTree
 from actors.definitions.tree.adapted import Adapted
 from actors.definitions.tree.compaction import EventsCompactionConfig
 from actors.errors import ClusterError, RequestError, UpdateConflictError, UpdateRefusedError
 from actors.errors.calls import explains_all_wrong_calls
 from actors.errors.listing import some_of
+from actors.layers.flows.definitions import Flow
 from actors.messages.event import now_s
 from actors.messages.operating.versions import (
     KeptVersion,

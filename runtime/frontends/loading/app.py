@@ -10,9 +10,9 @@ from types import ModuleType
 
 from actors.definitions.agents import AgentTool
 from actors.definitions.agents.base import BaseAgent
-from actors.definitions.flows import Flow
 from actors.errors import DefinitionError, RequestError
 from actors.errors.suggestions import did_you_mean
+from actors.layers.flows.definitions import Flow
 from runtime.frontends.loading.environment import load_environment
 from runtime.frontends.loading.modules import import_place
 from runtime.frontends.loading.places import Place, find

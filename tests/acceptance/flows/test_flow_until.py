@@ -28,7 +28,7 @@ from actors import (
     Task,
     create_tasks,
 )
-from actors.rules.flow.until import Condition
+from actors.layers.flows.rules.until import Condition
 from actors.testing import ScriptedModel
 from actors.testing.models import responses
 from runtime import TurnResult

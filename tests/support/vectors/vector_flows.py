@@ -14,14 +14,14 @@ import pytest
 
 from actors import Content, Event, Flow, FlowMark, LlmAgent, Task, TaskChange
 from actors.behaviours.chance import seeded_draw
-from actors.behaviours.flow.round import task_tools
 from actors.errors import DefinitionError
+from actors.layers.flows.behaviour.round import task_tools
+from actors.layers.flows.rules.board import Board
+from actors.layers.flows.rules.task_history import TaskHistory
+from actors.layers.flows.rules.tool_names import END_TURN, fail_tool, is_controllers, succeed_tool
+from actors.layers.flows.rules.turn_order import candidates, next_rounds, peers
 from actors.messages.event import USER
-from actors.rules.flow.board import Board
-from actors.rules.flow.tool_names import END_TURN, fail_tool, is_controllers, succeed_tool
-from actors.rules.flow.turn_order import candidates, next_rounds, peers
 from actors.rules.prompt.compiler import FOREIGN_MARK
-from actors.rules.prompt.task_history import TaskHistory
 from actors.testing import ScriptedModel
 from tests.support.vectors.shared_runtimes import SESSION_ID, CaseRuntime
 from tests.support.vectors.vector_agents import TOOLS

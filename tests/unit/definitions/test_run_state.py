@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.definitions.graphs.run_state import RunState
 from actors.definitions.tools.context import Actions
 from actors.definitions.tools.state import State
 from actors.errors import NotEncodableError
 from actors.errors.user_code import in_thread
+from actors.layers.graphs.definitions.run_state import RunState
 from actors.messages.codec import plain
 from actors.messages.event import Event, EventActions
 from tests.support.tries import tries

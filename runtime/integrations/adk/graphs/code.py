@@ -22,13 +22,13 @@ from google.adk.workflow.utils._workflow_graph_utils import build_node
 from google.genai import types
 from pydantic_core import to_jsonable_python
 
-from actors.definitions.graphs import FunctionNode, NodeContext, RequestInput, RetryConfig
-from actors.definitions.graphs.edges import AgentName
-from actors.definitions.graphs.nodes import model_class
-from actors.definitions.graphs.parallel_worker import ParallelWorker
 from actors.definitions.tools.context import ToolContext
 from actors.errors import DynamicNodeFailError, UnknownAgentError
 from actors.errors.user_code import in_thread
+from actors.layers.graphs.definitions import FunctionNode, NodeContext, RequestInput, RetryConfig
+from actors.layers.graphs.definitions.edges import AgentName
+from actors.layers.graphs.definitions.nodes import model_class
+from actors.layers.graphs.definitions.parallel_worker import ParallelWorker
 from actors.messages.content import Content
 from actors.messages.event import Event
 from actors.messages.graph import REQUEST_INPUT

@@ -18,10 +18,10 @@ from google.adk.workflow import JoinNode as AdkJoinNode
 from pydantic import BaseModel, WithJsonSchema, create_model
 
 from actors.definitions.agents import BaseAgent
-from actors.definitions.graphs import DEFAULT_ROUTE, START, Edge, FunctionGraph, Graph, JoinNode, function_graph
-from actors.definitions.graphs.nodes import TriedAgent
-from actors.definitions.graphs.parallel_worker import ParallelWorker
 from actors.errors import DefinitionError
+from actors.layers.graphs.definitions import DEFAULT_ROUTE, START, Edge, FunctionGraph, Graph, JoinNode, function_graph
+from actors.layers.graphs.definitions.nodes import TriedAgent
+from actors.layers.graphs.definitions.parallel_worker import ParallelWorker
 from runtime.integrations.adk.graphs.code import ParallelWorkerNode, function_node, own_retry, with_worker
 
 _around: ContextVar[Any] = ContextVar("_around", default=None)

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.behaviours.chance import seeded_draw
+from actors.layers.flows.rules.board import Board
+from actors.layers.flows.rules.task_graph import cycle
+from actors.layers.flows.rules.turn_order import Assignment, Strategy, TurnRules, candidates, next_rounds, peers
 from actors.messages.flow import COMPLETE, FlowMark, TaskChange, TaskNode
-from actors.rules.flow.board import Board
-from actors.rules.flow.task_graph import cycle
-from actors.rules.flow.turn_order import Assignment, Strategy, TurnRules, candidates, next_rounds, peers
 
 AGENTS = ("a", "b", "c")
 

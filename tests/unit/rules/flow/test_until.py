@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from actors import AllComplete, AnyComplete, AnyFailed, Flow, LlmAgent, MaxAgentTurns, MaxLLMCalls, Task
 from actors.errors import DefinitionError
+from actors.layers.flows.rules.until import Condition, Facts
 from actors.messages.flow import TaskStatus
-from actors.rules.flow.until import Condition, Facts
 from actors.testing import ScriptedModel
 
 NAMES = ("a", "b", "c")

@@ -9,9 +9,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from actors.layers.graphs.rules.progress import GraphProgress, NodeRun
+from actors.layers.graphs.rules.shape import DEFAULT_ROUTE, START, Shape
 from actors.messages.graph import Arrow
-from actors.rules.graph.progress import GraphProgress, NodeRun
-from actors.rules.graph.shape import DEFAULT_ROUTE, START, Shape
 from tests.support.counted_lines import counted_lines
 from tests.support.tries import tries
 

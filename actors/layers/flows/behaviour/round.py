@@ -1,0 +1,212 @@
+"""What an agent does in one round of a flow: call its model once about its tasks, and run the tools that the model calls.
+
+Everything that the round decides stands on the event with the tools' responses, so that a task is done exactly when that event is
+in the log. A round that was lost between the model's response and that event goes on at the calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from actors.behaviours.lifecycle import emit_content_of, stored_failure
+from actors.behaviours.llm.model_call import ModelCall
+from actors.behaviours.llm.tool_calls import NO_ANSWERS, Decisions, ToolCalls, UserAnswer
+from actors.behaviours.llm.tool_results import StepResults, held_decisions, pause_of
+from actors.behaviours.llm.user_answers import CallAnswers
+from actors.definitions.tools.base import Tool
+from actors.definitions.tools.requests.more_budget import RequestBudgetTool
+from actors.definitions.tree.own_tools import OwnTools
+from actors.definitions.tree.spec import AgentSpec
+from actors.interfaces.model import Model
+from actors.layers.flows.behaviour.prompt import TaskPrompt
+from actors.layers.flows.definitions.ask_user import AskUserTool
+from actors.layers.flows.definitions.plan import FlowPlan
+from actors.layers.flows.definitions.task_tools import CreateTasksTool, EndTurnTool, FailTool, RoundDecisions, SucceedTool
+from actors.layers.flows.rules.board import Board
+from actors.layers.flows.rules.task_history import UnansweredCall
+from actors.layers.flows.rules.tool_names import is_controllers
+from actors.layers.flows.runs import RoundInvocation
+from actors.messages.content import FunctionCall
+from actors.messages.event import Event
+from actors.messages.flow import COMPLETE, FlowMark
+from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused
+from actors.rules.checks.budget_question import REQUEST_BUDGET
+from actors.rules.routing.resumption import is_failure
+
+
+async def run_round(spec: AgentSpec, model: Model, context: RoundInvocation) -> AnyOutcome:
+    """Do one round of an LLM agent in a flow.
+
+    Returns:
+        Finished, or Paused while calls of the agent wait for responses. Its `mark` tells the controller what the round decided.
+    """
+    plan = await context.parts.environment.plans(context.work.definition)
+    board = (await context.task_view()).board(context.work.run)
+    return await _Round(spec, model, context, plan, board).run()
+
+
+class RoundTools(NamedTuple):
+    """The tools of a round, and the decisions that the controller's tools among them note."""
+
+    by_name: dict[str, Tool]
+    decisions: RoundDecisions
+
+
+def task_tools(
+    agent: str, own: Sequence[Tool], plan: FlowPlan, board: Board, tasks: Sequence[str], peers: Sequence[str]
+) -> RoundTools:
+    """The tools of a round: the agent's own, those of its tasks, and the controller's."""
+    decisions = RoundDecisions(tasks, board, plan.rules.agents)
+    tools: dict[str, Tool] = {}
+    for tool in (*own, *(tool for task in tasks for tool in plan.tools.get(task, ()))):
+        tools.setdefault(tool.name, tool.at(decisions) if isinstance(tool, CreateTasksTool) else tool)
+    nodes = [board.nodes[task] for task in tasks]
+    if any(node.interactive for node in nodes):
+        tools.setdefault(AskUserTool.name, AskUserTool())
+    for task in (node.name for node in nodes if node.may_be_ended_by(agent)):
+        result = plan.result_type(board.nodes[task])
+        schema = None if result.is_none else result.schema
+        for ending in (SucceedTool(decisions, task, schema, result.checked), FailTool(decisions, task)):
+            tools[ending.name] = ending
+    if peers:
+        tools[EndTurnTool.name] = EndTurnTool(decisions, peers)
+    return RoundTools(tools, decisions)
+
+
+class _Round:
+    """One round. See `run_round` for the arguments; `plan` is the definition of the flow, `board` how far it is."""
+
+    def __init__(self, spec: AgentSpec, model: Model, context: RoundInvocation, plan: FlowPlan, board: Board) -> None:
+        self._spec = spec
+        self._context = context
+        self._held = held_decisions(context.done)
+        work = self._work = context.work
+        self._board = board
+        own = spec.llm_agent.tools
+        by_name, self._decisions = task_tools(spec.name, own, plan, board, work.tasks, work.peers)
+        if context.run_config.asks_for_more:
+            by_name[REQUEST_BUDGET] = RequestBudgetTool()
+        self._tools = ToolCalls(spec, context, OwnTools(by_name))
+        # What an agent says in a flow is not kept as its output: its tasks have the results.
+        self._prompt = TaskPrompt(spec, context, work, plan, board)
+        self._model_call = ModelCall(spec, model, context, self._prompt, self._tools)
+
+    async def run(self) -> AnyOutcome:
+        """The round from its beginning to its end."""
+        # What the log has of this round, when it was lost with its process.
+        before = [event for event in self._context.done if self._is_of_round(event)]
+        if before and is_failure(before[-1]):
+            return stored_failure(before[-1])
+        is_done = bool(before) or self._work.only_open_calls
+        outcome = await self._run_open_calls() or (Finished() if is_done else await self._call_model())
+        mark = _merged([event.flow for event in before if event.flow is not None], self._mark())
+        if mark.ends_turn or any(change.status in COMPLETE for change in mark.changes.values()):
+            await emit_content_of(self._spec.hooks("after_agent_callback"), self._context)
+        without_results = {task: msgspec.structs.replace(change, result=None) for task, change in mark.changes.items()}
+        return msgspec.structs.replace(outcome, mark=msgspec.structs.replace(mark, changes=without_results))
+
+    def _is_of_round(self, event: Event) -> bool:
+        return event.flow is not None and (event.flow.run, event.flow.round) == (self._work.run, self._work.round)
+
+    async def _call_model(self) -> AnyOutcome:
+        if self._work.begins and await emit_content_of(self._spec.hooks("before_agent_callback"), self._context):
+            return Finished()
+        # The log has to say that there was a round, also when the model returned nothing.
+        response = await self._model_call.run() or Event()
+        response = msgspec.structs.replace(response, flow=self._mark())
+        calls = list(response.function_calls())
+        if calls and all(is_controllers(call.name) for call in calls):
+            # These calls only note decisions, so they and their responses are stored in one go.
+            return await self._run_calls(calls, {}, together_with=response)
+        await self._context.emit(response)
+        return await self._run_calls(calls, {}) if calls else Finished()
+
+    async def _run_open_calls(self) -> AnyOutcome | None:
+        """Run or answer the calls that the agent made in earlier rounds and that are open; None if there are none."""
+        waiting: list[str] = []
+        calls: list[FunctionCall] = []
+        answers = CallAnswers()
+        open_calls = list((await self._context.task_view()).open_calls(self._work.run))
+        await self._tools.decide(open_call.call for open_call in open_calls)
+        for open_call in open_calls:
+            call_id = open_call.call.id or ""
+            if self._is_over(open_call):
+                continue
+            if open_call.answer is None and (open_call.asked is not None or self._tools.may_wait(open_call.call)):
+                waiting.append(call_id)
+                continue
+            calls.append(open_call.call)
+            if open_call.answer is not None:
+                answers.add(call_id, open_call.call.name, open_call.answer.response, open_call.asked)
+        if calls:
+            outcome = await self._run_calls(calls, answers.decided, answers.given)
+            return Paused(call_ids=tuple(waiting)) if waiting else outcome
+        return Paused(call_ids=tuple(waiting)) if waiting else None
+
+    def _is_over(self, open_call: UnansweredCall) -> bool:
+        """True for a long-running call that the user has answered for good, or whose tasks were completed without the answer."""
+        if all(map(self._board.is_complete, open_call.origin.tasks)):
+            return True
+        tool = self._tools.by_name.get(open_call.call.name)
+        if open_call.asked is not None:
+            return False
+        return open_call.answer is not None and not (tool is not None and tool.require_confirmation)
+
+    async def _run_calls(
+        self,
+        calls: Sequence[FunctionCall],
+        decided: Decisions,
+        answers: Mapping[str, UserAnswer] = NO_ANSWERS,
+        together_with: Event | None = None,
+    ) -> AnyOutcome:
+        """Run tools, and store their responses with what was decided about the tasks.
+
+        Args:
+            together_with: the event that makes the calls, if it is not stored yet.
+        """
+
+        async def store(event: Event, is_last: bool) -> Event:
+            # A transfer has nowhere to go in a flow: the turn stays with the controller.
+            actions = msgspec.structs.replace(event.actions, transfer_to_agent=None)
+            mark = self._mark() if is_last else FlowMark(run=self._work.run, tasks=self._work.tasks, round=self._work.round)
+            event = msgspec.structs.replace(event, actions=actions, flow=msgspec.structs.replace(mark, llm_calls=0))
+            if together_with is None:
+                return await self._context.emit(event)
+            return (await self._context.emit_all([together_with, event]))[-1]
+
+        step = StepResults(store, self._spec.limits, self._tools.large, self._held)
+        self._held = {}
+        results, event = await step.end(await self._tools.run(calls, decided, step, answers))
+        if event is None:
+            # The log has to say what the round decided, also when no call has a response yet.
+            await store(Event(), True)
+        return pause_of(results) or Finished()
+
+    def _mark(self) -> FlowMark:
+        decisions = self._decisions
+        return FlowMark(
+            run=self._work.run,
+            tasks=self._work.tasks,
+            round=self._work.round,
+            llm_calls=self._context.llm_calls,
+            created=tuple(decisions.created.values()),
+            changes=dict(decisions.changes),
+            ends_turn=decisions.ends_turn,
+            next_agent=decisions.next_agent,
+        )
+
+
+def _merged(before: Sequence[FlowMark], last: FlowMark) -> FlowMark:
+    """The mark of the flow that sums up all events of a round."""
+    marks = [*before, last]
+    return msgspec.structs.replace(
+        last,
+        llm_calls=sum(mark.llm_calls for mark in marks),
+        created=tuple(node for mark in marks for node in mark.created),
+        changes={task: change for mark in marks for task, change in mark.changes.items()},
+        ends_turn=any(mark.ends_turn for mark in marks),
+        next_agent=next((mark.next_agent for mark in reversed(marks) if mark.next_agent is not None), None),
+    )

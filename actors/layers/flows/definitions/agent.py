@@ -1,0 +1,52 @@
+"""A flow as an agent of a tree."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from actors.definitions.agents.base import BaseAgent
+from actors.definitions.agents.workflow import Controller
+from actors.errors import DefinitionError
+from actors.layers.flows.definitions.flow import Flow
+from actors.layers.flows.definitions.workers import check_defined_workers
+
+
+class FlowAgent(Controller):
+    """An agent that runs a flow. Its answer gives the results of the tasks that no other task needs.
+
+    The agents of the flow are its children. Agents that the flow only names must stand elsewhere in the tree.
+
+    Args:
+        flow: the flow to run.
+        name: by default the flow's name.
+        description: by default the flow's description.
+
+    Raises:
+        DefinitionError: `flow` is no Flow, `sub_agents` are given, or a field is unknown or wrong; the message names it.
+    """
+
+    flow: Flow
+
+    def __init__(self, flow: Flow | None = None, /, **fields: Any) -> None:
+        given = fields.setdefault("flow", flow)
+        if not isinstance(given, Flow):
+            raise DefinitionError(f"FlowAgent needs a Flow, not {type(given).__name__}")
+        if fields.get("sub_agents"):
+            raise DefinitionError("the children of a FlowAgent are the agents of its flow: give no sub_agents")
+        fields.setdefault("name", given.name)
+        fields.setdefault("description", given.description)
+        fields["sub_agents"] = [agent for agent in given.members.values() if agent is not None]
+        super().__init__(**fields)
+
+    def node_fields(self) -> Mapping[str, Any]:
+        """The agents of the flow, wherever they stand in the tree: see BaseAgent."""
+        return {"workers": tuple(self.flow.members)}
+
+    def check_among(self, agents: Mapping[str, BaseAgent]) -> None:
+        """Check that the agents of the flow are in the tree and can work on its tasks: see BaseAgent."""
+        check_defined_workers(agents, self.name, self.flow.members, self.flow.plan.asking_agents)
+
+    def alone(self) -> BaseAgent:
+        """The same definition without its children and without the flow, of which the actor is given the plan."""
+        return self.unchecked_copy(sub_agents=(), flow=None)

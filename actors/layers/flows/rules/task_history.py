@@ -1,0 +1,175 @@
+"""What an agent sees while it works on tasks of a flow (semantics.md section 7).
+
+It sees what is relevant to its tasks: its own events, events made for its tasks or for tasks upstream of them, and events that
+belong to no task. Its own events have the role `model`, those of others the role `user` with the author's name. Of other
+agents' tools it sees the results but not the calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Set
+from typing import ClassVar, NamedTuple
+
+import msgspec
+
+from actors.layers.flows.rules.board import Board, last_tasks
+from actors.layers.flows.rules.task_briefing import shortened
+from actors.layers.flows.rules.tool_names import ASK_USER, is_controllers
+from actors.messages.content import Content, FunctionCall, FunctionResponse, Part
+from actors.messages.event import USER, Event, RequestedInput
+from actors.messages.flow import FlowMark
+from actors.rules.checks.budget_question import without_questions
+from actors.rules.prompt.arrange import IncludeContents, arrange
+from actors.rules.prompt.compiler import Compiler, Warn
+from actors.rules.prompt.history import History
+
+
+class Origin(NamedTuple):
+    """Where an event comes from: its author, and the run of a flow and the tasks that it was made for, if any."""
+
+    author: str
+    run: str = ""
+    tasks: frozenset[str] = frozenset()
+
+
+def is_relevant(origin: Origin, agent: str, run: str, upstream: Set[str]) -> bool:
+    """True when an agent that works in a flow sees events of that origin.
+
+    Args:
+        origin: the origin of the events.
+        agent: the agent.
+        run: the run of the flow in which it works.
+        upstream: the tasks that it works on, and all tasks upstream of them.
+    """
+    if origin.author == agent or not origin.tasks:
+        return True
+    return origin.run == run and not origin.tasks.isdisjoint(upstream)
+
+
+class TaskCompiler(Compiler):
+    """Turns events into entries for an agent that works in a flow: others' calls and the flows' own tools are left out.
+
+    Questions to the user are not: their answers say little without them.
+    """
+
+    def _is_quoted(self, event: Event, part: Part) -> bool:
+        if part.function_call is not None:
+            return event.flow is not None and part.function_call.name == ASK_USER
+        if not super()._is_quoted(event, part):
+            return False
+        return part.function_response is None or event.flow is None or not is_controllers(part.function_response.name)
+
+
+class UnansweredCall(msgspec.Struct):
+    """A call of the agent in a flow to which it has not stored a response itself.
+
+    Attributes:
+        origin: where the call was made.
+        call: the call.
+        answer: the user's response; None as long as there is none.
+        asked: what its tool asks the user in the middle of the call; None for nothing.
+    """
+
+    origin: Origin
+    call: FunctionCall
+    answer: FunctionResponse | None = None
+    asked: RequestedInput | None = None
+
+
+class TaskHistory(History):
+    """The log of one session for one agent that works in flows.
+
+    Attributes:
+        boards: the state of every run of a flow that the log mentions.
+    """
+
+    compiler: ClassVar[type[Compiler]] = TaskCompiler
+
+    def __init__(self, agent: str, branch: str | None = None, warn: Warn | None = None) -> None:
+        super().__init__(agent, branch, warn)
+        self._agent = agent
+        self._origins: list[Origin] = []
+        self._called_by: dict[str, Origin] = {}
+        self._open: dict[str, UnansweredCall] = {}
+        self.boards: dict[str, Board] = {}
+
+    def add(self, event: Event) -> bool:
+        """Add the next event of the log. Returns whether the agent sees it."""
+        origin = Origin(event.author)
+        mark = event.flow
+        if mark is not None:
+            self.board(mark.run).add(event.author, mark)
+            if event.actions.agent_state == {}:
+                event = self._with_objectives(event, mark)
+            origin = Origin(event.author, mark.run, frozenset(mark.tasks))
+            self._record_calls(event, origin)
+        self._record_responses(event)
+        self._hold(event.actions.requested_inputs)
+        known = len(self._entries)
+        for part, part_origin in self._split_by_origin(event, origin):
+            entry = self._compiler.entry(part)
+            if entry is not None:
+                self._entries.append(entry)
+                self._origins.append(part_origin)
+        return len(self._entries) > known
+
+    def board(self, run: str) -> Board:
+        """The state of a run of a flow; an empty one when the log does not mention the run."""
+        return self.boards.setdefault(run, Board())
+
+    def _with_objectives(self, event: Event, mark: FlowMark) -> Event:
+        """The last event of a run, preceded by what its last tasks were: their results alone say nothing to later tasks."""
+        board = self.board(mark.run)
+        lines = [
+            f"The task `{task}` was {board.status[task]}: {mark.objectives.get(task) or shortened(board.nodes[task].objective)}"
+            for task in last_tasks(board)
+        ]
+        said = event.content.parts if event.content is not None else ()
+        parts = [Part(text="\n".join(lines)), *said] if lines else list(said)
+        return msgspec.structs.replace(event, content=Content(role="model", parts=parts))
+
+    def _record_calls(self, event: Event, origin: Origin) -> None:
+        for call in event.function_calls():
+            if call.id:
+                self._called_by[call.id] = origin
+                if event.author == self._agent:
+                    self._open[call.id] = UnansweredCall(origin, call)
+
+    def _record_responses(self, event: Event) -> None:
+        for response in event.function_responses():
+            call_id = response.id or ""
+            if event.author == USER and call_id in self._open:
+                self._open[call_id].answer = response
+            elif event.author == self._agent:
+                self._open.pop(call_id, None)
+        for call_id, asked in event.actions.requested_inputs.items():
+            if call_id in self._open:
+                self._open[call_id].asked = asked
+                self._open[call_id].answer = None
+
+    def _split_by_origin(self, event: Event, origin: Origin) -> Iterator[tuple[Event, Origin]]:
+        """The event; but one message with the user's responses to several tasks' calls becomes one event per task."""
+        if event.author != USER or event.content is None or not any(event.function_responses()):
+            yield event, origin
+            return
+        by_origin: dict[Origin, list[Part]] = {}
+        for part in event.content.parts:
+            answered = part.function_response.id if part.function_response is not None else None
+            by_origin.setdefault(self._called_by.get(answered or "", origin), []).append(part)
+        for of_call, parts in by_origin.items():
+            split = msgspec.structs.replace(event, content=Content(role=event.content.role, parts=parts))
+            yield split, Origin(event.author, of_call.run, of_call.tasks) if of_call.run else origin
+
+    def contents(self, include: IncludeContents = "default") -> list[Content]:
+        """The contents of all events, whatever tasks they were made for; `include` is ignored."""
+        return without_questions(arrange(self._entries))
+
+    def contents_for(self, run: str, tasks: Iterable[str]) -> list[Content]:
+        """The contents of a request about tasks of a flow, oldest first."""
+        upstream = self.board(run).upstream(tasks)
+        pairs = zip(self._entries, self._origins, strict=True)
+        return without_questions(arrange([entry for entry, origin in pairs if is_relevant(origin, self._agent, run, upstream)]))
+
+    def open_calls(self, run: str) -> list[UnansweredCall]:
+        """The agent's calls in that run to which it has not stored a response itself, in order."""
+        return [call for call in self._open.values() if call.origin.run == run]

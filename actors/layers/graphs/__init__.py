@@ -1,0 +1,1 @@
+"""Graphs: agents and functions as nodes, and the edges between them (semantics.md section 8)."""

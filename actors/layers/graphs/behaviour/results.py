@@ -1,0 +1,147 @@
+"""Runs of nodes: where they stand, what comes of them, and who runs those that are below another one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from actors.layers.graphs.definitions.edges import GraphNode
+from actors.layers.graphs.rules.progress import Given
+from actors.messages.event import Event
+from actors.messages.graph import NodeInfo, Route
+from actors.messages.json_types import JsonValue
+from actors.messages.protocol.outcomes import AnyOutcome, Failed
+
+
+class NodePlace(NamedTuple):
+    """A run of a node.
+
+    Attributes:
+        name: the run in the graph: `a@2`, or below another run `a@2/b@1`.
+        branch: of its events.
+        info: says in each event of the run which node it is from.
+        since: the place in the log after which its events come.
+        is_first: see GraphInvocation.run_node.
+    """
+
+    name: str
+    node: GraphNode
+    branch: str | None
+    given: Given
+    info: NodeInfo
+    since: int = 0
+    is_first: bool = False
+
+
+class NodeEnd(NamedTuple):
+    """What a node leaves to the graph.
+
+    Attributes:
+        events: the last ones of the run, not stored yet; the last of them says that the run is over.
+        output: what it gives to the nodes after it; None for nothing.
+        routes: what it has said.
+        is_note: the events say nothing but that the run is over.
+        waits: the ids of the calls that the user has to answer before the run can end; then no event says that it is over.
+        awaits: the run, this one or one below it, that waits for the user's words; then no event says so, either.
+        is_of_agent: it is that of an agent, whose own events say what it gives.
+    """
+
+    events: Sequence[Event]
+    output: JsonValue = None
+    routes: Sequence[Route] = ()
+    is_note: bool = False
+    waits: Sequence[str] = ()
+    awaits: str = ""
+    is_of_agent: bool = False
+
+    @property
+    def is_waiting(self) -> bool:
+        """The run waits for the user, and is not over."""
+        return bool(self.waits or self.awaits)
+
+
+class Waits:
+    """All that several runs wait for.
+
+    Attributes:
+        calls: the ids of the calls that the user has to answer.
+        awaits: the first run that waits for the user's words; "": none does.
+    """
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.awaits = ""
+
+    def add(self, calls: Sequence[str], awaits: str) -> None:
+        """Take in what one more run waits for."""
+        self.calls.extend(calls)
+        self.awaits = self.awaits or awaits
+
+    def __bool__(self) -> bool:
+        return bool(self.calls or self.awaits)
+
+
+class NodeFailed(NamedTuple):
+    """A function has failed for good. `event`: says so, and is not stored yet; None: a run below it has said so."""
+
+    event: Event | None
+    failed: Failed
+
+
+NodeResult = NodeEnd | NodeFailed | AnyOutcome
+"""What comes of a run."""
+
+
+class EndedBelow(NamedTuple):
+    """A run below another one that is over. `failed`: it has failed, and may have been excused."""
+
+    output: JsonValue
+    failed: Failed | None = None
+
+
+class NodeInterruptedError(BaseException):
+    """A run that a function waits for has paused, so the function is interrupted: it is called again with the answer.
+
+    Not an Exception, so that the function's own handlers let it pass. Argument: the path of that run.
+    """
+
+
+class KnownRun(NamedTuple):
+    """A run below another one, as the log has it.
+
+    Attributes:
+        seq: the place of its output, or of its latest question; 0 without one.
+        end: what it has given; None: it is not over.
+        waits: the questions of which it still waits for the answers, and for nothing else.
+    """
+
+    seq: int = 0
+    end: EndedBelow | None = None
+    waits: Sequence[str] = ()
+
+    @property
+    def result(self) -> NodeResult | None:
+        """The result, if nothing of it has to be run; None: it has to be run."""
+        if self.end is None:
+            return NodeEnd([], waits=self.waits) if self.waits else None
+        return NodeFailed(None, self.end.failed) if self.end.failed is not None else NodeEnd([], self.end.output)
+
+
+class RunsBelow(Protocol):
+    """Runs nodes below others, whose ends the graph does not follow."""
+
+    def known(self, name: str) -> KnownRun:
+        """A run, as the log has it."""
+        ...
+
+    async def run_below(self, place: NodePlace) -> NodeResult:
+        """Run a node, and store its end. Raises FencedError."""
+        ...
+
+    def refused(self, place: NodePlace, error: Exception) -> NodeFailed:
+        """The failure of what is around a run, because the input of that does not fit."""
+        ...
+
+    async def stop(self, node: GraphNode) -> None:
+        """Stop the runs of a node that is an agent. Raises FencedError."""
+        ...

@@ -1,0 +1,250 @@
+"""Runs in a graph, as their behaviours see them: of a graph itself, of agents that are its nodes, and of those that these run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import msgspec
+
+from actors.agent.invocation import Invocation
+from actors.agent.parts import AgentParts
+from actors.agent.session_reader import SessionReader
+from actors.agent.views.session_view import AgentView
+from actors.definitions.agents.output_type import output_type
+from actors.layers.graphs.definitions.input_check import as_class
+from actors.layers.graphs.rules.address import node_info
+from actors.layers.graphs.rules.user_answers import UserAnswers
+from actors.layers.graphs.runs.output import OutputSoFar
+from actors.layers.graphs.runs.reader import NodeReader
+from actors.messages import protocol as p
+from actors.messages.content import Content
+from actors.messages.event import USER, Event
+from actors.messages.graph import NodeInfo, NodeTask, is_below, node_at, root_path
+from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
+from actors.messages.topology import CHAT, PARALLEL, TASK
+from actors.rules.routing import resumption
+from actors.rules.routing.branches import is_below_branch
+
+ASKED = "asked"
+"""The progress that a graph notes when it pauses: the place of the message that its first nodes are given."""
+
+
+class NodeInvocation(Invocation):
+    """The run of an agent that is a node of a graph, or that is part of the run of one."""
+
+    def __init__(self, parts: AgentParts, message: p.Invoke, view: AgentView) -> None:
+        assert message.node is not None
+        self._task: NodeTask = message.node
+        self._spec = parts.spec
+        super().__init__(parts, message, view)
+        write_as_node(self)
+        self._has_said = False
+        self.repeat = self._seen.take_answer
+
+    def _reader(self, view: AgentView) -> SessionReader:
+        spec, session = self._spec, self.parts.environment.session
+        self._seen = NodeReader(session, self.message, view, self._task, spec.name, is_chat=spec.mode == CHAT)
+        side_by_side = spec.children if spec.definition.kind == PARALLEL else ()
+        self._output = OutputSoFar(self._seen, side_by_side, self.progress)
+        return self._seen
+
+    async def begin_run(self, since: int) -> None:
+        """Read what the behaviour has to know before it begins: see Invocation."""
+        if self.is_resumed:
+            self.done = resumption.without_retried(await self._seen.recall(since), self.retried_seq)
+            self.writer.recall(self.done)
+            asked_seq = self.user_seq
+            self._has_said = any(event.author == self.agent_name and event.seq > asked_seq for event in self.done)
+        if self._task.is_root:
+            await self._recall_message(since)
+        # A run that is known to have failed is not refused once more.
+        has_failed = bool(self.done) and resumption.is_failure(self.done[-1])
+        words = await self._words() if self._task.is_given_nothing else self.user_content
+        asked = asked_of(self._task if has_failed else self._checked_task(), words)
+        self._seen.ask(asked)
+        if not (self.done and any(self.user_content.function_responses())):
+            self.user_content = asked
+        await self.reader.begin_run()
+
+    async def _words(self) -> Content:
+        """The message that a node is asked which is given nothing: where the turn goes on with an answer, the one before."""
+        if not any(self.user_content.function_responses()):
+            return self.user_content
+        return await self._seen.words_of_turn() or self.user_content
+
+    async def _recall_message(self, since: int) -> None:
+        """Of a root that works on its message with the user: the turn may go on with a later one, which it sees, too."""
+        content: Content | None = self.user_content
+        if self.is_resumed:
+            async for event in self._seen.events(since - 1):
+                content = event.content
+                break
+        self._task = msgspec.structs.replace(self._task, content=content)
+
+    def _checked_task(self) -> NodeTask:
+        """The task, with data in the form of the agent's input_schema. Raises ValidationError (pydantic)."""
+        schema = getattr(self._spec.definition, "input_schema", None)
+        task = self._task
+        if schema is None or task.part or (task.content is None and task.data is None):
+            return task
+        given = as_class(schema, task.data if task.content is None else task.content)
+        return msgspec.structs.replace(task, content=None, data=given.model_dump(mode="json"))
+
+    @property
+    def words_seq(self) -> int:
+        """See Context."""
+        return self._seen.words_seq
+
+    async def emit(self, event: Event, *, is_last: bool = False) -> Event:
+        """Store or deliver an event, a final response with its output in the form of the agent's output_schema: see Context."""
+        schema = getattr(self._spec.definition, "output_schema", None) if self._spec.mode != TASK else None
+        # Of a run that a tool has asked for, what is said is that run's.
+        if schema is not None and event.node_info is None and event.text and not event.partial and event.is_final_response():
+            event = msgspec.structs.replace(event, output=output_type(schema).value_of(event.text))
+        self._has_said = True
+        return await super().emit(event, is_last=is_last)
+
+    async def run_child(
+        self, name: str, *, branch: str | None = None, progress: JsonMapping | None = None, resume: bool = False
+    ) -> p.AnyOutcome:
+        """Run a child, which is part of the same run of the node: see SupervisorContext."""
+        noted = {**progress, **self._output.noted()} if progress is not None else None
+        outcome = await super().run_child(name, branch=branch, progress=noted, resume=resume)
+        if isinstance(outcome, p.Finished):
+            self._output.add(name, outcome.output)
+        return outcome
+
+    async def note(self, progress: JsonMapping, custom_metadata: JsonObject | None = None) -> None:
+        """Store how far the run is, and what it has given so far: see SupervisorContext."""
+        await super().note({**progress, **self._output.noted()}, custom_metadata)
+
+    def told_by(self, failure: Event) -> Event:
+        """The event of the run's failure: its author is the agent, where it has said something before, and else the graph."""
+        return failure if self._has_said else msgspec.structs.replace(failure, author=self._task.graph)
+
+    def output_of(self, outcome: p.Finished) -> JsonValue:
+        """The output for the nodes after it: that of its last final response, or the text; of a chat nothing."""
+        return self._output.value() if self._spec.mode != CHAT else None
+
+
+class GraphInvocation(Invocation):
+    """The run of a graph.
+
+    Attributes:
+        task: what it is asked as a node of another graph; None: it answers the user's message.
+        answers: the user's answers to questions of nodes, when the run goes on after a pause or a loss.
+        path: of the run.
+        is_node: it is a node of a graph, which tries it again.
+        attempt: of the graph as a whole, from 1; of a node the graph around it counts.
+        after_seq: the place in the log up to which failures are those of earlier attempts; 0 in the first.
+    """
+
+    def __init__(self, parts: AgentParts, message: p.Invoke, view: AgentView) -> None:
+        super().__init__(parts, message, view)
+        write_as_node(self)
+        self.task = message.node.of_graph() if message.node is not None else None
+        began_seq = self.task.since if self.task is not None else 0
+        self.begun_seq = message.since if message.resume else max(message.user_event.seq, began_seq)
+        self.path = self.task.path if self.task is not None else root_path(parts.spec.name)
+        self.is_node = self.task is not None and bool(self.task.graph) and not self.task.is_delegated
+        self.answers = UserAnswers()
+        self.attempt = 1
+        self.after_seq = self.task.after_seq if self.task is not None else 0
+        self._turn_retried_seq = self.retried_seq
+        self._agents = parts.spec.children
+
+    async def begin_run(self, since: int) -> None:
+        """Read what the behaviour has to know before it begins: see Invocation.
+
+        After a pause the turn's message answers a call, and the nodes behind START are still given the one before.
+        """
+        asked = self.progress.get(ASKED)
+        if self.task is None and asked is not None:
+            event = await self.reader.event_at(asked)
+            self.user_content = (event.content if event is not None else None) or self.user_content
+        if self.task is None and any(self.user_content.function_responses()):
+            # An agent that ran before the graph has paused.
+            self.user_content = await self.reader.words_of_turn() or self.user_content
+        if self.is_resumed:
+            self.writer.recall(await self._recall(since))
+        await self.reader.begin_run()
+
+    async def begin_again(self) -> None:
+        """Begin another attempt: what has ended stays so, and what has failed counts no more. Raises FencedError."""
+        self.is_resumed = True
+        await self._recall(self.begun_seq)
+
+    async def _recall(self, since: int) -> Sequence[Event]:
+        """Take in what the log has of the run, and return its events."""
+        self.answers = UserAnswers()
+        own: list[Event] = []
+        async for event in self.reader.events(since):
+            if event.author == USER and event.invocation_id == self.invocation_id:
+                self.answers.add(event)
+            elif event.seq > since and self.is_own(event) and not self._is_told_for_agent(event):
+                own.append(event)
+                self._count_attempt(event)
+        # What has failed in an earlier attempt begins anew.
+        self.retried_seq = max(self._turn_retried_seq, self.after_seq)
+        self.done = own
+        return own
+
+    def _count_attempt(self, event: Event) -> None:
+        info = event.node_info
+        if self.is_node or info is None or info.path != self.path or not info.attempt:
+            return
+        self.after_seq = event.seq
+        # Attempts are counted anew when the turn was retried.
+        self.attempt = info.attempt + 1 if event.seq > self._turn_retried_seq else 1
+
+    def _is_told_for_agent(self, event: Event) -> bool:
+        """True for the event with which the run of an agent in it has failed: the agent's run goes on from it."""
+        info = event.node_info
+        return info is not None and resumption.is_failure(event) and node_at(info.path) in self._agents
+
+    def is_own(self, event: Event) -> bool:
+        """True for the run's own events, its notes of progress aside: its nodes may be on branches below its own."""
+        if event.author != self.agent_name or event.invocation_id != self.invocation_id:
+            return False
+        if event.actions.agent_state is not None:
+            return False
+        if self.task is not None:
+            return event.node_info is not None and is_below(event.node_info.path, self.task.path)
+        return self.branch is None or is_below_branch(event.branch, self.branch)
+
+    async def run_node(
+        self, name: str, task: NodeTask, *, branch: str | None, resume: bool, is_first: bool = False
+    ) -> p.AnyOutcome:
+        """Run an agent as a node: see Invocation."""
+        # What runs beside this graph, or has begun earlier in it, may have written what the graph does not know.
+        knows_state = is_first and not resume and self.task is None and self.branch is None
+        state = self.reader.state_along() if knows_state else (b"", 0)
+        outcome = await self.children.run_node(name, task, branch, resume=resume, state=state)
+        await self.reader.refresh_state(outcome.state_seq)
+        return outcome
+
+    def told_by(self, failure: Event) -> Event:
+        """The event of the failure of the graph itself: it has the path of the graph."""
+        return msgspec.structs.replace(failure, node_info=NodeInfo(path=self.path))
+
+    def output_of(self, outcome: p.Finished) -> JsonValue:
+        """The output for the nodes after it: the behaviour of the graph knows it."""
+        return outcome.output
+
+
+def asked_of(task: NodeTask, user_content: Content) -> Content:
+    """The question to an agent that is a node: the user's message, lists and dictionaries as JSON, all else as its text."""
+    if task.content is not None:
+        return task.content
+    if task.is_given_nothing:
+        return user_content
+    is_nested = isinstance(task.data, list | dict)
+    return Content.of_text(json.dumps(task.data, ensure_ascii=False) if is_nested else str(task.data))
+
+
+def write_as_node(run: Invocation) -> None:
+    """Have the events of a run say which node they come from, if it is one."""
+    task, mode = run.message.node, run.parts.spec.mode
+    if task is not None:
+        run.writer.node_info = lambda event: node_info(event, task, mode)
