@@ -43,7 +43,7 @@ JUDGE_READY := .venv-judge/ready-$(shell cat tests/adk/judge/requirements.lock p
 DOCS := .venv-docs/bin
 DOCS_READY := .venv-docs/ready-$(shell cksum < requirements-docs.lock | cut -d' ' -f1)
 
-.PHONY: demo serve web test test-full test-adk test-adk-suite judge test-browser test-extras test-plain test-rays test-python test-models test-npm test-conformance test-cuts chaos soak check docs dist smoke bench examples lock clean
+.PHONY: demo serve web test test-full test-both test-adk test-adk-suite judge test-browser test-extras test-plain test-rays test-python test-models test-npm test-conformance test-cuts chaos soak check docs dist smoke bench examples lock clean
 
 demo: $(READY)
 	@$(BIN)/python examples/support_desk.py
@@ -62,6 +62,13 @@ test: $(READY)
 # What make test leaves out since it repeats something on a larger scale, and each property with all its examples.
 test-full: $(READY)
 	@RAYGROVE_TEST_SET=full $(BIN)/pytest -n 4 --dist worksteal -m '(full or hypothesis) and not soak and not browser and not conformance'
+
+# The ordinary set and the full one.
+BOTH_SETS := -m 'not soak and not browser and not conformance'
+
+# Both in one run: one collection, one Ray, and each property once.
+test-both: $(READY)
+	@RAYGROVE_TEST_SET=full $(BIN)/pytest -n 4 --dist worksteal $(BOTH_SETS)
 
 test-adk: $(ADK_READY)
 	@$(ADK)/pytest -n 4 --dist worksteal tests/adk
@@ -88,9 +95,6 @@ test-browser: $(ADK_READY) $(UI_READY)
 # A file is run by one process: that of the OpenAPI document counts what it has asked, and clusters are started one after the other.
 test-extras: $(EXTRAS_READY)
 	@$(EXTRAS)/pytest -n 2 --dist loadfile tests/extras
-
-# The ordinary set and the full one.
-BOTH_SETS := -m 'not soak and not browser and not conformance'
 
 # On a Ray as it is on clusters: a local one is lighter otherwise.
 test-plain: TESTS = tests/cluster tests/acceptance tests/chaos
@@ -133,7 +137,7 @@ chaos: $(READY)
 
 # While there is too much to do workers give way to servers, as those of a local Ray do by default: in other tests they do not.
 soak: $(READY) $(ADK_READY)
-	@$(BIN)/pytest -m soak tests/soak tests/acceptance tests/cluster tests/simulation/test_mutants.py --ignore=tests/soak/test_overload.py
+	@$(BIN)/pytest -m soak tests/soak tests/acceptance tests/cluster tests/capacity tests/simulation/test_mutants.py --ignore=tests/soak/test_overload.py
 	@RAY_worker_niceness=5 $(BIN)/pytest -m soak tests/soak/test_overload.py
 	@$(ADK)/pytest -m soak tests/soak/test_graph_kills.py -k adapter
 

@@ -47,11 +47,11 @@ HAS_STARTED_RAY = pytest.StashKey[bool]()
 BROWSER_TESTS = Path(__file__).with_name("browser")
 """Where all tests have the marker `browser`."""
 
-ONE_IN_OF_LOSSES = 3
-"""Of the tests of the full set in which something is lost at each message in turn, it has one in so many; `make soak` has all."""
-
-ONE_IN_ON_RAY = 12
+ONE_IN_ON_RAY = 16
 """Of the acceptance tests of a folder that run on both engines, the ordinary run has one in so many on Ray."""
+
+FULL_ONE_IN_ON_RAY = 3
+"""Of the others the full set has one in so many on Ray; `make soak` has all."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -93,23 +93,25 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave most cases of what is marked `sampled` to the full set, and most acceptance tests that run on both engines on Ray."""
-    seen, losses = Counter[str](), Counter[str]()
+    """Leave cases of what is marked `sampled` to the full set or to soak, and most acceptance tests of both engines on Ray."""
+    seen, seen_of_full = Counter[str](), Counter[str]()
     for item in items:
         sampled = item.get_closest_marker("sampled")
-        group, one_in = item.nodeid.partition("[")[0], sampled.args[0] if sampled is not None else 1
+        group, one_in, full = item.nodeid.partition("[")[0], 1, 1
+        if sampled is not None:
+            one_in, full = (sampled.args or (1,))[0], sampled.kwargs.get("full", 1)
+            if sampled.kwargs.get("of") == "module":
+                group = str(item.path)
         if _is_acceptance_on_ray(item):
             # Also of what is sampled, where both engines take turns: every second one would be on Ray.
-            group, one_in = str(item.path.parent), max(one_in, ONE_IN_ON_RAY)
-        elif sampled is not None and sampled.kwargs.get("of") == "module":
-            group = str(item.path)
+            group, one_in, full = str(item.path.parent), max(one_in, ONE_IN_ON_RAY), max(full, FULL_ONE_IN_ON_RAY)
         if seen[group] % one_in:
-            item.add_marker(sampled.kwargs.get("rest", "full") if sampled is not None else "full")
+            item.add_marker("full")
         seen[group] += 1
-        if "losses" in item.path.name and item.get_closest_marker("full") is not None:
-            if losses[group] % ONE_IN_OF_LOSSES:
+        if item.get_closest_marker("full") is not None:
+            if seen_of_full[group] % full:
                 item.add_marker("soak")
-            losses[group] += 1
+            seen_of_full[group] += 1
 
 
 def pytest_collection_finish() -> None:

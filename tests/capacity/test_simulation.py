@@ -32,7 +32,7 @@ from tests.capacity.unit_costs import (
     UnitCosts,
 )
 
-pytestmark = pytest.mark.sampled(2, of="module")
+pytestmark = pytest.mark.sampled(4, of="module", full=3)
 
 
 QUICK = UnitCost(pass_ms=0.1, turn_ms=0.1, event_ms=0.05)

@@ -22,7 +22,7 @@ from tests.capacity.test_simulation import COSTS
 from tests.capacity.turn import Conversation
 from tests.capacity.unit_costs import AGENT, DATABASE, PASSES, RUNNER, SESSION, STORE, WEB, MeasuredLoad, UnitCost, UnitCosts
 
-pytestmark = pytest.mark.sampled(2, of="module")
+pytestmark = pytest.mark.sampled(4, of="module", full=3)
 
 
 ROOT = FOLDER.parents[1]

@@ -16,8 +16,8 @@ TRIES = 8
 
 
 def _sampled(name: str) -> object:
-    one_in = ONE_IN.get(MUTANTS[name].world, 4)
-    return pytest.param(name, marks=pytest.mark.sampled(one_in) if one_in else pytest.mark.full)
+    one_in = ONE_IN.get(MUTANTS[name].world, 5)
+    return pytest.param(name, marks=[pytest.mark.sampled(one_in or 1, full=3), *([] if one_in else [pytest.mark.full])])
 
 
 def test_what_each_defect_changes_is_in_the_code() -> None:
@@ -51,7 +51,7 @@ def test_a_seed_finds_it(name: str) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.sampled(2, rest="soak")
+@pytest.mark.sampled(full=4)
 @pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.test])
 def test_the_test_that_the_table_names_fails_with_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # Options of this run, such as where it reports, are not those of the runs within.

@@ -95,7 +95,7 @@ def check(log: list[Event], tasks: dict[str, TaskResult]) -> None:
     assert [event.seq for event in log] == list(range(1, len(log) + 1))
 
 
-@pytest.mark.sampled(17)
+@pytest.mark.sampled(17, full=5)
 @pytest.mark.parametrize("who", get_args(Victim))
 @pytest.mark.parametrize("where", [office, inside, as_node])
 def test_a_flow_is_completed_whoever_is_lost_and_nothing_is_done_twice(

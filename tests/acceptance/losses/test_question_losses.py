@@ -93,7 +93,7 @@ def test_whoever_is_lost_at_whichever_message_it_is_asked_and_answered_once(who:
 
 
 @pytest.mark.full
-@pytest.mark.sampled(6, rest="soak")
+@pytest.mark.sampled(full=6)
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("field", LIMITS)
 @pytest.mark.parametrize("who", get_args(Victim))

@@ -293,7 +293,7 @@ def database() -> Iterator[PostgresServer]:
 
 
 # An odd number, so that both engines are among those that the full set takes.
-@pytest.mark.sampled(3, rest="soak")
+@pytest.mark.sampled(3, full=5)
 @pytest.mark.parametrize("column", COLUMNS, ids=lambda each: each.__name__)
 @pytest.mark.parametrize("row", ROWS, ids=lambda each: each.__name__)
 def test_two_things_meet(deploy: Deploy, tmp_path: Path, row: Callable[[Scene], End], column: Callable[[Scene], None]) -> None:

@@ -66,7 +66,7 @@ def play(folder: Path, who: str, at: type[p.Message], number: int, *, handled: b
         return engine.lost
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(4, full=4)
 @pytest.mark.parametrize("at", AT, ids=lambda at: at.__name__)
 @pytest.mark.parametrize("who", ["session", "runner", "runner and session"])
 def test_whichever_actor_is_lost_each_due_time_makes_one_turn(tmp_path: Path, who: str, at: type[p.Message]) -> None:
