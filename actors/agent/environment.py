@@ -8,10 +8,9 @@ from typing import Any, Never
 
 from actors.agent.toolsets import OpenToolsets
 from actors.agent.views.session_views import ViewMemory
-from actors.definitions.tools.no_mcp import NoMcp
 from actors.definitions.tools.offload import in_process
 from actors.errors import FlowNotFoundError
-from actors.interfaces.access import McpAccess, Offload
+from actors.interfaces.access import Means, Offload
 from actors.interfaces.clock import Clock, WallClock
 from actors.interfaces.model import Model, ModelLimiter
 from actors.interfaces.stores import ArtifactStore
@@ -50,7 +49,7 @@ class AgentEnvironment:
         resolve: returns the model for an agent's name and its model, a name or an object. Raises UnknownModelError.
         plans: finds the definition of a flow by its name. Raises FlowNotFoundError, ActorLostError.
         offload: runs tools that need resources of their own.
-        mcp: the MCP servers.
+        means: what tools of features reach.
         clock: the time by which supervisors wait.
         limiter: the client of the rate limiter; None if no model is limited.
         views: the memory for what the agents know of sessions.
@@ -69,7 +68,7 @@ class AgentEnvironment:
     resolve: Callable[[str, str | Model], Model]
     plans: Callable[[str], Awaitable[Any]] = no_plans
     offload: Offload = in_process
-    mcp: McpAccess = field(default_factory=NoMcp)
+    means: Means = field(default_factory=dict)
     clock: Clock = field(default_factory=WallClock)
     limiter: ModelLimiter | None = None
     views: ViewMemory = field(default_factory=ViewMemory)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from actors.agent.children import Children
 from actors.agent.event_writer import EventWriter
@@ -15,7 +15,6 @@ from actors.agent.session_reader import SessionReader
 from actors.agent.views.session_view import AgentView
 from actors.interfaces.access import ArtifactAccess, MemoryAccess
 from actors.interfaces.context import CallRuns
-from actors.interfaces.schedules import ScheduleAccess
 from actors.interfaces.session import LogAccess
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
@@ -24,10 +23,11 @@ from actors.messages.event import Event, EventActions
 from actors.messages.graph import NodeTask, Unstored, is_of_tool, root_path, with_unstored
 from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
 from actors.refs.access import RemoteLog, SessionArtifacts, UserMemory
-from actors.refs.schedules import UserSchedules
 from actors.rules.prompt.history import History
 from actors.rules.routing.branches import delegate_branch
 from actors.rules.routing.resumption import without_retried
+
+T = TypeVar("T")
 
 
 class RunAccess:
@@ -59,11 +59,10 @@ class RunAccess:
         """The user's memory."""
         return UserMemory(self.parts.environment.session, self.message.turn.key)
 
-    @cached_property
-    def schedules(self) -> ScheduleAccess:
-        """The user's schedules."""
-        environment = self.parts.environment
-        return UserSchedules(environment.session, self.message.turn.key, environment.clock)
+    def reach(self, kind: type[T]) -> T | None:
+        """Give what has a class, for a tool of a feature: see Context."""
+        make = self.parts.environment.means.get(kind)
+        return make(self.message.turn.key) if make is not None else None
 
     @cached_property
     def log(self) -> LogAccess:
@@ -136,7 +135,6 @@ class Invocation(RunAccess):
         self.run_config = message.config
         self.streaming = message.config.streaming == "sse"
         self.offload = environment.offload
-        self.mcp = environment.mcp
         self.clock = environment.clock
         self.begun_seq = message.since if message.resume else self.user_seq
         if message.resume or message.resume_at or message.progress or message.noted_seq:

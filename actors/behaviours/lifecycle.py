@@ -167,7 +167,7 @@ def facts_for_user_code(context: Context) -> dict[str, Any]:
         "run_config": context.run_config,
         "user_content": context.user_content,
         "state": context.state,
-        "mcp": context.mcp,
+        "reach": context.reach,
     }
 
 

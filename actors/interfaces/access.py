@@ -1,17 +1,18 @@
-"""What runs reach besides the log: artifacts, memory, MCP servers, places with resources that tools need, and budgets."""
+"""What runs reach besides the log: artifacts, memory, places with resources that tools need, means of features, and budgets."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeVar
 
 from actors.interfaces.model import Model
 from actors.messages.content import Part
 from actors.messages.llm.model import LlmRequest
 from actors.messages.memory import MemoryEntry
 from actors.messages.protocol.log import AskForMore, DoWithout, MaySpend
-from actors.messages.protocol.mcp import CallMcpTool, McpResult, McpServer, McpToolInfo
 from actors.messages.session import SessionKey
+
+T = TypeVar("T")
 
 
 class ArtifactAccess(Protocol):
@@ -57,24 +58,15 @@ class Offload(Protocol):
         ...
 
 
-class McpAccess(Protocol):
-    """The MCP servers that agents have tools of."""
+Means = Mapping[type[Any], Callable[[SessionKey], Any]]
+"""What tools of features reach in a process, by its class; each is made for the session in which a tool runs."""
 
-    async def list_tools(self, server: McpServer, session: SessionKey, headers: dict[str, str]) -> Sequence[McpToolInfo]:
-        """The tools of a server.
 
-        Args:
-            session: for which they are asked.
-            headers: of this session's requests.
+class Reach(Protocol):
+    """Gives the tools of features what they need besides the log."""
 
-        Raises:
-            McpServerError: the server cannot be reached.
-            DefinitionError: another server has the name, or the library for MCP is missing.
-        """
-        ...
-
-    async def call_tool(self, server: McpServer, message: CallMcpTool) -> McpResult:
-        """Call a tool of a server. Raises as `list_tools` does."""
+    def __call__(self, kind: type[T]) -> T | None:
+        """Return the object of this class for the session; None where there is none."""
         ...
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from actors.interfaces.access import CallBudget, McpAccess, Offload
+from actors.interfaces.access import CallBudget, Offload, Reach
 from actors.interfaces.clock import Clock
 from actors.interfaces.run_context import RunContext
-from actors.interfaces.schedules import ScheduleAccess
 from actors.interfaces.session import LogAccess, RunSession
 from actors.interfaces.telemetry import RunTelemetry
 from actors.messages.content import Content
@@ -99,7 +98,6 @@ class Context(RunContext, Protocol):
         user_seq: the place of the message that the run answers: the one that opened the turn last, or a question to a tool.
         offload: runs tools that need resources of their own.
         telemetry: learns of the run's model calls and tool calls.
-        mcp: the MCP servers.
         clock: the time by which it waits before it runs something again.
         call_runs: what runs nodes for a call of a tool, of the name and the call id given.
     """
@@ -107,7 +105,6 @@ class Context(RunContext, Protocol):
     streaming: bool
     offload: Offload
     telemetry: RunTelemetry
-    mcp: McpAccess
     retried_seq: int
     resume_at: tuple[str, ...]
     node_path: str
@@ -118,6 +115,11 @@ class Context(RunContext, Protocol):
     call_runs: Callable[[str, str], CallRuns]
 
     @property
+    def reach(self) -> Reach:
+        """Gives tools of features what they need."""
+        ...
+
+    @property
     def llm_budget(self) -> CallBudget:
         """Has to allow each call of a model, and of tools."""
         ...
@@ -125,11 +127,6 @@ class Context(RunContext, Protocol):
     @property
     def log(self) -> LogAccess:
         """The session's log, for user code."""
-        ...
-
-    @property
-    def schedules(self) -> ScheduleAccess:
-        """The user's schedules."""
         ...
 
     @property

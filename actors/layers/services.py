@@ -17,7 +17,7 @@ from actors.layers.retention.service import Retention
 from actors.layers.retries.last_retry import LastRetry
 from actors.layers.retries.retrying import TurnRetries
 from actors.layers.rewinds.service import Rewinds
-from actors.layers.schedules import Schedules
+from actors.layers.schedules.service import Schedules
 from actors.layers.sharing.news import StateNews
 from actors.layers.spending.service import SpendingService
 from actors.layers.spending.turn_spending import Spending

@@ -12,10 +12,10 @@ from actors.interfaces.deployment_events import DeploymentEvent
 from actors.interfaces.stores import ArtifactStore
 from actors.layers.flows.definitions import FlowPlan
 from actors.layers.limiter.ref import LimiterRef
+from actors.layers.mcp.client import McpRef
 from actors.messages.operating.versions import TreeVersion, VersionRecord
 from actors.messages.protocol.statistics import ConnectionFigures
 from actors.messages.session import SessionKey, TurnKey
-from actors.refs.mcp import McpRef
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 from runtime.observability.logs.log_line import LogLine

@@ -19,11 +19,12 @@ from actors.layers.flows.definitions import FlowPlan
 from actors.layers.limiter.actor import LimiterActor
 from actors.layers.limiter.client import LimiterClient
 from actors.layers.limiter.ref import LimiterRef
+from actors.layers.mcp.client import McpRef, McpServers
+from actors.layers.means import all_means
 from actors.layers.placing.client import stores_client
 from actors.layers.services import session_actor
 from actors.layers.sharing.client import runner_client
 from actors.messages.session import SessionKey, Shard, TurnKey
-from actors.refs.mcp import McpRef, McpServers
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 from actors.rules.capacity.opening_window import least_opened
@@ -194,6 +195,7 @@ class LocalEngine:
         )
         actor = RunnerActor(environment, shard_name("runner", shard), deployment.app_name, shard)
         runner = RunnerRef(LocalLink(actor), limits.max_message_bytes)
+        clock = self.loop_clock or WallClock()
         directory.environment = AgentEnvironment(
             self.session,
             runner,
@@ -201,12 +203,12 @@ class LocalEngine:
             self._models.resolve,
             self._plans.find,
             limiter=self._limiter_client,
-            mcp=self._mcp,
             views=ViewMemory(self._cache_bytes),
             threads_left=self._threads_left,
             calls_waiting=self._models.waiting,
             process=OwnProcess(),
-            clock=self.loop_clock or WallClock(),
+            clock=clock,
+            means=all_means(self.session, self._mcp, clock),
             telemetry=self._telemetry,
         )
         return runner

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from actors.actor import Actor
 from actors.errors import DefinitionError
 from actors.interfaces.transport import Link
-from actors.messages.protocol.mcp import McpServer
-from actors.refs.mcp import McpRef
+from actors.layers.mcp.client import McpRef
+from actors.layers.mcp.messages import McpServer
 from runtime.integrations.mcp.actor import McpActor
 
 

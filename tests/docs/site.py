@@ -31,8 +31,14 @@ MODELS = ("gemini.Gemini", "openai.OpenAIModel", "anthropic.AnthropicModel", "fa
 API = {
     "Runtime": ("runtime.driver",),
     "Services of a Runtime": ("services",),
-    "Agents": ("actors.definitions.agents", "actors.definitions.planners", "actors.definitions.tree"),
-    "Tools": ("actors.definitions.tools", "runtime.integrations"),
+    "Agents": ("actors.definitions.agents", "actors.definitions.tree"),
+    "Tools": (
+        "actors.definitions.tools",
+        "actors.layers.tools",
+        "actors.layers.mcp.toolset",
+        "actors.layers.schedules.reminders",
+        "runtime.integrations",
+    ),
     "Graphs": ("actors.layers.graphs.definitions", "actors.layers.graphs.rules"),
     "Flows": ("actors.layers.flows.definitions", "actors.layers.flows.rules", "actors.messages.flow"),
     "Models": ("runtime.models", "actors.messages.llm", "actors.messages.limits", "actors.interfaces.model"),

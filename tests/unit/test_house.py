@@ -37,7 +37,7 @@ SHARED_NAMES = {
 """Names that two public classes may have, and why."""
 
 MODEL_TEXTS = {
-    "actors/definitions/tools/exit_loop.py": "_exit_loop",
+    "actors/layers/tools/exit_loop.py": "_exit_loop",
     "actors/layers/flows/definitions/task_tools.py": "_NewTask",
 }
 """Functions and classes whose docstrings are descriptions of tools: models read them, so they stay word for word."""
@@ -63,10 +63,11 @@ BUDGET_QUESTIONS = ("take_llm_call", "take_optional_llm_call", "take_tool_calls"
 
 BANNED = re.compile(r"\b(whoever|nobody|somebody|is told|are told|who asks)\b", re.IGNORECASE)
 INSIDE = re.compile(
-    r"actors\.(session|runner|layers)\.(?!(actor|environment|service|services|kinds|limiter|\w+\.(messages|rules|definitions|client))\b)"
+    r"actors\.(session|runner|layers)\."
+    r"(?!(actor|environment|service|services|kinds|limiter|tools|mcp|\w+\.(messages|rules|definitions|client|reminders))\b)"
 )
 """Modules of the inside: all but the actor, what it is given when it is made, its services, the kinds of agents, messages, rules,
-definitions and clients of features, and the limiter of models, which is an actor with clients of its own."""
+definitions, tools and clients of features, and the limiter of models, which is an actor with clients of its own."""
 
 RULER = re.compile(r"#\s*[-=*#]{4,}")
 SEMANTICS = re.compile(r"semantics\.md\s+(?:sections?\s+)?(\d+(?:\.\d+)?(?:(?:,\s*|\s+and\s+|\s+to\s+)\d+(?:\.\d+)?)*)")

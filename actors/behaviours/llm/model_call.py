@@ -19,7 +19,7 @@ from actors.behaviours.llm.prompt import Prompt
 from actors.behaviours.llm.recording import CallRecorder
 from actors.behaviours.llm.request import RequestBuilder
 from actors.behaviours.llm.tool_calls import ToolCalls
-from actors.definitions.planners.base import BasePlanner
+from actors.definitions.agents.planner import BasePlanner
 from actors.definitions.tools.context import Actions, CallbackContext
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import LlmCallsLimitExceededError

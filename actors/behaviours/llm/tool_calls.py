@@ -353,7 +353,6 @@ class ToolCalls:
             tool_confirmation=answered if isinstance(answered, ToolConfirmation) else None,
             artifacts=context.artifacts,
             memory=context.memory,
-            schedules=context.schedules,
             actions=actions,
             **facts_for_user_code(context),
         )

@@ -16,10 +16,10 @@ from actors.definitions.agents.base import BaseAgent, Callback
 from actors.definitions.agents.delegate_tool import DELEGATED, DelegateTool, as_delegate
 from actors.definitions.agents.fields import ToolTuple
 from actors.definitions.agents.output_type import OutputType, output_type
-from actors.definitions.planners.base import BasePlanner
+from actors.definitions.agents.planner import BasePlanner
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.function import FunctionTool
-from actors.definitions.tools.requests.built_in import BuiltInCodeExecutor
+from actors.definitions.tools.requests.base import BuiltInCodeExecutor
 from actors.definitions.tools.toolset import Toolset
 from actors.errors.user_code import UserFunction
 from actors.interfaces.model import definition_flaw

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from actors.definitions.tools.no_mcp import NoMcp
 from actors.definitions.tools.state import Sharing, State
 from actors.errors import NotEncodableError, RequestError, UnknownAgentError
 from actors.errors.calls import explains_wrong_calls
 from actors.errors.suggestions import did_you_mean
-from actors.interfaces.access import ArtifactAccess, McpAccess, MemoryAccess, Offload
-from actors.interfaces.schedules import ScheduleAccess
+from actors.interfaces.access import ArtifactAccess, MemoryAccess, Offload, Reach
 from actors.interfaces.session import LogAccess, RunSession
 from actors.messages.config import RunConfig
 from actors.messages.content import Content, Part
@@ -187,6 +185,10 @@ _FORM = ("message", "requestedSchema")
 """The fields of a question of which a form is made."""
 
 
+def _nothing(kind: type[Any]) -> None:
+    """Outside of a run there is nothing."""
+
+
 class ReadonlyContext:
     """The run of an agent, for instructions that are functions: it can be read but not changed.
 
@@ -198,7 +200,7 @@ class ReadonlyContext:
         branch: the parallel branch that the agent runs on, None outside of any.
         run_config: the options of the turn.
         user_content: the message that opened the turn.
-        mcp: the MCP servers, as McpTools uses them.
+        reach: gives a tool what it needs of a process, by its class, such as the MCP servers; None where there is none.
     """
 
     def __init__(
@@ -211,7 +213,7 @@ class ReadonlyContext:
         run_config: RunConfig,
         user_content: Content,
         state: JsonMapping,
-        mcp: McpAccess | None = None,
+        reach: Reach = _nothing,
     ) -> None:
         self.agent_name = agent_name
         self.invocation_id = invocation_id
@@ -220,7 +222,7 @@ class ReadonlyContext:
         self.branch = branch
         self.run_config = run_config
         self.user_content = user_content
-        self.mcp = mcp or NoMcp()
+        self.reach = reach
         self._log = log
         self._state = state
 
@@ -324,7 +326,6 @@ class ToolContext(CallbackContext):
         offload: runs a function where the cluster has the resources that it needs.
         input: what the user has answered to the question of this call; None as long as there is no answer.
         tool_confirmation: what the user has decided on this call; None as long as there is no decision.
-        schedules: the user's; None outside of a run.
     """
 
     def __init__(
@@ -338,11 +339,9 @@ class ToolContext(CallbackContext):
         report: Report | None = None,
         input: AnsweredInput | None = None,
         tool_confirmation: ToolConfirmation | None = None,
-        schedules: ScheduleAccess | None = None,
         **rest: Any,
     ) -> None:
         super().__init__(**rest)
-        self.schedules = schedules
         self.input = input
         self.tool_confirmation = tool_confirmation
         self.function_call_id = function_call_id

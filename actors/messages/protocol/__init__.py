@@ -8,15 +8,13 @@ What is sent first is a `Request`, which says of itself how it is answered: see 
 """
 
 from actors.messages.protocol.base import *
+from actors.messages.protocol.due import *
 from actors.messages.protocol.lifecycle import *
 from actors.messages.protocol.log import *
-from actors.messages.protocol.mcp import *
 from actors.messages.protocol.outcomes import *
 from actors.messages.protocol.progress import *
 from actors.messages.protocol.request import *
 from actors.messages.protocol.runs import *
-from actors.messages.protocol.schedules.changes import *
-from actors.messages.protocol.schedules.due import *
 from actors.messages.protocol.sessions import *
 from actors.messages.protocol.statistics import *
 from actors.messages.protocol.subscriptions import *

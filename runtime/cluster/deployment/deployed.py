@@ -16,9 +16,9 @@ from actors.errors import ActorLostError
 from actors.interfaces.deployment_events import DeploymentEvent
 from actors.layers.flows.definitions import FlowPlan
 from actors.layers.limiter.ref import LimiterRef
+from actors.layers.mcp.client import McpRef
 from actors.messages.protocol.statistics import ConnectionFigures, Statistics
 from actors.messages.session import SessionKey, TurnKey
-from actors.refs.mcp import McpRef
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 from actors.rules.capacity.sharding import shard_of

@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterable
 
 from actors.agent.environment import AgentEnvironment
 from actors.agent.views.session_views import ViewMemory
+from actors.interfaces.clock import WallClock
 from actors.interfaces.stores import ArtifactStore
 from actors.layers.limiter.client import LimiterClient
-from actors.refs.mcp import McpServers
+from actors.layers.mcp.client import McpServers
+from actors.layers.means import all_means
 from actors.refs.runner import RunnerRef
 from runtime.cluster.logs.process import ProcessLogs, ToRunner
 from runtime.cluster.packing.importing import unpickle
@@ -67,15 +69,16 @@ def build_environment(
     if core.limiter is not None:
         limiter = LimiterClient(limiter_ref(wires, core.limiter, restart_timeout_s), settings.model_limits)
     models = ModelPool()
+    session = session_ref(wires, core, restart_timeout_s)
     return AgentEnvironment(
-        session_ref(wires, core, restart_timeout_s),
+        session,
         # A lost Runner takes the runs that it asked for with it, so this link does not wait for its restart.
         RunnerRef(wires.link(runner, "the Runner")),
         open_artifact_store(artifact_store),
         models.resolve,
         RemotePlans(runner, unpickle).find,
         offload=ToolTasks(log_options, runner, settings.variables),
-        mcp=McpServers(FoundMcpServers(runner, wires, settings).find),
+        means=all_means(session, McpServers(FoundMcpServers(runner, wires, settings).find), WallClock()),
         limiter=limiter,
         views=views,
         threads_left=threads_left,

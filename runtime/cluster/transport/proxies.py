@@ -10,10 +10,10 @@ from ray.exceptions import RayTaskError
 
 from actors.errors import ActorLostError, ClusterError, FlowNotFoundError, RaygroveError
 from actors.layers.flows.definitions import FlowPlan
+from actors.layers.mcp.client import McpRef
+from actors.layers.mcp.messages import McpServer
 from actors.messages.codec import decode, encode
 from actors.messages.llm.model import LlmRequest, LlmResponse
-from actors.messages.protocol.mcp import McpServer
-from actors.refs.mcp import McpRef
 from runtime.cluster.handle import Handle
 from runtime.cluster.transport.link import answered
 from runtime.cluster.transport.ray_actors import get_actor

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from actors.errors import RequestError
+from actors.layers.schedules.client import ScheduleClient
+from actors.layers.schedules.messages import ScheduleChange
+from actors.layers.schedules.rules.asked_for import At, Every, timing_of
 from actors.messages.config import RunConfig, RunOptions, run_config_of
 from actors.messages.operating.schedule import MISSED, MissedPolicy, Schedule, SchedulePlan
-from actors.messages.protocol.schedules.changes import ScheduleChange
-from actors.refs.schedules import ScheduleClient
 from actors.rules.checks import user_message as messages
 from actors.rules.checks.arguments import checked_choice, checked_number
 from actors.rules.checks.ids import checked_id, checked_key, checked_known_id
-from actors.rules.schedules.asked_for import At, Every, timing_of
 from actors.rules.schedules.turn_ids import turn_config
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.turns.turn import Turn

@@ -10,10 +10,10 @@ import msgspec
 from google.adk.planners.base_planner import BasePlanner as AdkBasePlanner
 from google.adk.planners.built_in_planner import BuiltInPlanner as AdkBuiltInPlanner
 
-from actors.definitions.planners.base import BasePlanner
-from actors.definitions.planners.built_in import BuiltInPlanner
+from actors.definitions.agents.planner import BasePlanner
 from actors.definitions.tools.context import CallbackContext, ReadonlyContext, ToolContext
 from actors.errors.user_code import in_thread
+from actors.layers.tools.planners import BuiltInPlanner
 from actors.messages.content import Content, Part
 from actors.messages.llm.model import LlmRequest, LlmResponse
 from runtime.integrations.adk import contexts

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from actors.actor import Actor, Handlers
 from actors.errors import McpServerError
+from actors.layers.mcp.messages import CallMcpTool, ListMcpTools, McpResult, McpServer, McpToolInfo, McpToolList, StopMcpCall
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.rules.recovery.backoff import Backoff
@@ -59,8 +60,8 @@ class _Shared:
         self.link: ServerLink | None = None
         self.opening: asyncio.Task[ServerLink] | None = None
         self.listing = asyncio.Lock()
-        self.tools: p.McpToolList | None = None
-        self.old_tools: p.McpToolList | None = None
+        self.tools: McpToolList | None = None
+        self.old_tools: McpToolList | None = None
         self.asked_s = 0.0
         self.requests = 0
 
@@ -83,26 +84,26 @@ class McpActor(Actor):
         connect: makes connections.
     """
 
-    def __init__(self, server: p.McpServer, name: str = "mcp", connect: Connect = connect) -> None:
+    def __init__(self, server: McpServer, name: str = "mcp", connect: Connect = connect) -> None:
         super().__init__(name)
         self._server = server
         self._connect = connect
         self._shared: dict[tuple[object, ...], _Shared] = {}
         self._most_shared = KEPT_IDLE
-        self._under_way: dict[str, asyncio.Task[p.McpResult]] = {}
+        self._under_way: dict[str, asyncio.Task[McpResult]] = {}
         self._counts = {"connections": 0, "calls": 0, "repeated": 0, "lists": 0}
 
     def handlers(self) -> Handlers:
         """The messages that the actor takes."""
         return {
-            p.ListMcpTools: self.list_tools,
-            p.CallMcpTool: self.call,
-            p.StopMcpCall: self.stop_call,
+            ListMcpTools: self.list_tools,
+            CallMcpTool: self.call,
+            StopMcpCall: self.stop_call,
             p.GetStatistics: self.statistics,
             p.Stop: self.stop,
         }
 
-    async def list_tools(self, message: p.ListMcpTools) -> p.McpToolList:
+    async def list_tools(self, message: ListMcpTools) -> McpToolList:
         """Return the tools, from memory as long as they are good.
 
         Raises:
@@ -112,13 +113,13 @@ class McpActor(Actor):
         with self._shared_by(message) as shared:
             return await self._listed(shared, message)
 
-    async def _listed(self, shared: _Shared, message: p.ListMcpTools) -> p.McpToolList:
+    async def _listed(self, shared: _Shared, message: ListMcpTools) -> McpToolList:
         async with shared.listing:
             if shared.tools is None or _now_s() - shared.asked_s > self._server.cache_s:
                 await self._ask_for_tools(shared, message.headers)
             listed = shared.tools or shared.old_tools
         assert listed is not None
-        return p.McpToolList(version=listed.version) if message.known == listed.version else listed
+        return McpToolList(version=listed.version) if message.known == listed.version else listed
 
     async def _ask_for_tools(self, shared: _Shared, headers: Mapping[str, str]) -> None:
         self._counts["lists"] += 1
@@ -135,9 +136,9 @@ class McpActor(Actor):
             shared.tools = shared.old_tools
             shared.asked_s = _now_s() - self._server.cache_s + min(RETRY_LIST_S, self._server.cache_s)
             return
-        shared.tools = shared.old_tools = p.McpToolList(version=_version(tools), tools=tools)
+        shared.tools = shared.old_tools = McpToolList(version=_version(tools), tools=tools)
 
-    async def call(self, message: p.CallMcpTool) -> p.McpResult:
+    async def call(self, message: CallMcpTool) -> McpResult:
         """Call a tool; once more over a new connection when the connection is lost.
 
         Raises:
@@ -149,7 +150,7 @@ class McpActor(Actor):
         with self._shared_by(message) as shared:
             return await self._called(shared, message)
 
-    async def _called(self, shared: _Shared, message: p.CallMcpTool) -> p.McpResult:
+    async def _called(self, shared: _Shared, message: CallMcpTool) -> McpResult:
         calling = asyncio.create_task(
             self._in_time(lambda: self._over_link(shared, message.headers, lambda link: link.call(message)))
         )
@@ -164,7 +165,7 @@ class McpActor(Actor):
             raise McpServerError(self._server.name, "the call was stopped")
         return calling.result()
 
-    async def stop_call(self, message: p.StopMcpCall) -> p.Ack:
+    async def stop_call(self, message: StopMcpCall) -> p.Ack:
         """Stop a call, and tell its server. Nothing happens when it is over."""
         calling = self._under_way.get(message.call_id)
         if calling is not None:
@@ -231,7 +232,7 @@ class McpActor(Actor):
         raise AssertionError("counted to the end")
 
     @contextmanager
-    def _shared_by(self, message: p.ListMcpTools | p.CallMcpTool) -> Iterator[_Shared]:
+    def _shared_by(self, message: ListMcpTools | CallMcpTool) -> Iterator[_Shared]:
         session = message.session if self._server.scope == "session" else None
         key = (session, *sorted(message.headers.items()))
         shared = self._shared.get(key)
@@ -270,7 +271,7 @@ class McpActor(Actor):
         return p.Ack()
 
 
-def _version(tools: Sequence[p.McpToolInfo]) -> str:
+def _version(tools: Sequence[McpToolInfo]) -> str:
     """Names a list, also in an actor that was started again."""
     return hashlib.sha256(encode(tools)).hexdigest()[:16]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from actors.errors import DefinitionError
-from actors.messages import protocol as p
+from actors.layers.mcp.messages import McpServer
 from runtime.integrations.mcp.link import ServerLink
 
-Connect = Callable[[p.McpServer, Mapping[str, str], Callable[[], None], float | None], ServerLink]
+Connect = Callable[[McpServer, Mapping[str, str], Callable[[], None], float | None], ServerLink]
 """Makes a connection that is yet to be opened: of the server, headers, what to call when its tools change, and `idle_s`."""
 
 
-def connect(server: p.McpServer, headers: Mapping[str, str], on_change: Callable[[], None], idle_s: float | None) -> ServerLink:
+def connect(server: McpServer, headers: Mapping[str, str], on_change: Callable[[], None], idle_s: float | None) -> ServerLink:
     """Make a connection with the library for MCP, which is imported now. Raises DefinitionError when it is missing."""
     try:
         from runtime.integrations.mcp.connection import McpConnection

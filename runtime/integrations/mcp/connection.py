@@ -20,7 +20,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from actors.errors import DefinitionError, McpServerError, RaygroveError
-from actors.messages import protocol as p
+from actors.layers.mcp.messages import CallMcpTool, McpResult, McpServer, McpToolInfo
 from actors.messages.content import Part
 from actors.messages.json_types import JsonObject
 from actors.rules.recovery.backoff import Backoff
@@ -75,7 +75,7 @@ class McpConnection:
     """
 
     def __init__(
-        self, server: p.McpServer, headers: Mapping[str, str], on_change: Callable[[], None], idle_s: float | None = None
+        self, server: McpServer, headers: Mapping[str, str], on_change: Callable[[], None], idle_s: float | None = None
     ) -> None:
         self._server = server
         self._headers = headers
@@ -161,11 +161,11 @@ class McpConnection:
             error if isinstance(error, (RaygroveError, ConnectionGoneError)) else McpServerError(self._server.name, reason(error))
         )
 
-    async def list_tools(self) -> Sequence[p.McpToolInfo]:
+    async def list_tools(self) -> Sequence[McpToolInfo]:
         """Ask for all tools. Raises ConnectionGoneError, McpServerError."""
         return await self._owner.do(lambda client: self._delivered(client, _all_tools(client)))
 
-    async def call(self, message: p.CallMcpTool) -> p.McpResult:
+    async def call(self, message: CallMcpTool) -> McpResult:
         """Call a tool. Raises ConnectionGoneError, McpServerError, McpToolError."""
         given = given_answers(message.tool, message.memo, message.answer)
         return await self._owner.do(lambda client: self._delivered(client, self._call(client, message, given)))
@@ -193,7 +193,7 @@ class McpConnection:
             return error.code == types.CONNECTION_CLOSED
         return False
 
-    async def _call(self, client: Client, message: p.CallMcpTool, given: Given) -> p.McpResult:
+    async def _call(self, client: Client, message: CallMcpTool, given: Given) -> McpResult:
         call = _Call(Answers(given.known))
         async with self._changed:
             await self._changed.wait_for(lambda: not (self._asks_in_calls and self._under_way))
@@ -206,7 +206,7 @@ class McpConnection:
             async with self._changed:
                 self._changed.notify_all()
 
-    async def _rounds(self, client: Client, message: p.CallMcpTool, given: Given, call: _Call) -> p.McpResult:
+    async def _rounds(self, client: Client, message: CallMcpTool, given: Given, call: _Call) -> McpResult:
         """Call until the server has a result, or asks something to which there is no answer."""
         responses: Mapping[str, JsonObject] = given.newest if given.state is not None else {}
         state = given.state
@@ -226,18 +226,18 @@ class McpConnection:
                 continue
             if isinstance(result, dict):
                 asked = {"question": result}
-                return p.McpResult(question=question_for(asked), memo=given.memo(asked, None))
+                return McpResult(question=question_for(asked), memo=given.memo(asked, None))
             if isinstance(result, types.CallToolResult):
                 return result_of(result)
             asked = {key: self._question(request) for key, request in (result.input_requests or {}).items()}
             answers = {key: call.answers.take_answer(question) for key, question in asked.items()}
             if None in answers.values():
-                return p.McpResult(question=question_for(asked), memo=given.memo(asked, result.request_state))
+                return McpResult(question=question_for(asked), memo=given.memo(asked, result.request_state))
             responses, state = {key: answer for key, answer in answers.items() if answer is not None}, result.request_state
         raise McpServerError(self._server.name, f"{message.tool} wants more and more: given up after {MAX_ROUNDS} rounds")
 
     async def _send(
-        self, client: Client, message: p.CallMcpTool, call: _Call, responses: Mapping[str, JsonObject], state: str | None
+        self, client: Client, message: CallMcpTool, call: _Call, responses: Mapping[str, JsonObject], state: str | None
     ) -> types.CallToolResult | types.InputRequiredResult | JsonObject:
         """One request; what the server asks in the middle of it, if there is no answer."""
         given: types.InputResponses = {key: types.ElicitResult.model_validate(answer) for key, answer in responses.items()}
@@ -332,8 +332,8 @@ def _tells_changes(client: Client) -> bool:
     return tools is not None and bool(tools.list_changed)
 
 
-async def _all_tools(client: Client) -> Sequence[p.McpToolInfo]:
-    found: list[p.McpToolInfo] = []
+async def _all_tools(client: Client) -> Sequence[McpToolInfo]:
+    found: list[McpToolInfo] = []
     cursor: str | None = None
     while True:
         page = await client.list_tools(cursor=cursor)
@@ -343,10 +343,10 @@ async def _all_tools(client: Client) -> Sequence[p.McpToolInfo]:
             return found
 
 
-def _visits(error: MCPError, given: Given, answers: Answers) -> p.McpResult:
+def _visits(error: MCPError, given: Given, answers: Answers) -> McpResult:
     """The result of a call for which the user has to visit pages first."""
     asked = pages_of(error.data)
     refused = [answer for page in asked.values() if (answer := answers.take_answer(page)) and answer["action"] != "accept"]
     if refused or not asked:
-        return p.McpResult(parts=[Part(text="the user declined to visit the page that it needs")], is_error=True)
-    return p.McpResult(question=question_for(asked), memo=given.memo(asked, None))
+        return McpResult(parts=[Part(text="the user declined to visit the page that it needs")], is_error=True)
+    return McpResult(question=question_for(asked), memo=given.memo(asked, None))

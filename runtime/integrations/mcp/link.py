@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from actors.messages import protocol as p
+from actors.layers.mcp.messages import CallMcpTool, McpResult, McpToolInfo
 
 
 class ConnectionGoneError(Exception):
@@ -32,10 +32,10 @@ class ServerLink(Protocol):
         """Disconnect, and end a server that was started."""
         ...
 
-    async def list_tools(self) -> Sequence[p.McpToolInfo]:
+    async def list_tools(self) -> Sequence[McpToolInfo]:
         """Ask for all tools. Raises ConnectionGoneError, McpServerError."""
         ...
 
-    async def call(self, message: p.CallMcpTool) -> p.McpResult:
+    async def call(self, message: CallMcpTool) -> McpResult:
         """Call a tool. Raises ConnectionGoneError, McpServerError, McpToolError."""
         ...

@@ -6,14 +6,14 @@ import base64
 
 import mcp_types as types
 
-from actors.messages import protocol as p
+from actors.layers.mcp.messages import McpResult, McpToolInfo
 from actors.messages.content import Blob, Part
 from actors.messages.json_types import JsonObject
 
 
-def tool_info(tool: types.Tool) -> p.McpToolInfo:
+def tool_info(tool: types.Tool) -> McpToolInfo:
     """A tool."""
-    return p.McpToolInfo(name=tool.name, description=tool.description or tool.title or "", parameters=tool.input_schema)
+    return McpToolInfo(name=tool.name, description=tool.description or tool.title or "", parameters=tool.input_schema)
 
 
 def question_of(params: types.ElicitRequestParams) -> JsonObject:
@@ -24,10 +24,10 @@ def question_of(params: types.ElicitRequestParams) -> JsonObject:
     return {"message": params.message, "requestedSchema": schema}
 
 
-def result_of(result: types.CallToolResult) -> p.McpResult:
+def result_of(result: types.CallToolResult) -> McpResult:
     """The tool's result, out of that of a call."""
     structured = result.structured_content
-    return p.McpResult(
+    return McpResult(
         structured=structured if isinstance(structured, dict) else None,
         parts=[_part(block) for block in result.content],
         is_error=bool(result.is_error),

@@ -9,6 +9,7 @@ import pytest
 
 from actors import LlmAgent, Reminders
 from actors.errors import DefinitionError
+from actors.layers.schedules.messages import CreateSchedule
 from actors.messages import protocol as p
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime
@@ -127,7 +128,7 @@ def test_a_call_that_is_repeated_after_a_loss_makes_one_reminder(tmp_path: Path,
 
     async def lose(sender: Process, message: p.Message, is_handled: bool) -> None:
         nonlocal asked
-        if isinstance(message, p.CreateSchedule) and is_handled == handled:
+        if isinstance(message, CreateSchedule) and is_handled == handled:
             asked += 1
             if asked == 1:
                 await engine.lose(who)

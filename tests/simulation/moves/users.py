@@ -13,12 +13,12 @@ import msgspec
 
 from actors.errors import RaygroveError, SessionExistsError, UserElsewhereError
 from actors.layers.placing.client import StoresSessionRef
+from actors.layers.schedules.messages import ChangeSchedule, CreateSchedule, ListSchedules, ScheduleChange
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode
 from actors.messages.content import Content
 from actors.messages.event import Event
 from actors.messages.operating.schedule import SchedulePlan, ScheduleRow, Timing
-from actors.messages.protocol.schedules.changes import ScheduleChange
 from actors.messages.session import SessionKey
 
 APP = "sim"
@@ -146,12 +146,12 @@ class User:
         self.known.sessions[session] += [said.id, answer.id]
 
     async def _create_schedule(self, name: str) -> None:
-        (await self._ref.ask(p.CreateSchedule(key=self._key("s"), name=name, id=name, plan=PLAN))).schedules[0]
+        (await self._ref.ask(CreateSchedule(key=self._key("s"), name=name, id=name, plan=PLAN))).schedules[0]
         self.known.schedules[name] = False
 
     async def _change_schedule(self, name: str) -> None:
         change: ScheduleChange = self._chance.choice(CHANGES)
-        message = p.ChangeSchedule(key=self._key("s"), name=name, id=name, change=change)
+        message = ChangeSchedule(key=self._key("s"), name=name, id=name, change=change)
         row = next(iter((await self._ref.ask(message)).schedules), None)
         if change == "delete":
             del self.known.schedules[name]
@@ -169,5 +169,5 @@ class User:
             session = (await self._ref.get_session(p.GetSessionRequest(key=info.key))).session
             raws = session.events if session is not None else ()
             events[info.key.session] = [decode_event(stored.raw, stored.seq).id for stored in raws]
-        listed_schedules = await self._ref.ask(p.ListSchedules(app=APP, user=self.name, limit=1_000))
+        listed_schedules = await self._ref.ask(ListSchedules(app=APP, user=self.name, limit=1_000))
         return events, list(listed_schedules.schedules)

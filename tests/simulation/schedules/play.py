@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 
 from actors.errors import RaygroveError, ScheduleExistsError, ScheduleNotFoundError
+from actors.layers.schedules.client import ScheduleClient, new_schedule_id
 from actors.messages.content import Content
 from actors.messages.event import Event
 from actors.messages.operating.schedule import SchedulePlan, ScheduleRow, Timing
 from actors.messages.session import SessionKey
-from actors.refs.schedules import ScheduleClient, new_schedule_id
 from tests.simulation.agents import build
 from tests.simulation.drivers import APP, Driver
 from tests.simulation.frame import Left, in_virtual_time

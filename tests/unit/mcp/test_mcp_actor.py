@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from actors.errors import DefinitionError, McpServerError, McpToolError
-from actors.messages import protocol as p
+from actors.layers.mcp.messages import CallMcpTool, ListMcpTools, McpResult, McpServer, McpToolInfo, StopMcpCall
 from actors.messages.content import Part
 from actors.messages.session import SessionKey
 from runtime.integrations.mcp.actor import KEPT_IDLE, McpActor
@@ -44,12 +44,12 @@ class Link:
     async def close(self) -> None:
         self.is_open = False
 
-    async def list_tools(self) -> Sequence[p.McpToolInfo]:
+    async def list_tools(self) -> Sequence[McpToolInfo]:
         if self.server.is_away:
             raise ConnectionGoneError("away")
-        return [p.McpToolInfo(name=name) for name in self.server.tools]
+        return [McpToolInfo(name=name) for name in self.server.tools]
 
-    async def call(self, message: p.CallMcpTool) -> p.McpResult:
+    async def call(self, message: CallMcpTool) -> McpResult:
         self.server.calls.append(message.call_id)
         self.server.begun.set()
         if self.server.loses:
@@ -60,7 +60,7 @@ class Link:
                 await asyncio.Event().wait()
             finally:
                 self.server.calls.append("stopped")
-        return p.McpResult(parts=[Part(text="done")])
+        return McpResult(parts=[Part(text="done")])
 
 
 class FakeServer:
@@ -73,19 +73,19 @@ class FakeServer:
         self.begun = asyncio.Event()
         self.calls: list[str] = []
         self.links: list[Link] = []
-        self.actor = McpActor(p.McpServer(name="fake", command=["x"], **options), connect=self.connect)
+        self.actor = McpActor(McpServer(name="fake", command=["x"], **options), connect=self.connect)
 
     def connect(
-        self, server: p.McpServer, headers: Mapping[str, str], on_change: Callable[[], None], idle_s: float | None
+        self, server: McpServer, headers: Mapping[str, str], on_change: Callable[[], None], idle_s: float | None
     ) -> ServerLink:
         self.links.append(Link(self, on_change))
         return self.links[-1]
 
-    async def call(self, tool: str = "add", call_id: str = "c1") -> p.McpResult:
-        return await self.actor.call(p.CallMcpTool(session=KEY, tool=tool, call_id=call_id))
+    async def call(self, tool: str = "add", call_id: str = "c1") -> McpResult:
+        return await self.actor.call(CallMcpTool(session=KEY, tool=tool, call_id=call_id))
 
     async def names(self) -> list[str]:
-        return [tool.name for tool in (await self.actor.list_tools(p.ListMcpTools(session=KEY))).tools or ()]
+        return [tool.name for tool in (await self.actor.list_tools(ListMcpTools(session=KEY))).tools or ()]
 
 
 async def test_a_lost_call_is_made_once_more_under_its_id() -> None:
@@ -158,8 +158,8 @@ def test_the_list_is_kept_until_it_is_old_or_has_changed_and_survives_the_server
 
 async def test_a_list_that_is_known_is_not_sent_again() -> None:
     fake = FakeServer()
-    listed = await fake.actor.list_tools(p.ListMcpTools(session=KEY))
-    again = await fake.actor.list_tools(p.ListMcpTools(session=KEY, known=listed.version))
+    listed = await fake.actor.list_tools(ListMcpTools(session=KEY))
+    again = await fake.actor.list_tools(ListMcpTools(session=KEY, known=listed.version))
     assert (again.version, again.tools) == (listed.version, None)
 
 
@@ -167,11 +167,11 @@ async def test_a_call_can_be_stopped() -> None:
     fake = FakeServer()
     calling = asyncio.create_task(fake.call("wait"))
     await fake.begun.wait()
-    await fake.actor.stop_call(p.StopMcpCall(call_id="c1"))
+    await fake.actor.stop_call(StopMcpCall(call_id="c1"))
     with pytest.raises(McpServerError, match="the call was stopped"):
         await calling
     assert fake.calls == ["c1", "stopped"]
-    await fake.actor.stop_call(p.StopMcpCall(call_id="c1"))
+    await fake.actor.stop_call(StopMcpCall(call_id="c1"))
 
 
 def test_without_the_library_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,7 +179,7 @@ def test_without_the_library_the_error_says_what_to_install(monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, "mcp", None)
     monkeypatch.setitem(sys.modules, "mcp_types", None)
     with pytest.raises(DefinitionError, match=r"McpTools 'files' needs .* pip install 'raygrove\[mcp\]'"):
-        connect(p.McpServer(name="files", command=["x"]), {}, lambda: None, None)
+        connect(McpServer(name="files", command=["x"]), {}, lambda: None, None)
 
 
 def test_variables_of_the_environment_are_filled_in(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,12 +218,12 @@ def test_what_is_known_of_sessions_whose_connections_are_closed_takes_no_more_ro
         server = FakeServer(scope="session")
         for number in range(4 * KEPT_IDLE):
             session = SessionKey("app", "ada", f"s{number}")
-            await server.actor.list_tools(p.ListMcpTools(session=session))
+            await server.actor.list_tools(ListMcpTools(session=session))
             if number != 7:
                 server.links[-1].is_open = False
         assert len(server.actor._shared) <= 2 * KEPT_IDLE
         # The one that is open is the one that is used.
-        await server.actor.list_tools(p.ListMcpTools(session=SessionKey("app", "ada", "s7")))
+        await server.actor.list_tools(ListMcpTools(session=SessionKey("app", "ada", "s7")))
         assert len(server.links) == 4 * KEPT_IDLE
 
     run_virtually(many())

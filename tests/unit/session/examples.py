@@ -30,6 +30,7 @@ from actors.layers.placing.rules.homes import digest_with
 from actors.layers.recording.messages import GetModelCalls
 from actors.layers.retention.messages import ArchiveOldEvents, FindOldSessions, OldEventsArchived, PruneSessions, SessionsPruned
 from actors.layers.rewinds.messages import RewindRequest
+from actors.layers.schedules.messages import ChangeSchedule, CreateSchedule, ListSchedules
 from actors.layers.sharing.messages import ForgetStates, WatchStates
 from actors.layers.spending.messages import GetTurnBudgets, GetUsage
 from actors.layers.users.messages import HoldUser, ReleaseUser, RemoveUser, UserHeld, UserRemoved
@@ -223,13 +224,13 @@ async def fail(desk: Desk) -> None:
 async def plan(desk: Desk) -> None:
     """Two schedules. A due time of one has passed when anything asks for what is due."""
     for name, each in (("hourly", HOURLY), ("gone", GONE)):
-        await desk.done(p.CreateSchedule(key=KEY, name=name, id=name, plan=each))
+        await desk.done(CreateSchedule(key=KEY, name=name, id=name, plan=each))
     desk.is_late = True
 
 
 async def plan_soon(desk: Desk) -> None:
     """A schedule that will be due."""
-    await desk.done(p.CreateSchedule(key=KEY, name="due", id="due", plan=DUE))
+    await desk.done(CreateSchedule(key=KEY, name="due", id="due", plan=DUE))
 
 
 async def begin(desk: Desk, config: RunConfig | None = None) -> None:
@@ -257,7 +258,7 @@ async def lose_runner(desk: Desk) -> None:
 
 async def pause_schedule(desk: Desk) -> None:
     """A paused schedule."""
-    await desk.done(p.ChangeSchedule(key=KEY, name="hourly", id="hourly", change="pause"))
+    await desk.done(ChangeSchedule(key=KEY, name="hourly", id="hourly", change="pause"))
 
 
 async def hold_for_move(desk: Desk) -> None:
@@ -342,7 +343,7 @@ def ending(outcome: p.AnyOutcome) -> Make:
 
 
 def changing(change: Any) -> Make:
-    return lambda desk: p.ChangeSchedule(key=KEY, name="hourly", id="hourly", change=change)
+    return lambda desk: ChangeSchedule(key=KEY, name="hourly", id="hourly", change=change)
 
 
 def from_event(desk: Desk) -> p.RetryTurn:
@@ -367,8 +368,8 @@ CHANGING: Mapping[type[p.Message], Example] = {
     ArchiveOldEvents: Example(lambda _: ArchiveOldEvents(app=APP, before_s=SOON_S), [talk_long], OldEventsArchived),
     p.AwaitDue: Example(lambda desk: p.AwaitDue(app=APP, runner=desk.runner), [plan]),
     p.CancelTurn: Example(lambda _: p.CancelTurn(key=PAUSED, invocation_id="e-p"), [pause]),
-    p.ChangeSchedule: Example(changing("pause"), [plan]),
-    p.CreateSchedule: Example(lambda _: p.CreateSchedule(key=KEY, name="other", id="other", plan=HOURLY)),
+    ChangeSchedule: Example(changing("pause"), [plan]),
+    CreateSchedule: Example(lambda _: CreateSchedule(key=KEY, name="other", id="other", plan=HOURLY)),
     p.CreateSessionRequest: Example(lambda _: p.CreateSessionRequest(key=NEW, state={"a": 1, "user:b": 2})),
     p.DeleteSessionRequest: Example(lambda _: p.DeleteSessionRequest(key=OTHER), [talk_elsewhere]),
     p.ForgetSession: Example(lambda _: p.ForgetSession(key=KEY), [talk, remember]),
@@ -435,7 +436,7 @@ OTHERS: Mapping[type[p.Message], Example] = {
     ListBatches: Example(lambda _: ListBatches(app=APP, limit=9)),
     p.ListOpenTurns: Example(lambda desk: p.ListOpenTurns(app=APP, runner=desk.runner)),
     p.ListPending: Example(lambda _: p.ListPending(app=APP, user=USER)),
-    p.ListSchedules: Example(lambda _: p.ListSchedules(app=APP, user=USER, limit=9)),
+    ListSchedules: Example(lambda _: ListSchedules(app=APP, user=USER, limit=9)),
     p.ListSessionsRequest: Example(lambda _: p.ListSessionsRequest(app=APP, user=USER)),
     ListStoreUsers: Example(lambda _: ListStoreUsers(app=APP)),
     p.ListTurns: Example(lambda _: p.ListTurns(app=APP, user=USER)),

@@ -9,6 +9,7 @@ import pytest
 
 from actors import Content
 from actors.errors import ScheduleNotFoundError
+from actors.layers.schedules.messages import CreateSchedule
 from actors.messages import protocol as p
 from actors.messages.event import now_s
 from actors.messages.operating.schedule import DuePlace, ScheduledTime, SchedulePlan, Timing
@@ -22,7 +23,7 @@ async def test_what_is_created_before_the_place_that_a_runner_has_read_is_read_f
     waiting = asyncio.create_task(session.ref.ask(message))
     await asyncio.sleep(0.1)
     plan = SchedulePlan(timing=Timing(at_s=now + 2), content=Content.of_text("go"))
-    (await session.ref.ask(p.CreateSchedule(key=KEY, name="soon", id="1", plan=plan))).schedules[0]
+    (await session.ref.ask(CreateSchedule(key=KEY, name="soon", id="1", plan=plan))).schedules[0]
     async with asyncio.timeout(10):
         reply = await waiting
         assert isinstance(reply, p.DueReply)
@@ -37,7 +38,7 @@ async def test_what_is_created_before_the_place_that_a_runner_has_read_is_read_f
 @pytest.mark.parametrize("is_lost", [False, True], ids=["actor-lives", "actor-lost"])
 async def test_a_due_time_that_was_dealt_with_begins_no_turn(session: SessionFixture, how: str, is_lost: bool) -> None:
     plan = SchedulePlan(timing=Timing(every_s=60), content=Content.of_text("go"))
-    schedule = (await session.ref.ask(p.CreateSchedule(key=KEY, name="often", id="1", plan=plan))).schedules[0]
+    schedule = (await session.ref.ask(CreateSchedule(key=KEY, name="often", id="1", plan=plan))).schedules[0]
     assert schedule.due_s is not None
     time = ScheduledTime("often", "1", schedule.due_s, schedule.due_s + 60)
     if how == "begun":

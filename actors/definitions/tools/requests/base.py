@@ -1,4 +1,4 @@
-"""The base of tools that only change requests."""
+"""What only changes requests: the base of such tools, and the execution of code by the service of a model."""
 
 from __future__ import annotations
 
@@ -24,3 +24,22 @@ class RequestTool(Tool):
     async def run(self, args: JsonObject, context: ToolContext) -> NoReturn:
         """Raises LookupError: a model that calls it has made that up."""
         raise LookupError(f"there is no function {self.name!r} to call")
+
+
+class BuiltInCodeExecutor:
+    """Lets Gemini write Python and run it at its service while it answers: `LlmAgent(code_executor=BuiltInCodeExecutor())`.
+
+    Code and output are parts of the answer: `executable_code` and `code_execution_result`.
+    """
+
+    def process_request(self, request: LlmRequest) -> None:
+        """Put the service's code execution into the configuration."""
+        add_to(request, {"code_execution": {}})
+
+
+def add_to(request: LlmRequest, tool: JsonObject) -> None:
+    """Add a tool of the service to a request, if the request has it not yet."""
+    tools = request.config.get("tools") or []
+    if tool not in tools:
+        # A new list: that of the agent's definition is shared.
+        request.config["tools"] = [*tools, tool]

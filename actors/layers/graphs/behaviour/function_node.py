@@ -103,7 +103,6 @@ class NodeCall:
             offload=context.offload,
             artifacts=context.artifacts,
             memory=context.memory,
-            schedules=context.schedules,
             actions=self._of_node.actions,
             **{**facts_for_user_code(context), "branch": self.branch},
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from actors.definitions.tools.context import CallbackContext
-from actors.definitions.tools.requests.base import RequestTool
+from actors.definitions.tools.requests.base import RequestTool, add_to
 from actors.errors.calls import explains_wrong_calls
 from actors.messages.json_types import JsonObject
 from actors.messages.llm.model import LlmRequest
@@ -25,25 +25,6 @@ class BuiltInTool(RequestTool):
     async def process_request(self, request: LlmRequest, context: CallbackContext) -> None:
         """Put the tool into the configuration."""
         add_to(request, {self.name: dict(self.options)})
-
-
-class BuiltInCodeExecutor:
-    """Lets Gemini write Python and run it at its service while it answers: `LlmAgent(code_executor=BuiltInCodeExecutor())`.
-
-    Code and output are parts of the answer: `executable_code` and `code_execution_result`.
-    """
-
-    def process_request(self, request: LlmRequest) -> None:
-        """Put the service's code execution into the configuration."""
-        add_to(request, {"code_execution": {}})
-
-
-def add_to(request: LlmRequest, tool: JsonObject) -> None:
-    """Add a tool of the service to a request, if the request has it not yet."""
-    tools = request.config.get("tools") or []
-    if tool not in tools:
-        # A new list: that of the agent's definition is shared.
-        request.config["tools"] = [*tools, tool]
 
 
 google_search = BuiltInTool("google_search")

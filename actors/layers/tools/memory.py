@@ -1,4 +1,4 @@
-"""The built-in tool that shows the model what is remembered of the user, without being asked."""
+"""The tools of the memory of a user: one that models call, and one that searches for each message."""
 
 from __future__ import annotations
 
@@ -6,15 +6,40 @@ import logging
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from actors.definitions.tools.context import CallbackContext
+from actors.definitions.tools.context import CallbackContext, ToolContext
+from actors.definitions.tools.function import FunctionTool
 from actors.definitions.tools.requests.base import RequestTool
 from actors.errors import NoMemoryError, StoreError
 from actors.messages.content import Content
+from actors.messages.json_types import JsonObject
 from actors.messages.llm.model import LlmRequest
 from actors.messages.memory import MemoryEntry
 from actors.rules.prompt.transient import transient_place
 
 logger = logging.getLogger(__name__)
+
+
+async def _load_memory(query: str, context: ToolContext) -> JsonObject:
+    """Look up what was said in earlier conversations with this user. The best match comes first.
+
+    Args:
+        query: words that it has to do with.
+    """
+    found = await context.search_memory(query)
+    memories = [
+        {
+            "author": entry.author,
+            "timestamp": datetime.fromtimestamp(entry.timestamp, UTC).isoformat(timespec="seconds"),
+            "session_id": entry.session_id,
+            "text": entry.text,
+        }
+        for entry in found
+    ]
+    return {"memories": memories}
+
+
+load_memory = FunctionTool(_load_memory, name="load_memory")
+"""Searches the memory of the user. It finds sessions that were added with `rt.memory.add_session`."""
 
 
 class PreloadMemoryTool(RequestTool):

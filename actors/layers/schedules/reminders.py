@@ -12,11 +12,11 @@ from actors.definitions.tools.function import FunctionTool
 from actors.definitions.tools.toolset import Toolset
 from actors.errors import DefinitionError, InvalidScheduleError, RequestError
 from actors.errors.calls import explains_wrong_calls
-from actors.interfaces.schedules import ScheduleAccess
+from actors.layers.schedules.client import UserSchedules
+from actors.layers.schedules.rules.asked_for import DAY_S, check_interval, shown_time, timing_of
 from actors.messages.content import Content
 from actors.messages.json_types import JsonObject
 from actors.messages.operating.schedule import Schedule, SchedulePlan, Timing
-from actors.rules.schedules.asked_for import DAY_S, check_interval, shown_time, timing_of
 from actors.rules.schedules.due_times import next_due_s
 from actors.rules.schedules.time_zones import zone_of
 
@@ -121,13 +121,14 @@ class Reminders(Toolset):
         return timing
 
 
-def _schedules(context: ToolContext) -> ScheduleAccess:
-    if context.schedules is None:
+def _schedules(context: ToolContext) -> UserSchedules:
+    schedules = context.reach(UserSchedules)
+    if schedules is None:
         raise RequestError("there are no schedules outside of a run")
-    return context.schedules
+    return schedules
 
 
-async def _own(schedules: ScheduleAccess) -> list[Schedule]:
+async def _own(schedules: UserSchedules) -> list[Schedule]:
     """The schedules of the user that agents have made, and that are due yet."""
     return [each for each in await schedules.list() if each.agent and each.next_s is not None]
 

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from actors.errors import ScheduleNotFoundError
 from actors.errors.suggestions import did_you_mean
 from actors.interfaces.clock import Clock
-from actors.messages import protocol as p
+from actors.layers.schedules.messages import ChangeSchedule, CreateSchedule, ListSchedules, ScheduleChange
 from actors.messages.operating.schedule import Schedule, SchedulePlan, ScheduleRow, shown_schedule
-from actors.messages.protocol.schedules.changes import ScheduleChange
 from actors.messages.session import SessionKey
 from actors.refs.session import SessionRef
 
@@ -39,7 +38,7 @@ class ScheduleClient:
         self, key: SessionKey, name: str, plan: SchedulePlan, schedule_id: str = "", most_of_agents: int | None = None
     ) -> Schedule:
         """Create a schedule. Raises RequestError with what is wrong, StoreError."""
-        message = p.CreateSchedule(
+        message = CreateSchedule(
             key=key, name=name, id=schedule_id or new_schedule_id(), plan=plan, most_of_agents=most_of_agents
         )
         return shown_schedule((await self._session.ask(message)).schedules[0])
@@ -51,7 +50,7 @@ class ScheduleClient:
         found: list[ScheduleRow] = []
         while limit is None or len(found) < limit:
             most = PAGE if limit is None else min(PAGE, limit - len(found))
-            page = await self._listed(p.ListSchedules(app=self._app, user=user, limit=most, after=after))
+            page = await self._listed(ListSchedules(app=self._app, user=user, limit=most, after=after))
             found += page
             if len(page) < most:
                 break
@@ -68,28 +67,28 @@ class ScheduleClient:
         Raises ScheduleNotFoundError, InvalidScheduleError, StoreError.
         """
         row = await self._found(user, name)
-        message = p.ChangeSchedule(key=row.key, name=name, id=row.id, change=change)
+        message = ChangeSchedule(key=row.key, name=name, id=row.id, change=change)
         changed = next(iter((await self._session.ask(message)).schedules), None)
         if changed is None and change != "delete":
             raise await self._not_found(user, name)
         return shown_schedule(changed) if changed is not None else None
 
-    async def _listed(self, message: p.ListSchedules) -> Sequence[ScheduleRow]:
+    async def _listed(self, message: ListSchedules) -> Sequence[ScheduleRow]:
         return (await self._session.ask(message)).schedules
 
     async def _found(self, user: str, name: str) -> ScheduleRow:
-        found = await self._listed(p.ListSchedules(app=self._app, user=user, name=name, limit=1))
+        found = await self._listed(ListSchedules(app=self._app, user=user, name=name, limit=1))
         if not found:
             raise await self._not_found(user, name)
         return found[0]
 
     async def _not_found(self, user: str, name: str) -> ScheduleNotFoundError:
-        others = await self._listed(p.ListSchedules(app=self._app, user=user, limit=PAGE))
+        others = await self._listed(ListSchedules(app=self._app, user=user, limit=PAGE))
         return ScheduleNotFoundError(name, user, did_you_mean(name, [other.name for other in others]))
 
 
 class UserSchedules:
-    """Implements `ScheduleAccess`.
+    """The schedules of one user, for the tools that run in a session of the user's.
 
     Args:
         session: the Session actor.
@@ -107,7 +106,15 @@ class UserSchedules:
         return self._clock.now_s()
 
     async def create(self, name: str, plan: SchedulePlan, schedule_id: str, most_of_agents: int) -> Schedule:
-        """Create a schedule for the session. Raises RequestError with what is wrong, StoreError."""
+        """Create a schedule for the session, unless the one with this name and id is there.
+
+        Args:
+            most_of_agents: how many schedules that agents have made the user may have, this one included.
+
+        Raises:
+            RequestError: what is wrong with it.
+            StoreError: the store failed.
+        """
         return await self._client.create(self._key, name, plan, schedule_id, most_of_agents)
 
     async def list(self) -> Sequence[Schedule]:

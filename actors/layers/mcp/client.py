@@ -7,7 +7,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
+from actors.definitions.tools.context import ReadonlyContext
 from actors.errors import ActorLostError, McpServerError, RaygroveError
+from actors.layers.mcp.messages import CallMcpTool, ListMcpTools, McpResult, McpServer, McpToolInfo, McpToolList, StopMcpCall
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from actors.refs.base import Ref
@@ -26,15 +28,15 @@ STOP_CALL_S = 0.3
 class McpRef(Ref):
     """A client of the actor of an MCP server."""
 
-    async def list_tools(self, message: p.ListMcpTools) -> p.McpToolList:
+    async def list_tools(self, message: ListMcpTools) -> McpToolList:
         """Ask for the server's tools. Raises McpServerError."""
         return await self.ask(message)
 
-    async def call_tool(self, message: p.CallMcpTool) -> p.McpResult:
+    async def call_tool(self, message: CallMcpTool) -> McpResult:
         """Call a tool. Raises McpServerError when the server gives no answer."""
         return await self.ask(message)
 
-    async def stop_call(self, message: p.StopMcpCall) -> None:
+    async def stop_call(self, message: StopMcpCall) -> None:
         """Stop a call."""
         await self.ask(message)
 
@@ -47,47 +49,66 @@ class McpRef(Ref):
         await self.ask(p.Stop())
 
 
+def reached(context: ReadonlyContext, server: str) -> McpServers:
+    """The MCP servers, for a tool of one of them. Raises McpServerError outside of a deployment."""
+    servers = context.reach(McpServers)
+    if servers is None:
+        raise McpServerError(
+            server, "no MCP server can be reached from here: its tools are those of agents that run in a deployment"
+        )
+    return servers
+
+
 class McpServers:
-    """Implements `actors.interfaces.context.McpAccess`: the MCP servers, for the agents of one process.
+    """The MCP servers, for the agents of one process.
 
     Args:
         find: gives a client of a server's actor, which is started if need be. It is asked again when that is lost.
     """
 
-    def __init__(self, find: Callable[[p.McpServer], Awaitable[McpRef]]) -> None:
+    def __init__(self, find: Callable[[McpServer], Awaitable[McpRef]]) -> None:
         self._find = find
-        self._refs: dict[str, tuple[p.McpServer, McpRef]] = {}
-        self._lists: LruDict[tuple[str, SessionKey | None, tuple[tuple[str, str], ...]], p.McpToolList] = LruDict(MAX_LISTS)
+        self._refs: dict[str, tuple[McpServer, McpRef]] = {}
+        self._lists: LruDict[tuple[str, SessionKey | None, tuple[tuple[str, str], ...]], McpToolList] = LruDict(MAX_LISTS)
 
-    async def list_tools(self, server: p.McpServer, session: SessionKey, headers: dict[str, str]) -> Sequence[p.McpToolInfo]:
-        """The tools of a server: see McpAccess."""
+    async def list_tools(self, server: McpServer, session: SessionKey, headers: dict[str, str]) -> Sequence[McpToolInfo]:
+        """The tools of a server.
+
+        Args:
+            session: for which they are asked.
+            headers: of this session's requests.
+
+        Raises:
+            McpServerError: the server cannot be reached.
+            DefinitionError: another server has the name, or the library for MCP is missing.
+        """
         key = (server.name, session if server.scope == "session" else None, tuple(sorted(headers.items())))
         known = self._lists.get(key)
         version = known.version if known is not None else ""
-        message = p.ListMcpTools(session=session, headers=headers, known=version)
+        message = ListMcpTools(session=session, headers=headers, known=version)
         listed = await self._ask(server, lambda ref: ref.list_tools(message))
         if listed.tools is None and known is not None:
             return known.tools or ()
         self._lists[key] = listed
         return listed.tools or ()
 
-    async def call_tool(self, server: p.McpServer, message: p.CallMcpTool) -> p.McpResult:
-        """Call a tool: see McpAccess."""
+    async def call_tool(self, server: McpServer, message: CallMcpTool) -> McpResult:
+        """Call a tool of a server. Raises as `list_tools` does."""
         try:
             return await self._ask(server, lambda ref: ref.call_tool(message))
         except asyncio.CancelledError:
             await self._stop_call(server, message.call_id)
             raise
 
-    async def _stop_call(self, server: p.McpServer, call_id: str) -> None:
+    async def _stop_call(self, server: McpServer, call_id: str) -> None:
         """Tell the server's actor that nothing waits for a call any more. A run that is cancelled has little time for it."""
         known = self._refs.get(server.name)
         if known is not None:
             with suppress(RaygroveError, TimeoutError):
                 async with asyncio.timeout(STOP_CALL_S):
-                    await known[1].stop_call(p.StopMcpCall(call_id=call_id))
+                    await known[1].stop_call(StopMcpCall(call_id=call_id))
 
-    async def _ask(self, server: p.McpServer, ask: Callable[[McpRef], Awaitable[T]]) -> T:
+    async def _ask(self, server: McpServer, ask: Callable[[McpRef], Awaitable[T]]) -> T:
         """Ask a server's actor, and once more another one when it is lost."""
         try:
             return await ask(await self._ref(server))
@@ -98,7 +119,7 @@ class McpServers:
         except ActorLostError as error:
             raise McpServerError(server.name, str(error)) from error
 
-    async def _ref(self, server: p.McpServer) -> McpRef:
+    async def _ref(self, server: McpServer) -> McpRef:
         known = self._refs.get(server.name)
         # An engine that is asked for two servers of the same name says what is wrong.
         if known is None or known[0] != server:

@@ -9,12 +9,13 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from actors.definitions.tools.context import ReadonlyContext
-from actors.definitions.tools.mcp.tool import McpTool
 from actors.definitions.tools.toolset import Toolset
 from actors.errors import DefinitionError
 from actors.errors.calls import explains_wrong_calls
+from actors.layers.mcp.client import reached
+from actors.layers.mcp.messages import McpScope, McpServer
+from actors.layers.mcp.tool import McpTool
 from actors.messages.json_types import JsonObject
-from actors.messages.protocol.mcp import McpScope, McpServer
 from actors.rules.checks.tool_names import safe_names
 
 Headers = Mapping[str, str] | Callable[[ReadonlyContext], Any]
@@ -115,7 +116,9 @@ class McpTools(Toolset):
             McpServerError: the server cannot be reached.
             DefinitionError: `headers` gives no headers, another server has the name, or the library for MCP is missing.
         """
-        infos = await context.mcp.list_tools(self.server, context.session_key, await self.session_headers(context))
+        infos = await reached(context, self.name).list_tools(
+            self.server, context.session_key, await self.session_headers(context)
+        )
         wanted = [info for info in infos if any(fnmatchcase(info.name, pattern) for pattern in self._wanted)]
         names = safe_names(self.prefix + info.name for info in wanted)
         return [McpTool(self, info, name) for info, name in zip(wanted, names, strict=True)]

@@ -9,10 +9,11 @@ from typing import Any, Protocol
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import ReadonlyContext, ToolContext
 from actors.errors import McpToolError
+from actors.layers.mcp.client import reached
+from actors.layers.mcp.messages import CallMcpTool, McpResult, McpServer, McpToolInfo
 from actors.messages.content import Part
 from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.llm.model import FunctionDeclaration
-from actors.messages.protocol.mcp import CallMcpTool, McpResult, McpServer, McpToolInfo
 
 
 class ToolSource(Protocol):
@@ -78,7 +79,7 @@ class McpTool(Tool):
             memo=context.input.memo if context.input is not None else None,
             answer=context.input.response if context.input is not None else None,
         )
-        result = await context.mcp.call_tool(self._source.server, message)
+        result = await reached(context, self._source.server.name).call_tool(self._source.server, message)
         if result.question is not None:
             context.request_input(result.question, result.memo)
             return None

@@ -7,12 +7,13 @@ import msgspec
 from actors.actor import Handlers
 from actors.errors import InvalidScheduleError, ScheduleExistsError, TooLargeError, TooManySchedulesError
 from actors.interfaces.records import AddSchedule, RemoveSchedule, SetDueTime
+from actors.layers.schedules.messages import ChangeSchedule, CreateSchedule, ListSchedules, SchedulesReply
+from actors.layers.schedules.rules.asked_for import first_due_s, shown_time
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.limits import KIB
 from actors.messages.operating.schedule import ScheduleRow
 from actors.messages.session import SessionKey
-from actors.rules.schedules.asked_for import first_due_s, shown_time
 from actors.rules.schedules.due_times import next_due_s
 from actors.session.service import SessionService
 from actors.session.turns.parts import SessionParts
@@ -33,14 +34,14 @@ class Schedules(SessionService):
     def handlers(self) -> Handlers:
         """Its messages."""
         return {
-            p.CreateSchedule: self.create_schedule,
-            p.ListSchedules: self.list_schedules,
-            p.ChangeSchedule: self.change_schedule,
+            CreateSchedule: self.create_schedule,
+            ListSchedules: self.list_schedules,
+            ChangeSchedule: self.change_schedule,
             p.AwaitDue: self.await_due,
             p.PassDueTime: self.pass_due_time,
         }
 
-    async def create_schedule(self, message: p.CreateSchedule) -> p.SchedulesReply:
+    async def create_schedule(self, message: CreateSchedule) -> SchedulesReply:
         """Create a schedule, unless this very request has done so.
 
         Raises:
@@ -61,21 +62,21 @@ class Schedules(SessionService):
         if same is None or same.id != message.id:
             raise ScheduleExistsError(name, key.user)
         self._due.note_due(same.due_s)
-        return p.SchedulesReply(schedules=[same])
+        return SchedulesReply(schedules=[same])
 
-    async def list_schedules(self, message: p.ListSchedules) -> p.SchedulesReply:
+    async def list_schedules(self, message: ListSchedules) -> SchedulesReply:
         """List schedules. Raises StoreError."""
         store = self._access.store
         if message.name and message.user is not None:
             row = await self._access.read(store.schedule, message.app, message.user, message.name)
-            return p.SchedulesReply(schedules=[row] if row is not None else [])
+            return SchedulesReply(schedules=[row] if row is not None else [])
 
         def found() -> list[ScheduleRow]:
             return store.schedules(message.app, message.user, limit=message.limit, after=message.after)
 
-        return p.SchedulesReply(schedules=await self._access.read(found))
+        return SchedulesReply(schedules=await self._access.read(found))
 
-    async def change_schedule(self, message: p.ChangeSchedule) -> p.SchedulesReply:
+    async def change_schedule(self, message: ChangeSchedule) -> SchedulesReply:
         """Pause, resume or delete a schedule. What is done already is no error.
 
         Raises:
@@ -85,7 +86,7 @@ class Schedules(SessionService):
         key, name = message.key, message.name
         if message.change == "delete":
             await self._due.write(key, RemoveSchedule(key, name, message.id))
-            return p.SchedulesReply()
+            return SchedulesReply()
         row = await self._find(key, name)
         if row is not None and row.id == message.id:
             if message.change == "pause" and not row.paused:
@@ -96,7 +97,7 @@ class Schedules(SessionService):
                 await self._due.write(key, SetDueTime(key, name, row.id, due_s, paused=False))
                 self._due.note_due(due_s)
             row = await self._find(key, name)
-        return p.SchedulesReply(schedules=[row] if row is not None and row.id == message.id else [])
+        return SchedulesReply(schedules=[row] if row is not None and row.id == message.id else [])
 
     async def await_due(self, message: p.AwaitDue) -> p.DueReply | p.AnnounceFirst:
         """Wait until something is due, and return it. Raises StoreError."""
@@ -108,7 +109,7 @@ class Schedules(SessionService):
         await self._due.go_on(message.key, message.time, message.error)
         return p.Ack()
 
-    def _check_number(self, message: p.CreateSchedule, others: list[ScheduleRow]) -> None:
+    def _check_number(self, message: CreateSchedule, others: list[ScheduleRow]) -> None:
         key, limits = message.key, self._limits
         if len(others) >= limits.max_user_schedules:
             raise TooManySchedulesError(key.user, len(others), "max_user_schedules")
@@ -117,7 +118,7 @@ class Schedules(SessionService):
             if of_agents >= message.most_of_agents:
                 raise TooManySchedulesError(key.user, of_agents, "the toolset")
 
-    def _new(self, message: p.CreateSchedule) -> ScheduleRow:
+    def _new(self, message: CreateSchedule) -> ScheduleRow:
         now_s = self._due.now_s()
         topology = self._parts.versions.current.topology
         for name in message.plan.config.agent_budgets or ():

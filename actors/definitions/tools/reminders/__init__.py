@@ -1,1 +1,0 @@
-"""The toolset with which agents remind their users."""

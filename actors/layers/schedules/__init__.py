@@ -1,0 +1,1 @@
+"""Schedules: turns that start at times, and reminders of agents."""

@@ -1,1 +1,0 @@
-"""Schedules: what programs and tools ask of them, and what is due."""
