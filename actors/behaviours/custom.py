@@ -52,8 +52,8 @@ async def run_custom(spec: AgentSpec, context: SupervisorContext) -> AnyOutcome:
                 given.note_open_calls(stored)
             if stored.actions.transfer_to_agent is not None:
                 outcome = Transfer(to=stored.actions.transfer_to_agent, seq=stored.seq)
-    if isinstance(outcome, Finished) and (given.waiting or given.awaits):
-        outcome = Paused(call_ids=given.waiting, awaits=given.awaits)
+    if isinstance(outcome, Finished) and given.waiting:
+        outcome = Paused(call_ids=given.waiting)
     return outcome
 
 
@@ -78,7 +78,6 @@ class CustomContext:
     """Implements `actors.interfaces.context.InvocationContext`, and keeps which calls the agents wait for that user code ran.
 
     Attributes:
-        awaits: the node below that waits for the user's words: see Paused.
         waiting: the open calls for which these agents wait, and those of the agent itself.
         done: see InvocationContext.
     """
@@ -95,7 +94,6 @@ class CustomContext:
         self.memory = context.memory
         self.session = RunSession(context.log, lambda: context.state)
         self.waiting: tuple[str, ...] = ()
-        self.awaits = ""
         self.done = context.done
         self._children = spec.children
         self._context = context
@@ -144,5 +142,4 @@ class CustomContext:
             raise
         if isinstance(outcome, Paused):
             self.waiting = (*self.waiting, *outcome.call_ids)
-            self.awaits = self.awaits or outcome.awaits
         return outcome

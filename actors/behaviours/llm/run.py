@@ -25,7 +25,7 @@ from actors.interfaces.telemetry import BudgetTold
 from actors.messages.content import FunctionCall
 from actors.messages.event import Event, new_event_id
 from actors.messages.protocol.log import AskForMore, MaySpend
-from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused, Transfer
+from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused, Transfer, path_of_words, words_call
 from actors.rules.checks import user_message
 from actors.rules.checks.budget_question import REQUEST_BUDGET, question
 
@@ -99,8 +99,8 @@ class LlmRun:
         match outcome:
             case Finished() if waiting := await self._waiting():
                 return Paused(call_ids=waiting)
-            case Paused(call_ids=known, awaits=awaits) if awaits:
-                return Paused(call_ids=tuple(dict.fromkeys((*known, *await self._waiting()))), awaits=awaits)
+            case Paused(call_ids=known) if any(map(path_of_words, known)):
+                return Paused(call_ids=tuple(dict.fromkeys((*known, *await self._waiting()))))
             case Transfer() if waiting := await self._waiting():
                 return msgspec.structs.replace(outcome, call_ids=waiting)
         return outcome
@@ -132,7 +132,7 @@ class LlmRun:
         if self._finish is not None and last.output is not None:
             return Finished()
         if self._finish is not None and last.is_final_response() and not any(last.function_calls()):
-            return None if self._context.words_seq > last.seq else Paused(awaits=self._context.node_path)
+            return None if self._context.words_seq > last.seq else self._waits_for_words()
         if last.actions.transfer_to_agent is not None and not was_paused:
             return Transfer(to=last.actions.transfer_to_agent, seq=last.seq)
         if calling is not None and has_more(last) and not was_paused:
@@ -181,7 +181,7 @@ class LlmRun:
         if not paused:
             return outcomes[0] or outcomes[1]
         call_ids = dict.fromkeys(call_id for each in paused for call_id in each.call_ids)
-        return Paused(call_ids=tuple(call_ids), awaits=next((each.awaits for each in paused if each.awaits), ""))
+        return Paused(call_ids=tuple(call_ids))
 
     async def _step(self) -> AnyOutcome | None:
         """Call the model, and run the tools that it calls; None if the model is to be called again."""
@@ -204,7 +204,10 @@ class LlmRun:
         if calls:
             return await self._run_calls(calls)
         # What is only said does not end a task.
-        return Finished() if self._finish is None else Paused(awaits=self._context.node_path)
+        return Finished() if self._finish is None else self._waits_for_words()
+
+    def _waits_for_words(self) -> Paused:
+        return Paused(call_ids=(words_call(self._context.node_path),))
 
     def _with_output(self, event: Event, calls: Sequence[FunctionCall]) -> Event:
         """The event of responses, with the output of the task if one of them says that it is over."""

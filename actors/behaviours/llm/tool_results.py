@@ -165,5 +165,4 @@ def pause_of(results: Sequence[ToolResult]) -> Paused | None:
     if not pending:
         return None
     ids = [result.waits.call_ids if result.waits is not None else (result.call.id or "",) for result in pending]
-    awaits = (result.waits.awaits for result in pending if result.waits is not None and result.waits.awaits)
-    return Paused(call_ids=tuple(chain.from_iterable(ids)), awaits=next(awaits, ""))
+    return Paused(call_ids=tuple(chain.from_iterable(ids)))

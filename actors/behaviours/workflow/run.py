@@ -100,10 +100,6 @@ class _Sequence:
         return await restarts.supervise(child, outcome, position)
 
 
-_WORDS = "words:"
-"""Begins what a note of progress has in the place of a call where a node waits for the user's words: its path follows."""
-
-
 async def run_parallel(spec: AgentSpec, context: SupervisorContext) -> AnyOutcome:
     """Run all children at once, each on its own branch; after a pause, those whose calls were answered.
 
@@ -134,9 +130,8 @@ async def run_parallel(spec: AgentSpec, context: SupervisorContext) -> AnyOutcom
     if not waiting:
         return Finished(escalated=restarts.has_escalated)
     await context.note({"waiting": waiting, "escalated": restarts.has_escalated, **restarts.progress()})
-    call_ids = tuple(call_id for call_ids in waiting.values() for call_id in call_ids if not call_id.startswith(_WORDS))
-    awaits = (each.removeprefix(_WORDS) for call_ids in waiting.values() for each in call_ids if each.startswith(_WORDS))
-    return Paused(call_ids=call_ids, awaits=next(awaits, ""), escalated=restarts.has_escalated)
+    call_ids = tuple(call_id for call_ids in waiting.values() for call_id in call_ids)
+    return Paused(call_ids=call_ids, escalated=restarts.has_escalated)
 
 
 async def _wait_for_all(runs: dict[asyncio.Task[AnyOutcome], str], waiting: dict[str, list[str]]) -> AnyOutcome | None:
@@ -153,7 +148,7 @@ async def _wait_for_all(runs: dict[asyncio.Task[AnyOutcome], str], waiting: dict
             outcome = run.result()
             waiting.pop(runs[run], None)
             if isinstance(outcome, Paused):
-                waiting[runs[run]] = [*outcome.call_ids, *([_WORDS + outcome.awaits] if outcome.awaits else [])]
+                waiting[runs[run]] = list(outcome.call_ids)
             elif not isinstance(outcome, Finished):
                 return outcome
     return None

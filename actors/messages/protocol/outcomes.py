@@ -65,14 +65,12 @@ class Transfer(Outcome, frozen=True, kw_only=True):
 
 
 class Paused(Outcome, frozen=True, kw_only=True):
-    """The run waits for function responses to long-running calls, `call_ids`; or for the user's next words.
+    """The run waits for function responses to long-running calls, `call_ids`.
 
-    Attributes:
-        awaits: the path of the node's run that waits for the user's words, since it works on a task with the user; "": none does.
+    A run that works on a task with the user waits for the user's next words as for the response to a call: see `words_call`.
     """
 
     call_ids: tuple[str, ...] = ()
-    awaits: str = ""
 
 
 class Failed(Outcome, frozen=True, kw_only=True):
@@ -100,8 +98,24 @@ class Cancelled(Outcome, frozen=True, kw_only=True):
 AnyOutcome = Finished | Transfer | Paused | Failed | Cancelled
 
 
+_WORDS = "words:"
+
+
+def words_call(path: str) -> str:
+    """The id of a wait for the user's next words, among the calls of Paused. `path`: of the run that waits."""
+    return _WORDS + path
+
+
+def path_of_words(call_id: str) -> str:
+    """The path of the run that waits for the user's next words; "" for the id of a function call."""
+    return call_id.removeprefix(_WORDS) if call_id.startswith(_WORDS) else ""
+
+
 def for_users(outcome: AnyOutcome) -> AnyOutcome:
-    """The outcome of a turn without what only actors use: its internal fields are at their defaults."""
+    """The outcome of a turn without what only actors use: its internal fields are at their defaults, and it has only calls."""
+    if isinstance(outcome, Paused) and any(map(path_of_words, outcome.call_ids)):
+        calls = tuple(call_id for call_id in outcome.call_ids if not path_of_words(call_id))
+        outcome = msgspec.structs.replace(outcome, call_ids=calls)
     is_closed = isinstance(outcome, Finished) and outcome.closed
     if not (outcome.llm_calls or outcome.escalated or outcome.state_seq or outcome.mark is not None or is_closed):
         return outcome

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import NamedTuple
 
 import msgspec
 
 from actors.messages.event import Event
 from actors.messages.graph import NodeInfo, scope_of
-from actors.messages.protocol.outcomes import AnyOutcome, Paused
+from actors.messages.protocol.outcomes import AnyOutcome, Paused, path_of_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +67,12 @@ def waiting_task(paused: Iterable[tuple[int, str, AnyOutcome]]) -> WaitingTask |
         paused: of each paused turn of the session, where it was opened last, its id, and how it has paused.
     """
     # One turn of a session runs at a time: the one that was opened last has paused last, whatever the clocks have said.
-    tasks = [(seq, turn, end.awaits) for seq, turn, end in paused if isinstance(end, Paused) and end.awaits]
-    return WaitingTask(*max(tasks)[1:]) if tasks else None
+    for _, turn, end in sorted(paused, key=itemgetter(0), reverse=True):
+        paths = filter(None, map(path_of_words, end.call_ids)) if isinstance(end, Paused) else iter(())
+        # The first of its tasks that began to wait.
+        if path := next(paths, ""):
+            return WaitingTask(turn, path)
+    return None
 
 
 def as_answer(words: Event, task: WaitingTask, *, is_delegate: bool) -> Event:

@@ -160,14 +160,12 @@ class _Whole:
 
     Attributes:
         call_ids: the calls of all of them that wait for the user.
-        awaits: the first run of them that waits for the user's words: see Paused.
         escalated: any of them has.
     """
 
-    __slots__ = ("awaits", "call_ids", "escalated")
+    __slots__ = ("call_ids", "escalated")
 
     def __init__(self) -> None:
-        self.awaits = ""
         self.call_ids: tuple[str, ...] = ()
         self.escalated = False
 
@@ -175,8 +173,6 @@ class _Whole:
         """The end of the whole, with one more run: that run's end, but with calls that wait it is no end."""
         if isinstance(outcome, p.Paused | p.Transfer):
             self.call_ids += outcome.call_ids
-        if isinstance(outcome, p.Paused):
-            self.awaits = self.awaits or outcome.awaits
         self.escalated = self.escalated or outcome.escalated
         return self._ended(outcome)
 
@@ -190,15 +186,14 @@ class _Whole:
     def _ended(self, outcome: p.AnyOutcome) -> p.AnyOutcome:
         match outcome:
             case p.Paused():
-                outcome = msgspec.structs.replace(outcome, call_ids=self.call_ids, awaits=self.awaits)
-            case p.Finished() if self.call_ids or self.awaits:
+                outcome = msgspec.structs.replace(outcome, call_ids=self.call_ids)
+            case p.Finished() if self.call_ids:
                 outcome = p.Paused(
                     agent=outcome.agent,
                     llm_calls=outcome.llm_calls,
                     state_seq=outcome.state_seq,
                     mark=outcome.mark,
                     call_ids=self.call_ids,
-                    awaits=self.awaits,
                 )
         if outcome.escalated == self.escalated:
             return outcome

@@ -18,7 +18,6 @@ from actors.layers.graphs.behaviour.results import (
     NodePlace,
     NodeResult,
     RunsBelow,
-    Waits,
 )
 from actors.layers.graphs.definitions.edges import AgentName, EdgeReader, GraphNode, name_of_end
 from actors.layers.graphs.definitions.input_check import misfit
@@ -65,7 +64,7 @@ class DynamicRuns:
         self._reader = EdgeReader()
         self._numbers: Counter[str] = Counter()
         self._tasks: dict[asyncio.Task[NodeResult], GraphNode] = {}
-        self.waits = Waits()
+        self.waits: list[str] = []
         self.stopped: AnyOutcome | None = None
         self.output: EndedBelow | None = None
         self.failed: list[FailedBelow] = []
@@ -174,9 +173,9 @@ class DynamicRuns:
             case Failed():
                 return EndedBelow(None, result)
             case NodeEnd():
-                self.waits.add(result.waits, result.awaits)
+                self.waits.extend(result.waits)
             case Paused():
-                self.waits.add(result.call_ids, result.awaits)
+                self.waits.extend(result.call_ids)
             case _:
                 self.stopped = self.stopped or result
         raise NodeInterruptedError(place.info.path)

@@ -141,8 +141,7 @@ class NodeCall:
         rest = self._with_actions(self._empty())
         info = msgspec.structs.replace(self._without_output(), has_paused=True, is_note=rest == self._empty())
         events = [*self._held, msgspec.structs.replace(rest, node_info=info)]
-        below = self._below.waits
-        return NodeEnd(events, waits=[*self._asked, *below.calls], awaits=below.awaits)
+        return NodeEnd(events, waits=[*self._asked, *self._below.waits])
 
     def failed(self, failed: Failed, *, is_retried: bool = False) -> Event:
         """The event that the attempt leaves when it has failed."""

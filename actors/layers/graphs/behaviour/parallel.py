@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import cast
 
 from actors.layers.graphs.behaviour.function_node import ended
-from actors.layers.graphs.behaviour.results import NodeEnd, NodeFailed, NodePlace, NodeResult, RunsBelow, Waits
+from actors.layers.graphs.behaviour.results import NodeEnd, NodeFailed, NodePlace, NodeResult, RunsBelow
 from actors.layers.graphs.definitions.input_check import misfit
 from actors.layers.graphs.definitions.parallel_worker import ParallelWorker
 from actors.layers.graphs.rules.progress import Given
@@ -43,7 +43,7 @@ class ParallelRun:
         # Those that have said or asked something before, in that order, until they are taken in.
         self._order: dict[int, None] = {}
         self._outputs: dict[int, JsonValue] = {}
-        self._waits = Waits()
+        self._waits: list[str] = []
         self._failed: NodeResult | None = None
         self._errors: dict[int, Failed] = {}
 
@@ -69,7 +69,7 @@ class ParallelRun:
                 await asyncio.gather(*self._tasks, return_exceptions=True)
             return self._failed
         if self._waits:
-            return NodeEnd([], waits=self._waits.calls, awaits=self._waits.awaits)
+            return NodeEnd([], waits=self._waits)
         outputs = self._output(len(self._items))
         event = Event(branch=self._place.branch, node_info=self._place.info, output=outputs)
         return NodeEnd([ended(event)], outputs)
@@ -128,9 +128,9 @@ class ParallelRun:
         self._order.pop(index, None)
         match result:
             case NodeEnd() if result.is_waiting:
-                self._waits.add(result.waits, result.awaits)
+                self._waits.extend(result.waits)
             case Paused():
-                self._waits.add(result.call_ids, result.awaits)
+                self._waits.extend(result.call_ids)
             case NodeEnd() | Finished():
                 self._outputs[index] = result.output
             case NodeFailed() | Failed() if self._worker.partial_results:

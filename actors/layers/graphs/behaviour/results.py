@@ -41,8 +41,7 @@ class NodeEnd(NamedTuple):
         output: what it gives to the nodes after it; None for nothing.
         routes: what it has said.
         is_note: the events say nothing but that the run is over.
-        waits: the ids of the calls that the user has to answer before the run can end; then no event says that it is over.
-        awaits: the run, this one or one below it, that waits for the user's words; then no event says so, either.
+        waits: what the user has to answer before the run can end, as `call_ids` of Paused; then no event says that it is over.
         is_of_agent: it is that of an agent, whose own events say what it gives.
     """
 
@@ -51,34 +50,12 @@ class NodeEnd(NamedTuple):
     routes: Sequence[Route] = ()
     is_note: bool = False
     waits: Sequence[str] = ()
-    awaits: str = ""
     is_of_agent: bool = False
 
     @property
     def is_waiting(self) -> bool:
         """The run waits for the user, and is not over."""
-        return bool(self.waits or self.awaits)
-
-
-class Waits:
-    """All that several runs wait for.
-
-    Attributes:
-        calls: the ids of the calls that the user has to answer.
-        awaits: the first run that waits for the user's words; "": none does.
-    """
-
-    def __init__(self) -> None:
-        self.calls: list[str] = []
-        self.awaits = ""
-
-    def add(self, calls: Sequence[str], awaits: str) -> None:
-        """Take in what one more run waits for."""
-        self.calls.extend(calls)
-        self.awaits = self.awaits or awaits
-
-    def __bool__(self) -> bool:
-        return bool(self.calls or self.awaits)
+        return bool(self.waits)
 
 
 class NodeFailed(NamedTuple):

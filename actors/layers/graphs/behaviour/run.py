@@ -16,7 +16,7 @@ from actors.definitions.tree.spec import AgentSpec
 from actors.errors import SeveralOutputsError, StarvedJoinError
 from actors.errors.suggestions import did_you_mean
 from actors.layers.graphs.behaviour.node_runs import NodeRuns, RunsOwner
-from actors.layers.graphs.behaviour.results import NodeEnd, NodeFailed, NodePlace, NodeResult, Waits
+from actors.layers.graphs.behaviour.results import NodeEnd, NodeFailed, NodePlace, NodeResult
 from actors.layers.graphs.definitions.edges import AgentName
 from actors.layers.graphs.definitions.graph import Graph
 from actors.layers.graphs.definitions.nodes import FunctionNode, JoinNode
@@ -24,7 +24,7 @@ from actors.layers.graphs.rules.progress import NOT_STORED, GraphProgress, NodeR
 from actors.layers.graphs.runs.invocation import ASKED, GraphInvocation
 from actors.messages.content import Content
 from actors.messages.graph import NodeInfo, Route, is_below, node_at
-from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused
+from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused, path_of_words
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class GraphRun:
         self._tasks: dict[asyncio.Task[NodeResult], NodePlace] = {}
         self._done: list[asyncio.Task[NodeResult]] = []
         self._has_done = asyncio.Event()
-        self._waits = Waits()
+        self._waits: list[str] = []
         self._unstored: list[NodeEnd] = []
         self._has_to_store = False
         self._routes: tuple[Route, ...] = ()
@@ -76,7 +76,7 @@ class GraphRun:
             return await self._stop(stopped)
         if self._waits:
             await self._context.note({ASKED: self._context.progress.get(ASKED, self._context.user_seq)})
-            return Paused(call_ids=tuple(self._waits.calls), awaits=self._waits.awaits)
+            return Paused(call_ids=tuple(self._waits))
         for join, lacking in self._progress.starved().items():
             raise StarvedJoinError(self._graph.name, join, ", ".join(map(repr, lacking)))
         if self._has_too_many_outputs():
@@ -111,7 +111,7 @@ class GraphRun:
         while True:
             # While an agent waits for the user's words nothing more begins, which would speak in between.
             is_first = not self._tasks
-            for run in self._progress.begin() if not self._waits.awaits else ():
+            for run in self._progress.begin() if not self._awaits_words() else ():
                 place = self._place(run, is_first=is_first)
                 task = asyncio.create_task(self._runs.run(place))
                 self._tasks[task] = place
@@ -159,12 +159,12 @@ class GraphRun:
                     end = self._runs.noted_end(place, result.output, result.routes, is_of_agent=True)
                     ends.append((place, end))
                 case Paused():
-                    self._pause(place, result.call_ids, result.awaits)
+                    self._pause(place, result.call_ids)
                 case _:
                     stopped = stopped or result
         for place, end in ends:
             if end.is_waiting:
-                self._pause(place, end.waits, end.awaits)
+                self._pause(place, end.waits)
             else:
                 self._follow(place.name, end, end.events[-1].branch)
                 self._warn_of_routes(node_at(place.info.path), end.routes)
@@ -172,7 +172,7 @@ class GraphRun:
         # Where only agents have ended, their own events say so: a graph that is lost asks them again, and they say the same. So
         # it stores what follows from their ends before anything begins because of it, and many that end one by one together.
         self._has_to_store |= not all(end.is_of_agent for _, end in ends)
-        while stopped is None and not self._waits.awaits and self._progress.has_only_next(self._at_once):
+        while stopped is None and not self._awaits_words() and self._progress.has_only_next(self._at_once):
             await self._take_in_joins()
         if self._has_to_store or stopped is not None or not self._tasks or self._progress.has_next:
             unstored, self._unstored, self._has_to_store = self._unstored, [], False
@@ -233,8 +233,11 @@ class GraphRun:
             self._routes = tuple(end.routes)
         self._progress.end(name, end.output, end.routes, branch, leads_on=not waits, seq=seq)
 
-    def _pause(self, place: NodePlace, waits: Sequence[str], awaits: str) -> None:
-        self._waits.add(waits, awaits)
+    def _awaits_words(self) -> bool:
+        return any(map(path_of_words, self._waits))
+
+    def _pause(self, place: NodePlace, waits: Sequence[str]) -> None:
+        self._waits.extend(waits)
         self._progress.pause(place.name)
 
     async def stop_nodes(self) -> None:
