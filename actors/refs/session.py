@@ -82,11 +82,11 @@ class SessionRef(Ref):
         early = None if in_line is None else lambda _: in_line()
         return self._ask(message, replies_to(p.OpenTurn), once=in_line is not None, early=early)
 
-    async def announce_runner(self, message: p.AnnounceRunner) -> p.Ack | p.AnnounceFirst:
+    async def announce_runner(self, message: p.AnnounceRunner) -> p.Ack | p.NotLeader:
         """Take the place of the Runner before."""
         return await self.ask(message)
 
-    async def list_open_turns(self, message: p.ListOpenTurns) -> p.OpenTurnsReply | p.AnnounceFirst:
+    async def list_open_turns(self, message: p.ListOpenTurns) -> p.OpenTurnsReply | p.NotLeader:
         """The turns that a Runner's predecessor has left open. Raises StoreError."""
         return await self.ask(message)
 
@@ -102,7 +102,7 @@ class SessionRef(Ref):
         """End a turn. Raises FencedError, StoreError."""
         await self.ask(message)
 
-    async def cancel_turn(self, message: p.CancelTurn) -> p.Ack | p.AlreadyRunning | p.AnnounceFirst:
+    async def cancel_turn(self, message: p.CancelTurn) -> p.Ack | p.AlreadyRunning | p.NotLeader:
         """Remove a turn from the queue, or seal one that no Runner runs. Raises SessionBusyError, StoreError."""
         return await self.ask(message)
 

@@ -103,12 +103,12 @@ class RunnerActor(Actor):
 
     async def recover_turns(self, message: p.RecoverTurns) -> p.Ack:
         """Resume what this Runner ran when its process was lost, and go on with schedules."""
-        self._place.begin_takeover(message.term)
+        self._place.promote(message.term)
         try:
             self._due_turns.begin_watch()
             return await self._recovery.recover_turns(message)
         finally:
-            self._place.takes_over = False
+            self._place.is_promoting = False
 
     async def prepare(self) -> None:
         """Connect to the Session actors, so that a process that stands by finds its turns without delay later."""

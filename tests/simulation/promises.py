@@ -132,7 +132,7 @@ class Promises:
             self._replaced = {each: sender for each, sender in self._replaced.items() if sender is not runner}
             before, self._terms[session] = self._terms[session], max(message.term, self._terms[session])
             return [f"the place was given in term {message.term} after {before}"] if message.term < before else ()
-        if not isinstance(reply, p.AnnounceFirst) or reply.term <= message.term:
+        if not isinstance(reply, p.NotLeader) or reply.term <= message.term:
             return ()
         self._told.add(runner)
         return [f"it was told of term {reply.term} before"] if sent.nth in self._again else ()

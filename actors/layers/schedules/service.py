@@ -99,7 +99,7 @@ class Schedules(SessionService):
             row = await self._find(key, name)
         return SchedulesReply(schedules=[row] if row is not None and row.id == message.id else [])
 
-    async def await_due(self, message: p.AwaitDue) -> p.DueReply | p.AnnounceFirst:
+    async def await_due(self, message: p.AwaitDue) -> p.DueReply | p.NotLeader:
         """Wait until something is due, and return it. Raises StoreError."""
         refusal = self._parts.runners.refusal(message.runner, message.term)
         return refusal if refusal is not None else await self._due.next_due(message)

@@ -13,7 +13,7 @@ from actors.messages.content import Content
 from actors.messages.operating.schedule import DuePlace, ScheduledTime
 from actors.messages.protocol.base import Ack, Message
 from actors.messages.protocol.request import Lane, Request, Route
-from actors.messages.protocol.turns import AnnounceFirst
+from actors.messages.protocol.turns import NotLeader
 from actors.messages.session import ONLY_SHARD, SessionKey, Shard
 
 
@@ -35,8 +35,8 @@ class DueReply(Message, frozen=True, kw_only=True):
     after: DuePlace | None = None
 
 
-class AwaitDue(Request[DueReply | AnnounceFirst], frozen=True, kw_only=True):
-    """Wait until schedules are due. The reply is DueReply or AnnounceFirst. A newer request of the same Runner ends the wait.
+class AwaitDue(Request[DueReply | NotLeader], frozen=True, kw_only=True):
+    """Wait until schedules are due. The reply is DueReply or NotLeader. A newer request of the same Runner ends the wait.
 
     Attributes:
         runner, term: of the Runner: see AnnounceRunner.

@@ -86,7 +86,7 @@ class RecoverTurn(Request[Ack], frozen=True, kw_only=True):
     invocation_id: str
 
 
-class AnnounceFirst(Message, frozen=True, kw_only=True):
+class NotLeader(Message, frozen=True, kw_only=True):
     """The Runner that asked is not the one that announced itself last. If it lives, it does so, then asks again.
 
     Attributes:
@@ -127,7 +127,7 @@ class TurnResumed(Message, frozen=True, kw_only=True):
     version: str = ""
 
 
-ResumeTurnReply = TurnResumed | Ack | AnnounceFirst
+ResumeTurnReply = TurnResumed | Ack | NotLeader
 """Ack when there is nothing to resume: the Runner runs the turn already, or it has ended, or is about to, or is not known."""
 
 
@@ -167,11 +167,11 @@ class AlreadyRunning(Message, frozen=True, kw_only=True):
     """The Runner that asked runs the turn, or is about to, and is the one that stops it."""
 
 
-class CancelTurn(Request[Ack | AlreadyRunning | AnnounceFirst], frozen=True, kw_only=True):
+class CancelTurn(Request[Ack | AlreadyRunning | NotLeader], frozen=True, kw_only=True):
     """Stop a turn, wherever it is: the Runner stops a running one, the Session actor one that waits, is lost, or is paused.
 
     A turn that has ended stays as it is. The Runner replies with Ack; the Session actor with Ack when the turn is open no more,
-    AlreadyRunning when its Runner has to stop it, or AnnounceFirst.
+    AlreadyRunning when its Runner has to stop it, or NotLeader.
 
     Attributes:
         runner: of a Runner that asks the Session actor: its id.
@@ -235,13 +235,13 @@ class FindTurn(Request[TurnFound], frozen=True, kw_only=True):
     wants_questions: bool = False
 
 
-class ResumeFirst(Message, frozen=True, kw_only=True):
+class ResumeRequired(Message, frozen=True, kw_only=True):
     """Another turn is open that this Runner is not known to run. Resume it, then ask again."""
 
     invocation_id: str
 
 
-class InterruptFirst(Message, frozen=True, kw_only=True):
+class CancelRequired(Message, frozen=True, kw_only=True):
     """Another turn is open, which the new one interrupts. Cancel it, and meanwhile ask again with it as `interrupting`."""
 
     invocation_id: str
@@ -294,7 +294,7 @@ class TurnBegun(Message, frozen=True, kw_only=True):
     version: str = ""
 
 
-OpenTurnReply = TurnBegun | TurnResumed | TurnJoined | InterruptFirst | ResumeFirst | AnnounceFirst
+OpenTurnReply = TurnBegun | TurnResumed | TurnJoined | CancelRequired | ResumeRequired | NotLeader
 """TurnResumed when the turn had begun with this very event, and only the reply was lost."""
 
 
@@ -341,8 +341,8 @@ class TurnInLine(Message, frozen=True, kw_only=True):
     """The turn waits until those before it have ended: an early reply to OpenTurn."""
 
 
-class AnnounceRunner(Request[Ack | AnnounceFirst], frozen=True, kw_only=True):
-    """A Runner that was started again takes the place of the one before. The reply is Ack or AnnounceFirst.
+class AnnounceRunner(Request[Ack | NotLeader], frozen=True, kw_only=True):
+    """A Runner that was started again takes the place of the one before. The reply is Ack or NotLeader.
 
     Messages of the one before may still be on their way when its successor runs turns already. They do no harm: until it has
     announced itself a Runner opens, resumes and lists nothing, and the dead do not.
@@ -350,7 +350,7 @@ class AnnounceRunner(Request[Ack | AnnounceFirst], frozen=True, kw_only=True):
     Attributes:
         runner: the id of the Runner: the name of the actor, a slash, and what only this process of it is called.
         shard: the sessions whose turns it runs. Those that others have left open are lost until they are resumed.
-        number: of AnnounceFirst. With another number than the newest, someone else has announced itself meanwhile.
+        number: of NotLeader. With another number than the newest, someone else has announced itself meanwhile.
         term: of a Runner that has a standby: each that takes the place of another has a later one. 0: it has none.
     """
 
@@ -430,10 +430,10 @@ class OpenTurnsReply(Message, frozen=True, kw_only=True):
     turns: Sequence[tuple[SessionKey, str]] = ()
 
 
-class ListOpenTurns(Request[OpenTurnsReply | AnnounceFirst], frozen=True, kw_only=True):
+class ListOpenTurns(Request[OpenTurnsReply | NotLeader], frozen=True, kw_only=True):
     """A Runner was started again: drop the queued requests of its predecessor, and list the turns of the app that are open.
 
-    The reply is OpenTurnsReply or AnnounceFirst.
+    The reply is OpenTurnsReply or NotLeader.
 
     Attributes:
         runner, shard: the id of the new Runner, and the sessions whose turns it runs.

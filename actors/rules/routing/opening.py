@@ -17,7 +17,7 @@ from __future__ import annotations
 import msgspec
 
 from actors.messages.config import OnConcurrentTurn
-from actors.messages.protocol.turns import InterruptFirst, ResumeFirst
+from actors.messages.protocol.turns import CancelRequired, ResumeRequired
 
 
 class Free(msgspec.Struct, frozen=True):
@@ -92,7 +92,7 @@ class Refuse(msgspec.Struct, frozen=True):
     open_turn: str = ""
 
 
-Decision = Begin | Resume | Join | Wait | Refuse | InterruptFirst | ResumeFirst
+Decision = Begin | Resume | Join | Wait | Refuse | CancelRequired | ResumeRequired
 """What happens to a request to open a turn. The last two are replies: the Runner does it, then asks again."""
 
 
@@ -108,7 +108,7 @@ def decide(facts: OpeningFacts) -> Decision:
         case Free() | Kept():
             return Begin()
         case Open(invocation_id, is_live=False):
-            return ResumeFirst(invocation_id=invocation_id)
+            return ResumeRequired(invocation_id=invocation_id)
         case Open(invocation_id):
             return _beside(facts, invocation_id)
         case Taken():
@@ -121,6 +121,6 @@ def _beside(facts: OpeningFacts, open_turn: str) -> Decision:
         case "reject":
             return Refuse(open_turn)
         case "interrupt" if open_turn and open_turn != facts.interrupting:
-            return InterruptFirst(invocation_id=open_turn)
+            return CancelRequired(invocation_id=open_turn)
         case policy:
             return Wait(at_head=policy == "interrupt")

@@ -8,19 +8,19 @@ from actors.messages.protocol.progress import TurnProgress
 
 
 @dataclass(frozen=True, slots=True)
-class New:
+class Fresh:
     """The turn begins with its message."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class Continued:
     """The turn was paused, and its message answers. `progress` is what the log has of it."""
 
     progress: TurnProgress
 
 
 @dataclass(frozen=True, slots=True)
-class Recovered:
+class Resumed:
     """The turn was open, and the Runner that ran it is gone.
 
     Attributes:
@@ -37,6 +37,6 @@ class Recovered:
         return self.is_answered or self.progress.head_seq > self.progress.opened_seq
 
 
-NEW = New()
+FRESH = Fresh()
 
-Origin = New | Answered | Recovered
+Origin = Fresh | Continued | Resumed

@@ -18,7 +18,7 @@ from actors.refs.base import begin_task
 from actors.rules.routing import resumption
 from actors.rules.routing.branches import state_key, tool_root
 from actors.rules.routing.turn_life import LAUNCHED, Happening, TurnLife
-from actors.runner.running.origin import New, Origin, Recovered
+from actors.runner.running.origin import Fresh, Origin, Resumed
 from actors.runner.running.runs import Run, Runs
 from actors.runner.running.trace import TurnTrace
 
@@ -222,9 +222,9 @@ class RunningTurn:
         self.runs = Runs()
         self.traceparent = traceparent
         self.task = TurnTask()
-        if not isinstance(origin, New):
-            self.is_fresh = not isinstance(origin, Recovered)
-            self.has_begun = not isinstance(origin, Recovered) or origin.has_begun
+        if not isinstance(origin, Fresh):
+            self.is_fresh = not isinstance(origin, Resumed)
+            self.has_begun = not isinstance(origin, Resumed) or origin.has_begun
             self._take_in(origin.progress)
 
     def is_opened_with(self, event_id: str) -> bool:
@@ -234,13 +234,13 @@ class RunningTurn:
     @property
     def is_late_answer(self) -> bool:
         """Its message answers calls that it made, none of which waits any more."""
-        is_answer = self.origin.is_answered if isinstance(self.origin, Recovered) else not isinstance(self.origin, New)
+        is_answer = self.origin.is_answered if isinstance(self.origin, Resumed) else not isinstance(self.origin, Fresh)
         return is_answer and not self.callers
 
     @property
     def is_resumed(self) -> bool:
         """The runs of the Runner that was lost go on: what the log has of each of them counts as done."""
-        return isinstance(self.origin, Recovered) and self.origin.has_begun
+        return isinstance(self.origin, Resumed) and self.origin.has_begun
 
     @property
     def is_answered_by_hook(self) -> bool:
@@ -318,7 +318,7 @@ class RunningTurn:
         events = transfer.events
         known_seq = self.after[-1].seq if self.after else self.message.stored.seq
         # A turn that was taken up does not know the state.
-        knows_state = not isinstance(self.origin, Recovered)
+        knows_state = not isinstance(self.origin, Resumed)
         if knows_state and events and transfer.seq == known_seq + len(events):
             self.after = (*self.after, *events)
             self.is_fresh = True

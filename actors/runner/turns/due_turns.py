@@ -84,7 +84,7 @@ class DueTurns:
         message = p.AwaitDue(
             app=self._app, runner=self._place.runner_id, term=self._place.term, shard=self._place.shard, after=after
         )
-        return await self._place.heard(session, lambda: session.ask(message))
+        return await self._place.ask_as_leader(session, lambda: session.ask(message))
 
     async def start(self, turn: p.DueTurn) -> p.TurnStarted:
         """Begin a turn; one that is there is joined. Raises what is wrong with it."""

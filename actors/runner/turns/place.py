@@ -26,31 +26,31 @@ class RunnerPlace:
         runner_id, shard: as given.
         term: grows when a standby becomes the Runner.
         on_announced: called when a Session actor has given this Runner its place, and dropped the turns of the one before.
-        takes_over: this Runner is about to take the place of one that was lost. A later term is that of a Runner before it then,
-            which was given by a clock that was ahead of this one's, or was set back since.
+        is_promoting: this Runner takes the place of one that was lost. A later term is of a Runner before it then, and was given
+            by a clock that was ahead of this one's, or was set back since.
     """
 
     def __init__(self, runner_id: str, shard: Shard, term: int = 0, on_replaced: Callable[[], None] | None = None) -> None:
         self.runner_id = runner_id
         self.shard = shard
         self.term = term
-        self.takes_over = False
+        self.is_promoting = False
         self._on_replaced = on_replaced
         self._has_term = asyncio.Event()
         self.on_announced: Callable[[SessionRef], None] = lambda session: None
 
-    def begin_takeover(self, term: int) -> None:
+    def promote(self, term: int) -> None:
         """Take the place of a Runner that was lost, in a term. May be called again: a Session actor may know of a later term."""
         self.term = max(term, self.term)
-        self.takes_over = True
+        self.is_promoting = True
         self._has_term.set()
 
-    async def announce(self, session: SessionRef, asked: p.AnnounceFirst) -> None:
+    async def announce(self, session: SessionRef, asked: p.NotLeader) -> None:
         """Tell a Session actor, which takes another Runner for the living one, that it is this one."""
         if asked.term and not self.term and self._on_replaced is not None:
             # What stood by leads now, and is yet to hear in which term: turns may come before that.
             await self._has_term.wait()
-        if asked.term > self.term and self.takes_over:
+        if asked.term > self.term and self.is_promoting:
             # Terms of one of its two processes stay even, those of the other odd.
             self.term += (asked.term - self.term + 2) & ~1
         elif asked.term > self.term and self._on_replaced is not None:
@@ -59,8 +59,8 @@ class RunnerPlace:
         await session.announce_runner(message)
         self.on_announced(session)
 
-    async def heard(self, session: SessionRef, ask: Callable[[], Awaitable[T | p.AnnounceFirst]]) -> T:
+    async def ask_as_leader(self, session: SessionRef, ask: Callable[[], Awaitable[T | p.NotLeader]]) -> T:
         """Ask a Session actor until it listens to this Runner, and return the reply. Raises what `ask` raises."""
-        while isinstance(reply := await ask(), p.AnnounceFirst):
+        while isinstance(reply := await ask(), p.NotLeader):
             await self.announce(session, reply)
         return reply

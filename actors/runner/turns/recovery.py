@@ -19,7 +19,7 @@ from actors.refs.session import SessionRef
 from actors.rules.recovery.backoff import Backoff
 from actors.rules.schedules.turn_ids import is_turn_of_schedule
 from actors.runner.dispatch.versions import TurnVersions, VersionParts
-from actors.runner.running.origin import Recovered
+from actors.runner.running.origin import Resumed
 from actors.runner.running.running_turn import OpeningMessage, RunningTurn
 from actors.runner.turns.admission import TurnDrain
 from actors.runner.turns.place import RunnerPlace
@@ -112,7 +112,7 @@ class TurnResumer:
         """Those of this Runner's turns that are open at one Session actor."""
         place = self._place
         message = p.ListOpenTurns(app=self._app, runner=place.runner_id, term=place.term, shard=place.shard)
-        return (await place.heard(session, lambda: session.list_open_turns(message))).turns
+        return (await place.ask_as_leader(session, lambda: session.list_open_turns(message))).turns
 
     def _recover_again(self, session: SessionRef) -> None:
         """Another Runner has had this one's place since its turns were recovered, such as one that was thought to be lost."""
@@ -126,10 +126,10 @@ class TurnResumer:
         self._doubtful.setdefault(session, set()).add(key)
         self._recover_soon(session)
 
-    async def _heard(self, turn: TurnKey, ask: Callable[[], Awaitable[T | p.AnnounceFirst]]) -> T:
+    async def _ask_as_leader(self, turn: TurnKey, ask: Callable[[], Awaitable[T | p.NotLeader]]) -> T:
         """The reply to a request that takes a turn up. One that the store has failed is resumed later."""
         try:
-            return await self._place.heard(self._session.of(turn[0]), ask)
+            return await self._place.ask_as_leader(self._session.of(turn[0]), ask)
         except StoreError:
             self.resume_later(turn[0])
             raise
@@ -222,7 +222,7 @@ class TurnResumer:
             running_ref = running.ref if running is not None else None
             place = self._place
             message = p.ResumeTurn(key=key[0], invocation_id=key[1], runner=place.runner_id, term=place.term, running=running_ref)
-            reply = await self._heard(key, lambda: self._session.resume_turn(message))
+            reply = await self._ask_as_leader(key, lambda: self._session.resume_turn(message))
             was_cancelled = self._tasks.take_cancel(key)
             if isinstance(reply, p.TurnResumed):
                 turn = await self.run(key, reply)
@@ -240,7 +240,7 @@ class TurnResumer:
             running = self._table.get(key)
             running_ref = running.ref if running is not None else None
             ask = msgspec.structs.replace(message, runner=self._place.runner_id, running=running_ref)
-            reply = await self._heard(key, lambda: self._session.retry_turn(ask))
+            reply = await self._ask_as_leader(key, lambda: self._session.retry_turn(ask))
             self._tasks.take_cancel(key)
             if isinstance(reply, p.TurnResumed):
                 running = await self.run(key, reply)
@@ -265,7 +265,7 @@ class TurnResumer:
             ref,
             CONTROLLER if is_flow else routing.select(resumed.authors, resumed.caller),
             OpeningMessage(event, p.StoredEvent(resumed.seq, resumed.event), resumed.config),
-            Recovered(resumed.progress, is_answered=bool(resumed.caller)),
+            Resumed(resumed.progress, is_answered=bool(resumed.caller)),
             traceparent=resumed.traceparent,
             version=resumed.version,
         )

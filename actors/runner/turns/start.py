@@ -23,7 +23,7 @@ from actors.refs.keyed_locks import KeyedLocks
 from actors.refs.session import SessionRef
 from actors.rules.checks import user_message as messages
 from actors.runner.dispatch.versions import TurnVersions, VersionParts
-from actors.runner.running.origin import NEW, Answered
+from actors.runner.running.origin import FRESH, Continued
 from actors.runner.running.running_turn import OpeningMessage, RunningTurn
 from actors.runner.turns.admission import AdmittedTurn, TurnAdmission
 from actors.runner.turns.gate import OpenSlot
@@ -267,17 +267,17 @@ class TurnStarter:
         in_line: Callable[[], None] | None = slot.release
         while True:
             try:
-                opened = await self._place.heard(self._session.of(request.key), partial(self._ask, request, in_line))
+                opened = await self._place.ask_as_leader(self._session.of(request.key), partial(self._ask, request, in_line))
             except ActorRestartsError:
                 # The turn may be stored, and may have ended: it is joined then.
                 request = msgspec.structs.replace(request, epoch=request.epoch + 1, repeatable=True)
                 in_line = None
                 continue
             match opened:
-                case p.InterruptFirst():
+                case p.CancelRequired():
                     # Sent again, should the Session actor be lost, when it may have begun and ended.
                     request = msgspec.structs.replace(request, interrupting=opened.invocation_id, repeatable=True)
-                case p.ResumeFirst():
+                case p.ResumeRequired():
                     await self._recovery.take_up((request.key, opened.invocation_id))
                 case p.TurnBegun() | p.TurnResumed() | p.TurnJoined():
                     return opened
@@ -305,7 +305,7 @@ class TurnStarter:
             p.TurnRef(message.key, begun.invocation_id, begun.epoch, generation=begun.generation),
             CONTROLLER if message.flow else version.routing.select(begun.authors, begun.caller),
             OpeningMessage(event, p.StoredEvent(begun.seq, begun.event or opening.raw), config),
-            NEW if progress is None else Answered(progress),
+            FRESH if progress is None else Continued(progress),
             state=begun.state,
             before=begun.before,
             traceparent=begun.traceparent,

@@ -130,7 +130,7 @@ class TurnTasks:
     async def _cancel_in_log(self, key: TurnKey) -> p.Ack | p.AlreadyRunning:
         begins = key in self._table or self._table.is_resuming(key)
         asked = p.CancelTurn(key=key[0], invocation_id=key[1], runner=self._place.runner_id, begins=begins)
-        return await self._place.heard(self._session.of(key[0]), lambda: self._session.cancel_turn(asked))
+        return await self._place.ask_as_leader(self._session.of(key[0]), lambda: self._session.cancel_turn(asked))
 
     async def cancel_all(self) -> None:
         """Stop every turn that runs."""

@@ -287,7 +287,7 @@ class TurnOpener:
                     request.holds_session = await log.queue.enqueue(waiter)
                 case Refuse(open_turn):
                     raise SessionBusyError(message.key.session, open_turn)
-                case p.InterruptFirst() | p.ResumeFirst() as reply:
+                case p.CancelRequired() | p.ResumeRequired() as reply:
                     return reply
 
     async def _decided(self, request: PendingOpen) -> tuple[Decision, KnownTurn | None]:
@@ -361,7 +361,7 @@ class TurnOpener:
             request.holds_session = False
             request.log.queue.start_next()
 
-    async def _resume(self, request: PendingOpen) -> p.TurnResumed | p.TurnJoined | p.AnnounceFirst:
+    async def _resume(self, request: PendingOpen) -> p.TurnResumed | p.TurnJoined | p.NotLeader:
         """Reply again: the first reply was lost, with the process that sent it or with the Runner that waited for it."""
         message, log = request.message, request.log
         assert log.turn is not None
@@ -375,7 +375,7 @@ class TurnOpener:
         reply = await self._recovery.resume_turn(
             p.ResumeTurn(key=message.key, invocation_id=row.invocation_id, runner=message.runner)
         )
-        if isinstance(reply, p.TurnResumed | p.AnnounceFirst):
+        if isinstance(reply, p.TurnResumed | p.NotLeader):
             return reply
         await self._logs.commits.opened(log)
         return p.TurnJoined(invocation_id=row.invocation_id, seq=row.opened_seq)

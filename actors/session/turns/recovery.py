@@ -21,7 +21,7 @@ class TurnRecovery:
         self._logs = parts.logs
         self._reader = parts.reader
 
-    async def announce_runner(self, message: p.AnnounceRunner) -> p.Ack | p.AnnounceFirst:
+    async def announce_runner(self, message: p.AnnounceRunner) -> p.Ack | p.NotLeader:
         """Give a Runner the place of the one before, and drop what that had in the queues."""
         refusal = self._parts.runners.announce(message.runner, message.number, message.term)
         if refusal is not None:
@@ -38,7 +38,7 @@ class TurnRecovery:
                 log.turn.runner = ""
             log.queue.send_back(lambda waiter: waiter.runner != runner)
 
-    async def list_open_turns(self, message: p.ListOpenTurns) -> p.OpenTurnsReply | p.AnnounceFirst:
+    async def list_open_turns(self, message: p.ListOpenTurns) -> p.OpenTurnsReply | p.NotLeader:
         """Drop what a Runner's predecessor had in the queues, and list the turns that it has left open. Raises StoreError."""
         refusal = self._parts.runners.refusal(message.runner, message.term)
         if refusal is not None:

@@ -27,7 +27,7 @@ class Runners:
         self._places: dict[str, _Place] = {}
         self._living: dict[str, _Place] = {}
 
-    def refusal(self, runner: str, term: int = 0) -> p.AnnounceFirst | None:
+    def refusal(self, runner: str, term: int = 0) -> p.NotLeader | None:
         """The reply to a Runner in whose place another one is. 0 for `term`: its message does not tell it."""
         living = self._living.get(runner)
         if living is not None:
@@ -35,13 +35,13 @@ class Runners:
                 living.term = term
             return None
         place = self._place(runner, term)
-        return None if place.runner == runner else p.AnnounceFirst(number=place.number, term=place.term)
+        return None if place.runner == runner else p.NotLeader(number=place.number, term=place.term)
 
-    def announce(self, runner: str, number: int, term: int = 0) -> p.AnnounceFirst | None:
+    def announce(self, runner: str, number: int, term: int = 0) -> p.NotLeader | None:
         """Give a Runner its place, unless another one has announced itself since it was told the number, or has a later term."""
         place = self._place(runner)
         if place.number != number or term < place.term:
-            return p.AnnounceFirst(number=place.number, term=place.term)
+            return p.NotLeader(number=place.number, term=place.term)
         self._living.pop(place.runner, None)
         place.runner, place.number, place.term = runner, number + 1, term
         self._living[runner] = place

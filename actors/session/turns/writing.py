@@ -144,7 +144,7 @@ class TurnEnder:
         if self._parts.access.pending_ends.has(turn.key, turn.invocation_id, turn.epoch):
             raise StoreUnavailableError("the session store", "the end of the turn is still to be stored")
 
-    async def cancel_turn(self, message: p.CancelTurn) -> p.Ack | p.AlreadyRunning | p.AnnounceFirst:
+    async def cancel_turn(self, message: p.CancelTurn) -> p.Ack | p.AlreadyRunning | p.NotLeader:
         """Remove a turn from the queue, or seal one that is open without a Runner, or one that is paused.
 
         A turn is without a Runner if the one that lives knows nothing of it: it was another one's, which was lost, or was opened

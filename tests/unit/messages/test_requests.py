@@ -8,19 +8,19 @@ from typing import Any
 from actors.messages.protocol.request import Request, replies_to
 from tests.support.fixtures.session_fixture import SessionFixture
 
-OPENED = "TurnBegun | TurnResumed | TurnJoined | InterruptFirst | ResumeFirst | AnnounceFirst"
+OPENED = "TurnBegun | TurnResumed | TurnJoined | CancelRequired | ResumeRequired | NotLeader"
 
 REQUESTS = {
     "AbandonRuns": ("SESSION", "GO_ON", "TurnProgress", False),
     "AdmitUser": ("ACTOR", "DIRECT", "Ack", False),
-    "AnnounceRunner": ("ACTOR", "DIRECT", "Ack | AnnounceFirst", False),
+    "AnnounceRunner": ("ACTOR", "DIRECT", "Ack | NotLeader", False),
     "Append": ("SESSION", "GO_ON", "Appended", False),
     "AppendEventRequest": ("SESSION", "CHANGE", "Appended", False),
     "ArchiveOldEvents": ("ACTOR", "DIRECT", "OldEventsArchived", False),
-    "AwaitDue": ("ACTOR", "DIRECT", "DueReply | AnnounceFirst", False),
+    "AwaitDue": ("ACTOR", "DIRECT", "DueReply | NotLeader", False),
     "BeginAlone": ("SESSION", "GO_ON", "Ack", False),
     "BeginArrival": ("ACTOR", "DIRECT", "Ack", False),
-    "CancelTurn": ("SESSION", "GO_ON", "Ack | AlreadyRunning | AnnounceFirst", False),
+    "CancelTurn": ("SESSION", "GO_ON", "Ack | AlreadyRunning | NotLeader", False),
     "ChangeSchedule": ("SESSION", "BEGIN", "SchedulesReply", False),
     "CloseTurn": ("SESSION", "GO_ON", "Ack", False),
     "CountTurns": ("ACTOR", "QUERY", "TurnsCounted", False),
@@ -52,7 +52,7 @@ REQUESTS = {
     "ListArrivals": ("ACTOR", "DIRECT", "Arrivals", False),
     "ListBatchItems": ("FIRST", "QUERY", "BatchItemsReply", False),
     "ListBatches": ("FIRST", "QUERY", "BatchesReply", False),
-    "ListOpenTurns": ("ACTOR", "READ", "OpenTurnsReply | AnnounceFirst", False),
+    "ListOpenTurns": ("ACTOR", "READ", "OpenTurnsReply | NotLeader", False),
     "ListPending": ("USER", "QUERY", "PendingReply", False),
     "ListSchedules": ("USER", "QUERY", "SchedulesReply", False),
     "ListSessionsRequest": ("USER", "QUERY", "SessionsReply", False),
@@ -76,8 +76,8 @@ REQUESTS = {
     "RememberSession": ("SESSION", "BEGIN", "Ack", False),
     "RemoveUser": ("USER", "DIRECT", "UserRemoved", False),
     "ReserveSpending": ("SESSION", "GO_ON", "MaySpend | AskForMore | DoWithout", False),
-    "ResumeTurn": ("SESSION", "BEGIN", "TurnResumed | Ack | AnnounceFirst", False),
-    "RetryTurn": ("SESSION", "CHANGE", "TurnResumed | Ack | AnnounceFirst", False),
+    "ResumeTurn": ("SESSION", "BEGIN", "TurnResumed | Ack | NotLeader", False),
+    "RetryTurn": ("SESSION", "CHANGE", "TurnResumed | Ack | NotLeader", False),
     "RewindRequest": ("SESSION", "CHANGE", "Ack", True),
     "SaveBatch": ("FIRST", "DIRECT", "Ack", False),
     "SearchMemory": ("USER", "READ", "MemoriesReply", False),

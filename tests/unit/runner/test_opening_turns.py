@@ -162,7 +162,7 @@ async def test_one_that_is_in_the_way_of_another_is_not_resumed_while_its_own_re
     await session.is_open.wait()
     await fixture.restart_session()
     next_one = asyncio.create_task(fixture.start(turn="e-2", subscriber="quick"))
-    await until(lambda: any(isinstance(reply, p.ResumeFirst) for reply in session.replies))
+    await until(lambda: any(isinstance(reply, p.ResumeRequired) for reply in session.replies))
     await settled()
     session.may_hear.set()
     await asyncio.gather(starting, next_one)

@@ -174,7 +174,7 @@ class LateReplies(SessionRef):
     async def _ask(self, request: p.Request[Any], *args: Any, **options: Any) -> Any:
         reply = await super()._ask(request, *args, **options)
         gate = self._gates.get(type(request))
-        if gate is not None and not isinstance(reply, p.AnnounceFirst):
+        if gate is not None and not isinstance(reply, p.NotLeader):
             await gate.let_pass()
         return reply
 

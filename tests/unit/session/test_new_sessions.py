@@ -212,6 +212,6 @@ async def test_what_is_refused_leaves_no_session_behind(session: SessionFixture)
     await session.ref.announce_runner(p.AnnounceRunner(runner="runner/heir", number=0))
     with pytest.raises(UnknownFunctionCallError):
         await session.ask_to_open("e-1", runner="runner/heir", answers=["no such call"])
-    assert isinstance(await session.ask_to_open("e-1", runner="runner/gone"), p.AnnounceFirst)
+    assert isinstance(await session.ask_to_open("e-1", runner="runner/gone"), p.NotLeader)
     assert (await session.ref.get_session(p.GetSessionRequest(key=KEY))).session is None
     assert (await session.ref.ask(p.ListSessionsRequest(app="app", user="ada"))).sessions == []

@@ -206,7 +206,7 @@ async def test_a_turn_can_ask_to_be_refused_while_another_runs(session: SessionF
 async def test_a_turn_can_ask_for_the_running_one_to_be_cancelled(session: SessionFixture) -> None:
     await session.open("e-1")
     interrupting = RunConfig(on_concurrent_turn="interrupt")
-    assert await session.ask_to_open("e-2", config=interrupting) == p.InterruptFirst(invocation_id="e-1")
+    assert await session.ask_to_open("e-2", config=interrupting) == p.CancelRequired(invocation_id="e-1")
     await session.close("e-1", p.Cancelled(agent="root"))
     assert (await session.open("e-2", config=interrupting)).seq == 2
 
@@ -218,7 +218,7 @@ async def test_one_that_interrupts_while_another_is_about_to_begin_has_to_interr
     answering = asyncio.create_task(session.open("e-1", "yes", answers=("c1",)))
     # When this one comes, the session is taken, and there is no turn yet that could be cancelled.
     interrupting = asyncio.create_task(session.ask_to_open("e-2", config=RunConfig(on_concurrent_turn="interrupt")))
-    assert await interrupting == p.InterruptFirst(invocation_id="e-1")
+    assert await interrupting == p.CancelRequired(invocation_id="e-1")
     assert (await answering).epoch == 2
 
 

@@ -127,7 +127,7 @@ async def test_a_runner_that_begins_anew_is_told_of_its_own_sessions_and_takes_n
     await asyncio.sleep(0)
     ask = p.ListOpenTurns(app="app", runner="another", shard=Shard(0, 2))
     assert await session.ref.list_open_turns(ask) == p.OpenTurnsReply(turns=[(FIRST, "e-1")])
-    assert await lost == p.ResumeFirst(invocation_id="e-1")
+    assert await lost == p.ResumeRequired(invocation_id="e-1")
     assert not other.done()
     await session.close(key=SECOND)
     assert isinstance(await other, p.TurnBegun)

@@ -125,7 +125,7 @@ async def test_turns_of_a_runner_that_was_started_again_are_lost_until_they_are_
     await session.ref.list_open_turns(p.ListOpenTurns(app="app", runner="another"))
     following = p.Subscribe(subscriber="d", key=KEY, invocation_id="e-1")
     assert await session.ref.subscribe(following) == "lost"
-    assert await session.ask_to_open("e-2", runner="another") == p.ResumeFirst(invocation_id="e-1")
+    assert await session.ask_to_open("e-2", runner="another") == p.ResumeRequired(invocation_id="e-1")
     resumed = await session.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="another"))
     assert isinstance(resumed, p.TurnResumed)
     assert (resumed.epoch, resumed.seq) == (2, 1)

@@ -12,7 +12,7 @@ from actors.messages import protocol as p
 from actors.messages.config import RunConfig
 from actors.messages.event import Event
 from actors.messages.flow import FlowMark
-from actors.runner.running.origin import Answered, New, Origin, Recovered
+from actors.runner.running.origin import Continued, Fresh, Origin, Resumed
 from actors.runner.running.running_turn import OpeningMessage, RunningTurn
 from actors.runner.running.runs import Run, numbers
 from tests.support.fixtures.session_fixture import KEY, settled
@@ -26,7 +26,7 @@ def progress(**more: Any) -> p.TurnProgress:
 
 def turn(origin: Origin | None = None, config: RunConfig | None = None, event: Event | None = None) -> RunningTurn:
     message = OpeningMessage(event or Event(), ASKED, config or RunConfig())
-    return RunningTurn(p.TurnRef(KEY, "e-1", 1), "root", message, origin or New())
+    return RunningTurn(p.TurnRef(KEY, "e-1", 1), "root", message, origin or Fresh())
 
 
 def run(agent: str, parent: Run | None = None, *, branch: str | None = None, transfer_seq: int | None = None) -> Run:
@@ -36,18 +36,18 @@ def run(agent: str, parent: Run | None = None, *, branch: str | None = None, tra
 @pytest.mark.parametrize(
     ("origin", "is_fresh", "has_begun", "is_resumed"),
     [
-        (New(), True, False, False),
-        (Answered(progress()), True, True, False),
+        (Fresh(), True, False, False),
+        (Continued(progress()), True, True, False),
         # Nothing has happened since it was opened: it is run from its beginning.
-        (Recovered(progress(), is_answered=False), False, False, False),
-        (Recovered(progress(head_seq=6), is_answered=False), False, True, True),
-        (Recovered(progress(), is_answered=True), False, True, True),
+        (Resumed(progress(), is_answered=False), False, False, False),
+        (Resumed(progress(head_seq=6), is_answered=False), False, True, True),
+        (Resumed(progress(), is_answered=True), False, True, True),
     ],
 )
 def test_the_origin_says_what_is_done_already(origin: Origin, is_fresh: bool, has_begun: bool, is_resumed: bool) -> None:
     of_origin = turn(origin)
     assert (of_origin.is_fresh, of_origin.has_begun, of_origin.is_resumed) == (is_fresh, has_begun, is_resumed)
-    assert of_origin.progress == (None if isinstance(origin, New) else origin.progress)
+    assert of_origin.progress == (None if isinstance(origin, Fresh) else origin.progress)
 
 
 def test_a_turn_of_a_flow_names_its_definition_and_content_may_be_missing() -> None:
@@ -75,7 +75,7 @@ def test_a_run_has_ended_with_the_first_transfer_after_its_beginning() -> None:
         p.TransferRecord(8, None, "a", "root"),
         p.TransferRecord(9, None, "root", "b"),
     )
-    resumed = turn(Recovered(progress(transfers=transfers, head_seq=9), is_answered=False))
+    resumed = turn(Resumed(progress(transfers=transfers, head_seq=9), is_answered=False))
     at = run("root")
     reached = []
     while (record := resumed.recorded_transfer(at)) is not None:
@@ -101,11 +101,11 @@ def test_a_turn_follows_the_log_through_its_transfers() -> None:
 @pytest.mark.parametrize(
     ("origin", "told"),
     [
-        pytest.param(New(), p.Transfer(to="a", seq=7), id="too much to travel along"),
-        pytest.param(New(), transfer(7, 8), id="something before it"),
-        pytest.param(New(), transfer(6, 8), id="something between"),
-        pytest.param(New(), transfer(6, at=7), id="something before the transfer"),
-        pytest.param(Recovered(progress(head_seq=6), is_answered=False), transfer(6, 7), id="a state that is not known"),
+        pytest.param(Fresh(), p.Transfer(to="a", seq=7), id="too much to travel along"),
+        pytest.param(Fresh(), transfer(7, 8), id="something before it"),
+        pytest.param(Fresh(), transfer(6, 8), id="something between"),
+        pytest.param(Fresh(), transfer(6, at=7), id="something before the transfer"),
+        pytest.param(Resumed(progress(head_seq=6), is_answered=False), transfer(6, 7), id="a state that is not known"),
     ],
 )
 def test_what_is_not_all_of_the_log_is_not_followed(origin: Origin, told: p.Transfer) -> None:
@@ -116,7 +116,7 @@ def test_what_is_not_all_of_the_log_is_not_followed(origin: Origin, told: p.Tran
 
 
 def test_a_caller_is_reached_once() -> None:
-    answered = turn(Answered(progress()))
+    answered = turn(Continued(progress()))
     answered.callers = ["a", "b"]
     assert [answered.reach(agent) for agent in ("c", "a", "a")] == [False, True, False]
     assert answered.callers == ["b"]

@@ -24,19 +24,19 @@ def of(name: str, term: int) -> RunnerPlace:
     return RunnerPlace(f"app/runner/{name}", ONLY_SHARD, term, leave)
 
 
-async def refusal(session: SessionFixture, runner: str, term: int = 0) -> p.AnnounceFirst | None:
+async def refusal(session: SessionFixture, runner: str, term: int = 0) -> p.NotLeader | None:
     """The reply to a Runner that asks something, if it is not heard."""
     reply = await session.ref.list_open_turns(p.ListOpenTurns(app="app", runner=runner, term=term))
-    return reply if isinstance(reply, p.AnnounceFirst) else None
+    return reply if isinstance(reply, p.NotLeader) else None
 
 
 async def asked_by(place: RunnerPlace, session: SessionFixture) -> str:
     """Have a Runner ask something until it is heard."""
 
-    async def ask() -> str | p.AnnounceFirst:
+    async def ask() -> str | p.NotLeader:
         return await refusal(session, place.runner_id, place.term) or "heard"
 
-    return await asyncio.wait_for(place.heard(session.ref, ask), 5)
+    return await asyncio.wait_for(place.ask_as_leader(session.ref, ask), 5)
 
 
 async def test_the_one_with_the_later_term_is_heard_and_the_other_one_ends(session: SessionFixture) -> None:
@@ -64,7 +64,7 @@ async def test_what_stood_by_and_leads_before_it_has_its_term_waits_for_it(sessi
     asking = asyncio.create_task(asked_by(new, session))
     await settled()
     assert not asking.done()
-    new.begin_takeover(8)
+    new.promote(8)
     assert await asking == "heard"
     with pytest.raises(ReplacedError):
         await asked_by(old, session)
@@ -93,7 +93,7 @@ async def test_an_announcement_of_the_old_one_that_comes_late_is_refused(session
     assert await asked_by(old, session) == "heard"
     assert await asked_by(new, session) == "heard"
     late = p.AnnounceRunner(runner=old.runner_id, number=1, term=7)
-    assert await session.ref.announce_runner(late) == p.AnnounceFirst(number=1, term=8)
+    assert await session.ref.announce_runner(late) == p.NotLeader(number=1, term=8)
     assert await refusal(session, new.runner_id) is None
 
 
@@ -112,10 +112,10 @@ async def test_a_runner_that_takes_over_from_one_whose_clock_was_ahead_is_heard_
     for each in (session, other_session):
         assert await asked_by(before, each) == "heard"
         assert await asked_by(lost, each) == "heard"
-    following.takes_over = True
+    following.is_promoting = True
     for each in (session, other_session):
         assert await asked_by(following, each) == "heard"
-    following.takes_over = False
+    following.is_promoting = False
     # It stays even, as the terms of its process are.
     assert following.term == 1_002
     # The one before, should it live after all, ends.
@@ -129,9 +129,9 @@ async def test_a_runner_that_takes_over_from_one_whose_clock_was_ahead_is_heard_
 async def test_one_that_hears_again_of_its_takeover_keeps_the_later_term_that_it_has_learned_of(session: SessionFixture) -> None:
     lost, new = of("lost", 9), of("new", 0)
     assert await asked_by(lost, session) == "heard"
-    new.begin_takeover(2)
+    new.promote(2)
     assert await asked_by(new, session) == "heard"
     learned = new.term
-    new.begin_takeover(2)
+    new.promote(2)
     assert new.term == learned > 9
     assert await asked_by(new, session) == "heard"

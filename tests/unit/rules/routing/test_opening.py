@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.messages.config import OnConcurrentTurn
-from actors.messages.protocol.turns import InterruptFirst, ResumeFirst
+from actors.messages.protocol.turns import CancelRequired, ResumeRequired
 from actors.rules.routing.opening import (
     Begin,
     Decision,
@@ -76,13 +76,13 @@ def test_a_request_sent_again_for_the_turn_that_it_opened_resumes_it(facts: Open
 @given(any_facts)
 def test_nobody_waits_for_an_open_turn_or_cancels_it_while_no_runner_runs_it(facts: OpeningFacts) -> None:
     if isinstance(facts.session, Open) and not facts.session.is_live:
-        assert isinstance(decide(facts), Resume | Join | ResumeFirst)
+        assert isinstance(decide(facts), Resume | Join | ResumeRequired)
 
 
 @given(any_facts)
 def test_the_runner_is_only_told_to_interrupt_or_resume_the_open_turn(facts: OpeningFacts) -> None:
     decision = decide(facts)
-    if isinstance(decision, InterruptFirst | ResumeFirst):
+    if isinstance(decision, CancelRequired | ResumeRequired):
         assert isinstance(facts.session, Open)
         assert decision.invocation_id == facts.session.invocation_id
 
@@ -92,7 +92,7 @@ def test_each_policy_has_its_own_outcome_for_a_turn_that_cannot_begin_yet(facts:
     decision = decide(facts)
     if isinstance(decision, Refuse):
         assert facts.on_concurrent_turn == "reject"
-    if isinstance(decision, InterruptFirst):
+    if isinstance(decision, CancelRequired):
         assert facts.on_concurrent_turn == "interrupt"
     if isinstance(decision, Wait):
         assert facts.on_concurrent_turn == ("interrupt" if decision.at_head else "enqueue")
@@ -105,9 +105,9 @@ def test_what_runner_and_session_do_in_turn_comes_to_an_end(facts: OpeningFacts)
         match decide(facts):
             case Begin() | Resume() | Join() | Refuse():
                 return
-            case ResumeFirst(invocation_id=turn):
+            case ResumeRequired(invocation_id=turn):
                 facts = OpeningFacts(Open(turn, is_live=True), facts.known_turn, facts.on_concurrent_turn, facts.interrupting)
-            case InterruptFirst(invocation_id=turn):
+            case CancelRequired(invocation_id=turn):
                 facts = OpeningFacts(facts.session, facts.known_turn, facts.on_concurrent_turn, interrupting=turn)
             case Wait():
                 facts = OpeningFacts(Kept(), facts.known_turn, facts.on_concurrent_turn, facts.interrupting)
@@ -127,16 +127,16 @@ LOST = Open("e-1", is_live=False)
         (OpeningFacts(Free(), known_turn="e-2"), Join()),
         (OpeningFacts(LIVE), Wait()),
         (OpeningFacts(LIVE, on_concurrent_turn="reject"), Refuse("e-1")),
-        (OpeningFacts(LIVE, on_concurrent_turn="interrupt"), InterruptFirst(invocation_id="e-1")),
+        (OpeningFacts(LIVE, on_concurrent_turn="interrupt"), CancelRequired(invocation_id="e-1")),
         (OpeningFacts(LIVE, on_concurrent_turn="interrupt", interrupting="e-1"), Wait(at_head=True)),
         # Another turn has begun before the one that interrupts: that has to be cancelled, too.
-        (OpeningFacts(LIVE, on_concurrent_turn="interrupt", interrupting="e-0"), InterruptFirst(invocation_id="e-1")),
+        (OpeningFacts(LIVE, on_concurrent_turn="interrupt", interrupting="e-0"), CancelRequired(invocation_id="e-1")),
         (OpeningFacts(Taken()), Wait()),
         (OpeningFacts(Taken(), on_concurrent_turn="reject"), Refuse()),
         (OpeningFacts(Taken(), on_concurrent_turn="interrupt"), Wait(at_head=True)),
-        (OpeningFacts(LOST), ResumeFirst(invocation_id="e-1")),
-        (OpeningFacts(LOST, on_concurrent_turn="reject"), ResumeFirst(invocation_id="e-1")),
-        (OpeningFacts(LOST, on_concurrent_turn="interrupt"), ResumeFirst(invocation_id="e-1")),
+        (OpeningFacts(LOST), ResumeRequired(invocation_id="e-1")),
+        (OpeningFacts(LOST, on_concurrent_turn="reject"), ResumeRequired(invocation_id="e-1")),
+        (OpeningFacts(LOST, on_concurrent_turn="interrupt"), ResumeRequired(invocation_id="e-1")),
         (OpeningFacts(LIVE, known_turn="e-1"), Join()),
         (OpeningFacts(LOST, known_turn="e-1"), Join(is_lost=True)),
         (OpeningFacts(LOST, known_turn="e-0"), Join()),

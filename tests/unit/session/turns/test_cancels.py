@@ -26,7 +26,7 @@ async def test_the_turn_of_a_lost_runner_is_cancelled_by_its_successor_before_th
     session: SessionFixture,
 ) -> None:
     await session.open(runner=LOST)
-    assert await session.ref.cancel_turn(cancel(NEXT)) == p.AnnounceFirst(number=0)
+    assert await session.ref.cancel_turn(cancel(NEXT)) == p.NotLeader(number=0)
     assert await status(session) == "running"
     assert await session.ref.announce_runner(p.AnnounceRunner(runner=NEXT, number=0)) == p.Ack()
     assert await session.ref.cancel_turn(cancel(NEXT)) == p.Ack()

@@ -92,7 +92,7 @@ async def test_a_session_that_has_left_memory_is_read_once(session: SessionFixtu
 async def test_a_turn_that_the_store_has_open_is_dealt_with_first(session: SessionFixture) -> None:
     await session.open("e-1")
     again = await session.restarted()
-    assert isinstance(await asked(again, opening(again, "e-2", runner="runner")), p.ResumeFirst)
+    assert isinstance(await asked(again, opening(again, "e-2", runner="runner")), p.ResumeRequired)
 
 
 async def test_later_requests_of_the_session_come_after_the_first(session: SessionFixture) -> None:
@@ -107,8 +107,8 @@ async def test_later_requests_of_the_session_come_after_the_first(session: Sessi
     await settled()
     assert not any(other.done() for other in others)
     reads(again).may_go_on.set()
-    assert isinstance(await first, p.ResumeFirst)
-    assert [type(await other) for other in others] == [p.ResumeFirst] * 2
+    assert isinstance(await first, p.ResumeRequired)
+    assert [type(await other) for other in others] == [p.ResumeRequired] * 2
 
 
 async def test_messages_of_a_new_session_are_answered_in_their_order(session: SessionFixture) -> None:
@@ -151,7 +151,7 @@ async def test_a_runner_that_was_replaced_while_the_session_was_read_begins_noth
     first = asked(session, opening(session, "e-1", runner="runner/gone"))
     await session.ref.announce_runner(p.AnnounceRunner(runner="runner/heir", number=0))
     reads(session).may_go_on.set()
-    assert isinstance(await first, p.AnnounceFirst)
+    assert isinstance(await first, p.NotLeader)
     assert session.positions() == []
 
 

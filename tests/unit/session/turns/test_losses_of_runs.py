@@ -18,7 +18,7 @@ async def resumed(session: SessionFixture) -> p.TurnProgress:
     """What a Runner is given that takes the turn over from one that was lost."""
     runner = f"runner/{next(_numbers)}"
     refusal = await session.ref.announce_runner(p.AnnounceRunner(runner=runner, number=0))
-    if isinstance(refusal, p.AnnounceFirst):
+    if isinstance(refusal, p.NotLeader):
         await session.ref.announce_runner(p.AnnounceRunner(runner=runner, number=refusal.number))
     reply = await session.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-1", runner=runner))
     assert isinstance(reply, p.TurnResumed)

@@ -23,10 +23,10 @@ async def test_a_request_of_the_next_runner_does_not_join_what_the_lost_one_had_
     in_line = asyncio.create_task(session.ask_to_open("e-2", runner=LOST))
     await settled()
     # It comes before the Runner that was started again has asked for the open turns.
-    assert await session.ask_to_open("e-2", runner=NEXT, repeatable=True) == p.AnnounceFirst(number=0)
+    assert await session.ask_to_open("e-2", runner=NEXT, repeatable=True) == p.NotLeader(number=0)
     assert await session.ref.announce_runner(p.AnnounceRunner(runner=NEXT, number=0)) == p.Ack()
-    assert await session.ask_to_open("e-2", runner=NEXT, repeatable=True) == p.ResumeFirst(invocation_id="e-1")
-    assert await in_line == p.AnnounceFirst(number=1)
+    assert await session.ask_to_open("e-2", runner=NEXT, repeatable=True) == p.ResumeRequired(invocation_id="e-1")
+    assert await in_line == p.NotLeader(number=1)
 
 
 async def test_who_follows_a_turn_in_line_learns_that_it_was_dropped_with_its_runner(session: SessionFixture) -> None:
@@ -35,7 +35,7 @@ async def test_who_follows_a_turn_in_line_learns_that_it_was_dropped_with_its_ru
     await settled()
     await session.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id="e-2"))
     await session.ref.announce_runner(p.AnnounceRunner(runner=NEXT, number=0))
-    assert isinstance(await in_line, p.AnnounceFirst)
+    assert isinstance(await in_line, p.NotLeader)
     [told] = (await asyncio.wait_for(session.ref.poll(p.Poll(subscriber="d")), 5)).turns
     assert (told.invocation_id, told.is_dropped, told.outcome) == ("e-2", True, None)
 
@@ -46,7 +46,7 @@ async def test_nothing_that_a_lost_runner_has_sent_does_anything_when_its_succes
     await session.open(runner=LOST)
     assert await session.ref.announce_runner(p.AnnounceRunner(runner=NEXT, number=0)) == p.Ack()
     resume = p.ResumeTurn(key=KEY, invocation_id="e-1", runner=LOST)
-    late = p.AnnounceFirst(number=1)
+    late = p.NotLeader(number=1)
     assert await session.ask_to_open("e-2", runner=LOST) == late
     assert await session.ref.resume_turn(resume) == late
     assert await session.ref.list_open_turns(p.ListOpenTurns(app="app", runner=LOST)) == late
@@ -64,7 +64,7 @@ async def test_who_was_let_in_while_its_runner_was_replaced_gives_the_session_ba
     announcing = asyncio.create_task(session.ref.announce_runner(p.AnnounceRunner(runner=NEXT, number=0)))
     await session.close()
     await announcing
-    assert await let_in == p.AnnounceFirst(number=1)
+    assert await let_in == p.NotLeader(number=1)
     assert isinstance(await session.ask_to_open("e-3", runner=NEXT), p.TurnBegun)
 
 

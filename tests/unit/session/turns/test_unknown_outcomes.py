@@ -102,7 +102,7 @@ async def test_a_session_whose_lost_turn_could_not_be_deleted_with_it_keeps_the_
     hasty.store.failures = 2
     with pytest.raises(StoreError):
         await hasty.ref.delete_session(p.DeleteSessionRequest(key=KEY))
-    assert isinstance(await hasty.ask_to_open("e-2", runner="runner-2"), p.ResumeFirst)
+    assert isinstance(await hasty.ask_to_open("e-2", runner="runner-2"), p.ResumeRequired)
 
 
 async def test_a_turn_whose_end_was_stored_and_refused_is_over_when_its_runner_and_its_agent_are_lost(
