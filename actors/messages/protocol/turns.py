@@ -218,7 +218,7 @@ class FindTurn(Request[TurnFound], frozen=True, kw_only=True):
         fingerprint: see StartTurn.
         auto_create: the session may still have to be created.
         may_answer_task: see OpenTurn.
-        event_id: of the message, which may be in the log already; "": do not look for it.
+        event_id: of the message, which may be in the log already as the answer to a task; "": do not look for it.
         wants_questions: the calls may be questions of nodes of a graph.
     """
 

@@ -102,7 +102,7 @@ class UserMessages:
     async def _look_ahead(self, message: p.StartTurn, content: Content, answers: tuple[str, ...]) -> p.TurnFound:
         """Look up what must be known before the message is stored."""
         may_answer_task = self.may_answer_task(message, answers)
-        repeated = message.invocation_id if message.repeatable and saves(message, content) else ""
+        repeated = message.invocation_id if message.repeatable and (saves(message, content) or may_answer_task) else ""
         return await self._session.find_turn(
             p.FindTurn(
                 key=message.key,

@@ -73,9 +73,9 @@ class TurnLookup:
                 invocation_id=calls[0].invocation_id,
                 questions=await self._questions(key, calls) if message.wants_questions else {},
             )
-        if message.event_id and (place := await self._reader.position(key, message.event_id)) is not None:
-            seq, invocation_id = place
-            return p.TurnFound(authors=(), invocation_id=invocation_id, is_there=True, seq=seq)
+        place = await self._reader.position(key, message.event_id) if message.event_id else None
+        if place is not None and place[1] != message.invocation_id:
+            return p.TurnFound(authors=(), invocation_id=place[1], is_there=True, seq=place[0])
         if message.may_answer_task and (task := await self.waiting_task(log)) is not None:
             authors = self._parts.deciding(log.authors())
             return p.TurnFound(authors=authors, caller=node_at(task.path), invocation_id=task.invocation_id)

@@ -25,7 +25,7 @@ from actors import (
     SequentialAgent,
     node,
 )
-from actors.errors import AgentTreeError, GraphValidationError
+from actors.errors import AgentTreeError, GraphValidationError, RepeatMismatchError
 from actors.testing import ScriptedModel
 from runtime import Runtime
 from tests.acceptance.graphs.test_graph_pauses import answers
@@ -195,6 +195,17 @@ def test_words_with_data_that_are_sent_twice_are_saved_once(deploy: Deploy) -> N
         [name] = rt.artifacts.list_keys("ada", "s1")
         assert rt.artifacts.list_versions("ada", "s1", name) == [0]
         assert len(model.requests) == 2
+
+
+def test_words_that_begin_a_turn_are_not_joined_with_other_words_under_its_id(deploy: Deploy) -> None:
+    planner, _ = agent("planner", "Where to?")
+    map_of_it = Part(inline_data=Blob(mime_type="image/png", data=b"map"))
+    saved = RunConfig(save_input_blobs_as_artifacts=True)
+    with deploy(Graph(name="wf", edges=[(START, planner)])) as rt:
+        given: dict[str, Any] = {"message": Content(parts=[map_of_it]), "invocation_id": "mine", "run_config": saved}
+        assert texts(run_turn(rt, fingerprint="one", **given)) == texts(run_turn(rt, fingerprint="one", **given)) == ["Where to?"]
+        with pytest.raises(RepeatMismatchError):
+            run_turn(rt, fingerprint="other", **given)
 
 
 def test_a_chat_sees_the_conversation_and_hands_on_nothing(deploy: Deploy) -> None:
