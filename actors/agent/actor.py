@@ -127,8 +127,8 @@ class AgentActor(Actor):
             if run.is_resumed or not run.reader.has_begun_with(message):
                 await run.begin_run(message.since)
             outcome: p.AnyOutcome = await kind.behave(self._spec.as_tool if message.as_tool else self._spec, run)
-            if run.writer.calls:
-                await run.writer.record_last_calls()
+            if not run.writer.is_stopped:
+                await run.interceptors.end_run()
         except (FencedError, ActorLostError):
             # The turn has ended or has another epoch, or it will be resumed because an actor was lost that the run needs: nothing
             # more that this run does may be seen.
@@ -146,7 +146,7 @@ class AgentActor(Actor):
             outcome,
             # A supervisor returns the outcome of the child that failed below it: its name is what the driver reports.
             agent=outcome.agent or self._spec.name,
-            llm_calls=run.llm_budget.used,
+            llm_calls=run.run_parts.llm_calls,
             escalated=outcome.escalated or writer.has_escalated,
             state_seq=writer.state_seq,
         )
@@ -226,4 +226,4 @@ async def _stop(runs: Mapping[asyncio.Task[p.AnyOutcome], Invocation]) -> None:
     if runs:
         _, deaf = await asyncio.wait(runs, timeout=STOP_S)
         for task in deaf:
-            runs[task].give_back()
+            runs[task].interceptors.abandon()

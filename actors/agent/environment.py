@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Never
 
 from actors.agent.toolsets import OpenToolsets
 from actors.agent.views.session_views import ViewMemory
+from actors.behaviours.interceptor import RunInterceptor
 from actors.definitions.tools.offload import in_process
 from actors.errors import FlowNotFoundError
 from actors.interfaces.access import Means, Offload
 from actors.interfaces.clock import Clock, WallClock
-from actors.interfaces.model import Model, ModelLimiter
+from actors.interfaces.model import Model
 from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.telemetry import NO_TELEMETRY, Telemetry
 from actors.refs.runner import RunnerRef
@@ -51,7 +52,7 @@ class AgentEnvironment:
         offload: runs tools that need resources of their own.
         means: what tools of features reach.
         clock: the time by which supervisors wait.
-        limiter: the client of the rate limiter; None if no model is limited.
+        interceptors: what features do around the calls of runs, in their order.
         views: the memory for what the agents know of sessions.
         toolsets: those that the agents use.
         threads_left: returns how many threads of this process are left behind in code that has not come back.
@@ -70,7 +71,7 @@ class AgentEnvironment:
     offload: Offload = in_process
     means: Means = field(default_factory=dict)
     clock: Clock = field(default_factory=WallClock)
-    limiter: ModelLimiter | None = None
+    interceptors: Sequence[type[RunInterceptor]] = ()
     views: ViewMemory = field(default_factory=ViewMemory)
     toolsets: OpenToolsets = field(default_factory=OpenToolsets)
     threads_left: Callable[[], int] = int

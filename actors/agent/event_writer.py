@@ -1,39 +1,28 @@
-"""The events of one run on their way to the log: shown to plugins, addressed, measured, stored or only delivered."""
+"""The events of one run on their way to the log: shown to interceptors, addressed, measured, stored or only delivered."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 
 import msgspec
 
 from actors.agent.partials import PartialEvents
 from actors.agent.session_reader import SessionReader
-from actors.behaviours.callbacks import first_result
-from actors.behaviours.lifecycle import callback_context
-from actors.definitions.agents.callback import UserCallback
-from actors.definitions.tools.context import Actions
+from actors.behaviours.interceptor import RunInterceptor
 from actors.definitions.tree.spec import AgentSpec
-from actors.errors import FencedError, StoreError
-from actors.interfaces.context import Context
+from actors.errors import FencedError
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.content import Content
-from actors.messages.event import MORE_RESULTS, NO_ACTIONS, USER, Event, new_event_id, now_s
+from actors.messages.event import USER, Event, new_event_id, now_s
 from actors.messages.flow import FlowMark
 from actors.messages.graph import NodeInfo, root_path
 from actors.messages.json_types import StateDelta
-from actors.messages.llm.recorded import PackedCall, PackedPart
 from actors.refs.session import SessionRef
 from actors.rules.checks.sizes import encoded
 from actors.rules.checks.state import only_temp, without_temp
 from actors.rules.checks.state_values import stored_delta
 from actors.rules.delivery.events_along import EventsAlong
-
-_KEPT = ("id", "invocation_id", "author", "timestamp", "branch", "partial", "flow", "node_info", "output")
-"""Fields that a plugin's replacement of an event cannot change, as it cannot change the route of a node: the log has to have what
-the nodes after it are given."""
-
 
 _NO_CHANGES: StateDelta = {}
 """What most events change of the state."""
@@ -57,7 +46,7 @@ class EventWriter:
         along: the run's events, for an agent to which it transfers; None before the first.
         mark: what each event says of the flow that it belongs to, if it says nothing itself; None for no flow.
         node_info: what an event says of the node that it comes from, if it says nothing itself.
-        calls: records of model calls that are to be stored with the next event.
+        interceptors: of the run.
     """
 
     has_escalated = False
@@ -67,9 +56,7 @@ class EventWriter:
     mark: FlowMark | None = None
     _partials: PartialEvents | None = None
     along: EventsAlong | None = None
-    calls: Sequence[PackedCall] = ()
-    _parts: Sequence[PackedPart] = ()
-    _failed_calls: Sequence[p.FailedCall] = ()
+    interceptors: RunInterceptor
 
     def __init__(
         self,
@@ -99,32 +86,31 @@ class EventWriter:
         """The run has escalated, by an event of its own or by a child."""
         self.has_escalated = True
 
-    async def emit(self, context: Context, event: Event, *, is_last: bool = False) -> Event:
-        """Show an event to plugins, and store or deliver it: see Context.
-
-        Args:
-            context: the run, as plugins' callbacks get to know it.
-        """
-        if hooks := self._spec.on_event:
-            event = await self._shown_to(hooks, context, event)
+    async def emit(self, event: Event, *, is_last: bool = False) -> Event:
+        """Show an event to interceptors, and store or deliver it: see Context."""
+        event = await self.interceptors.change_event(self.addressed(event))
         if event.partial:
             return await self._deliver(event)
-        return (await self.record_all((event,), end=p.Finished(agent=self._spec.name) if is_last else None))[0]
+        return (await self._store((event,), p.Finished(agent=self._spec.name) if is_last else None))[0]
 
-    async def emit_all(self, context: Context, events: Sequence[Event], *, end: p.Finished | None = None) -> Sequence[Event]:
-        """Show complete events to plugins, and store them together, or none of them: see Context."""
-        if hooks := self._spec.on_event:
-            events = [event if _is_note(event) else await self._shown_to(hooks, context, event) for event in events]
-        return await self.record_all(events, end=end)
+    async def emit_all(self, events: Sequence[Event], *, end: p.Finished | None = None) -> Sequence[Event]:
+        """Show complete events to interceptors, and store them together, or none of them: see Context."""
+        change = self.interceptors.change_event
+        events = [self.addressed(event) for event in events]
+        return await self._store([event if _is_note(event) else await change(event) for event in events], end)
 
     async def record(self, event: Event, *, is_last: bool = False) -> Event:
-        """Store or deliver an event that plugins do not see: otherwise like `emit`."""
+        """Store or deliver an event that interceptors do not see: otherwise like `emit`."""
         if event.partial:
-            return await self._deliver(event)
+            return await self._deliver(self.addressed(event))
         return (await self.record_all((event,), end=p.Finished(agent=self._spec.name) if is_last else None))[0]
 
     async def record_all(self, events: Sequence[Event], *, end: p.Finished | None = None) -> Sequence[Event]:
-        """Store events together that plugins do not see: otherwise like `emit_all`."""
+        """Store events together that interceptors do not see: otherwise like `emit_all`."""
+        return await self._store([self.addressed(event) for event in events], end)
+
+    async def _store(self, events: Sequence[Event], end: p.Finished | None) -> Sequence[Event]:
+        """Store events that have their address, and that nothing else refers to."""
         self._refuse_if_stopped()
         temp: StateDelta = {}
         changes: dict[int, StateDelta] = {}
@@ -133,7 +119,6 @@ class EventWriter:
         for event in events:
             if event.actions.state_delta:
                 event, changes[len(complete)] = _without_temp_keys(event, temp)
-            event = self.addressed(event)
             complete.append(event)
             raws.append(encoded(event, self._spec.limits))
         if self._partials is not None:
@@ -143,13 +128,11 @@ class EventWriter:
         if outcome is not None and not outcome.agent:
             outcome = msgspec.structs.replace(outcome, agent=self._spec.name)
         append = p.Append(turn=self._turn, events=raws, temp=temp, outcome=outcome, selected=self._closes, notes=self._notes)
-        has_more = self.calls or self._failed_calls or self._notes
-        appended = await (self._append(append) if has_more else self._session.append(append))
+        appended = await self._append(append)
         self._counts["events"] += len(complete)
         before_seq = appended.state_seq
         for place, event in enumerate(complete):
             seq, raw, changed = appended.first_seq + place, raws[place], changes.get(place, _NO_CHANGES)
-            # Nothing else refers to it yet: see `addressed`.
             msgspec.structs.force_setattr(event, "seq", seq)
             self._take_in_stored(event, raw, changed, before_seq)
             if end is None:
@@ -164,7 +147,6 @@ class EventWriter:
         self._refuse_if_stopped()
         if event.actions.state_delta:
             event, _ = _without_temp_keys(event, {})
-        event = self.addressed(event)
         self._counts["partials"] += 1
         if self._partials is None:
             self._partials = PartialEvents(self._session, self._turn)
@@ -188,40 +170,13 @@ class EventWriter:
             return self._notes
         return (*self._notes, p.Note(self._turn.run, encode(note)))
 
-    def record_call(self, call: PackedCall, parts: Sequence[PackedPart]) -> None:
-        """Have the record of a model call stored together with the next event."""
-        self.calls, self._parts = (*self.calls, call), (*self._parts, *parts)
-
-    def note_failed_call(self, call: p.FailedCall) -> None:
-        """Have a failed model call counted with the next event."""
-        self._failed_calls = (*self._failed_calls, call)
-
     def end_run(self) -> None:
         """The run is over: nothing more comes of an answer that it has streamed in part."""
         if self._partials is not None:
             self._partials.give_up()
 
-    async def record_last_calls(self) -> None:
-        """Store the records of calls after which the run has stored no event. Raises FencedError."""
-        if self.calls and not self.is_stopped:
-            # No turn fails for want of a record.
-            with suppress(StoreError):
-                await self._append(p.Append(turn=self._turn, events=[]))
-
     async def _append(self, append: p.Append) -> p.Appended:
-        calls, parts = self.calls, self._parts
-        if calls:
-            self.calls, self._parts = (), ()
-            append = msgspec.structs.replace(append, calls=calls, parts=parts)
-        if self._failed_calls:
-            append = msgspec.structs.replace(append, failed_calls=self._failed_calls)
-            self._failed_calls = ()
-        try:
-            appended = await self._session.append(append)
-        except BaseException:
-            # Later records count on these parts.
-            self.calls, self._parts = (*calls, *self.calls), (*parts, *self._parts)
-            raise
+        appended = await self.interceptors.append(append)
         self._notes = ()
         return appended
 
@@ -229,25 +184,6 @@ class EventWriter:
         if self.is_stopped:
             # User code may catch its cancellation and go on, while the turn around it is not fenced.
             raise FencedError(self._turn.invocation_id, self._turn.epoch)
-
-    async def _shown_to(self, hooks: Sequence[UserCallback], context: Context, event: Event) -> Event:
-        """Return the event, or what a plugin puts in its place."""
-        event = self.addressed(event)
-        actions = Actions()
-        replaced = await first_result(hooks, callback_context(context, actions), event)
-        if replaced is not None:
-            event = _replacement(replaced, event)
-        if actions.freeze() == NO_ACTIONS:
-            return event
-        before = event.actions
-        return msgspec.structs.replace(
-            event,
-            actions=msgspec.structs.replace(
-                before,
-                state_delta={**before.state_delta, **actions.state_delta},
-                artifact_delta={**before.artifact_delta, **actions.artifact_delta},
-            ),
-        )
 
     def addressed(self, event: Event) -> Event:
         """A copy of the event with its ids, author, time and branch; with the tasks of a flow's round, or the node of a graph."""
@@ -288,15 +224,3 @@ def _without_temp_keys(event: Event, temp: StateDelta) -> tuple[Event, StateDelt
 
 def _is_note(event: Event) -> bool:
     return event.node_info is not None and event.node_info.is_note
-
-
-def _replacement(given: object, event: Event) -> Event:
-    """The event that a plugin gave in place of one, as the same entry of the log."""
-    if not isinstance(given, Event):
-        raise TypeError(f"on_event_callback must return an Event or None, not {type(given).__name__}")
-    actions = msgspec.structs.replace(given.actions, route=event.actions.route)
-    metadata = given.custom_metadata
-    if event.custom_metadata is not None and MORE_RESULTS in event.custom_metadata:
-        metadata = {**(metadata or {}), MORE_RESULTS: event.custom_metadata[MORE_RESULTS]}
-    kept = {field: getattr(event, field) for field in _KEPT}
-    return msgspec.structs.replace(given, seq=0, actions=actions, custom_metadata=metadata, **kept)

@@ -9,10 +9,11 @@ from typing import Any, TypeVar
 
 from actors.agent.children import Children
 from actors.agent.event_writer import EventWriter
-from actors.agent.llm_budget import LlmBudget
 from actors.agent.parts import AgentParts
 from actors.agent.session_reader import SessionReader
 from actors.agent.views.session_view import AgentView
+from actors.behaviours.interceptor import RunParts, linked
+from actors.behaviours.llm.plain_calls import PlainCalls
 from actors.interfaces.access import ArtifactAccess, MemoryAccess
 from actors.interfaces.context import CallRuns
 from actors.interfaces.session import LogAccess
@@ -101,7 +102,7 @@ class Invocation(RunAccess):
         writer: writes the run's events.
         history: what the log is compiled to; None: as the agent sees a conversation.
         has_begun: its task runs.
-        give_back: releases what the run's code holds and does not give back itself.
+        interceptors: what features do around its calls: the first of them.
         repeat: see SupervisorContext.
         call_runs: see Context.
         begun_seq: the place in the log after which the run began.
@@ -114,7 +115,6 @@ class Invocation(RunAccess):
     node_path = ""
     progress: JsonMapping = _NOTHING
     resume_at: tuple[str, ...] = ()
-    give_back: Callable[[], None] = staticmethod(lambda: None)
     repeat: Callable[[Event], None] = staticmethod(lambda event: None)
     call_runs: Callable[[str, str], CallRuns] = staticmethod(lambda tool, call_id: CallRuns())
     history: type[History] | None = None
@@ -146,10 +146,11 @@ class Invocation(RunAccess):
         self.reader.user_event = user_event
         writer = self.writer = EventWriter(spec, message, environment.session, self.reader, parts.counts)
         self.telemetry = environment.telemetry.in_run(message.traceparent, spec.name, key)
-        self.llm_budget = LlmBudget(message, environment, parts.counts)
         self.record_all = writer.record_all
-        self.record_call = writer.record_call
-        self.note_failed_call = writer.note_failed_call
+        session, runner, resolve = environment.session, environment.runner, environment.resolve
+        run = self.run_parts = RunParts(spec, message, self, session, runner, resolve, parts.counts)
+        made = [interceptor for each in parts.interceptors if (interceptor := each.of(run)) is not None]
+        self.interceptors = writer.interceptors = linked(made, PlainCalls(run))
 
     def _reader(self, view: AgentView) -> SessionReader:
         """The reader of the log and of the state for the run."""
@@ -200,11 +201,11 @@ class Invocation(RunAccess):
 
     def emit(self, event: Event, *, is_last: bool = False) -> Coroutine[Any, Any, Event]:
         """Store or deliver an event: see Context."""
-        return self.writer.emit(self, event, is_last=is_last)
+        return self.writer.emit(event, is_last=is_last)
 
     async def emit_all(self, events: Sequence[Event], *, end: p.Finished | None = None) -> Sequence[Event]:
         """Store events together: see Context."""
-        return await self.writer.emit_all(self, events, end=end)
+        return await self.writer.emit_all(events, end=end)
 
     async def run_node(
         self, name: str, task: NodeTask, *, branch: str | None, resume: bool, is_first: bool = False

@@ -1,4 +1,4 @@
-"""What the runs of LLM agents begin with: a limited model, tools in place of toolsets, and what summarises the conversation."""
+"""What the runs of LLM agents begin with: a model, and tools in place of toolsets."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from typing import Any, TypeVar
 
 from actors.agent.invocation import Invocation
 from actors.behaviours.lifecycle import known_failure
-from actors.behaviours.llm.compaction import Compactor
 from actors.behaviours.llm.credentials import ask_for_credentials, forget_requests
 from actors.behaviours.llm.run import run_llm
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.model import Model
 from actors.messages import protocol as p
-from actors.rules.routing.branches import tool_root
 
 Run = TypeVar("Run", bound=Invocation)
 LlmBehaviour = Callable[[AgentSpec, Model, Run], Coroutine[Any, Any, p.AnyOutcome]]
@@ -32,7 +30,7 @@ async def with_tools(spec: AgentSpec, run: Run, behave: LlmBehaviour[Run], *, ca
     Args:
         can_wait: the run may wait for the user.
     """
-    model = _limited_model(run)
+    model = run.parts.model
     if spec.has_toolsets:
         resolved = await run.parts.environment.toolsets.resolved(spec, run, run.parts)
         if not isinstance(resolved, AgentSpec):
@@ -44,36 +42,4 @@ async def with_tools(spec: AgentSpec, run: Run, behave: LlmBehaviour[Run], *, ca
 
 
 def _run_llm(spec: AgentSpec, model: Model, run: Invocation) -> Coroutine[Any, Any, p.AnyOutcome]:
-    return run_llm(spec, model, run, _compactor(run, model))
-
-
-def _limited_model(run: Invocation) -> Model:
-    model, limiter = run.parts.model, run.parts.environment.limiter
-    if limiter is None:
-        return model
-    limited = limiter.limited(model, run.message.turn.key)
-    run.give_back = limited.give_back
-    run.llm_budget.limited = limited.limited
-    return limited
-
-
-def _compactor(run: Invocation, model: Model) -> Compactor | None:
-    """Make the Compactor of a run in the conversation; None for any other run, and where nothing asks for summaries."""
-    spec, environment = run.parts.spec, run.parts.environment
-    config = spec.compaction
-    if config is None or run.message.node is not None or tool_root(run.branch) is not None:
-        return None
-    if config.model:
-        model = environment.resolve(spec.name, config.model)
-        if environment.limiter is not None:
-            model = limited = environment.limiter.limited(model, run.message.turn.key)
-            run.give_back = _both(run.give_back, limited.give_back)
-    return Compactor(spec, config, model, run)
-
-
-def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:
-    def call() -> None:
-        first()
-        second()
-
-    return call
+    return run_llm(spec, model, run, run.interceptors)

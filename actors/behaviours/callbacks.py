@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from actors.definitions.agents.callback import UserCallback
@@ -9,6 +10,9 @@ from actors.definitions.tools.context import ReadonlyContext
 from actors.errors.user_code import UserFunction, UserResult
 from actors.messages.content import Content
 from actors.messages.llm.model import LlmResponse
+from actors.rules.checks import model_answer
+
+logger = logging.getLogger(__name__)
 
 
 async def first_result(functions: Sequence[UserCallback], *args: object) -> UserResult:
@@ -40,6 +44,11 @@ def as_content(given: object) -> Content:
     raise TypeError(f"a callback must return a Content, a text or None, not {type(given).__name__}")
 
 
-def as_response(given: object) -> LlmResponse:
-    """Convert what a callback returned to the response of a model. Raises TypeError like `as_content`."""
-    return given if isinstance(given, LlmResponse) else LlmResponse(content=as_content(given))
+def as_response(given: object, model: str) -> LlmResponse:
+    """Convert what a callback returned to the response of a model. Raises TypeError like `as_content`, ModelResponseError.
+
+    Args:
+        model: the model's name.
+    """
+    response = given if isinstance(given, LlmResponse) else LlmResponse(content=as_content(given))
+    return model_answer.checked_response(response, model, logger.warning)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import msgspec
@@ -12,13 +12,9 @@ from actors.behaviours.callbacks import as_content, first_result
 from actors.definitions.agents.callback import UserCallback
 from actors.definitions.tools.context import Actions, CallbackContext
 from actors.definitions.tree.spec import AgentSpec
-from actors.errors import BudgetExceededError
 from actors.errors.user_code import is_cancellation
 from actors.interfaces.context import Context
-from actors.interfaces.telemetry import BudgetTold
 from actors.messages.event import Event, new_event_id
-from actors.messages.operating.usage import BudgetWarning
-from actors.messages.protocol.log import AskForMore, MaySpend
 from actors.messages.protocol.outcomes import AnyOutcome, Failed, Finished
 from actors.rules.routing import resumption
 
@@ -93,47 +89,6 @@ async def emit_content_of(
         keep_output(event, actions)
     await context.emit(msgspec.structs.replace(event, actions=actions.freeze()))
     return True
-
-
-async def told_of_limits(spec: AgentSpec, context: Context, asking: Awaitable[MaySpend | AskForMore]) -> MaySpend | AskForMore:
-    """Await whether calls may be made, and tell of a budget without room, of warnings, and of a question to the user.
-
-    Raises:
-        BudgetExceededError, NoPriceError: they may not.
-        Exception: what a hook raises.
-    """
-    try:
-        reply = await asking
-    except BudgetExceededError as error:
-        tell_of_limit(context, error)
-        raise
-    if reply.warnings:
-        await tell_of_budgets(spec, context, reply.warnings)
-    if isinstance(reply, AskForMore):
-        tell_of_question(context, reply)
-    return reply
-
-
-async def tell_of_budgets(spec: AgentSpec, context: Context, warnings: Sequence[BudgetWarning]) -> None:
-    """Tell telemetry, and the hooks of plugins, of budgets of which most is used. Raises what a hook raises."""
-    for warning in warnings:
-        scope = warning.whose.split()[0]
-        context.telemetry.budget(BudgetTold(scope, "warn", warning.field, warning.limit, warning.used))
-        for hook in spec.hooks("on_budget_callback"):
-            await hook(callback_context(context, Actions()), warning)
-
-
-def tell_of_limit(context: Context, error: BudgetExceededError) -> None:
-    """Tell telemetry of a budget that has no room for what was asked."""
-    _, field, limit, used, _, whose = error.args
-    context.telemetry.budget(BudgetTold(str(whose).split()[0], "stop", field, limit, used))
-
-
-def tell_of_question(context: Context, asked: AskForMore) -> None:
-    """Tell telemetry that the user is asked for more of a budget."""
-    facts = asked.facts
-    numbers = [number if isinstance(number := facts.get(name), int | float) else 0.0 for name in ("limit", "used")]
-    context.telemetry.budget(BudgetTold(asked.scope.partition(":")[0], "ask", str(facts.get("field", "")), *numbers))
 
 
 async def tell_of_failure(hooks: Sequence[UserCallback], context: CallbackContext, error: BaseException) -> None:

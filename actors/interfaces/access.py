@@ -1,15 +1,12 @@
-"""What runs reach besides the log: artifacts, memory, places with resources that tools need, means of features, and budgets."""
+"""What runs reach besides the log: artifacts, memory, places with resources that tools need, and means of features."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar
 
-from actors.interfaces.model import Model
 from actors.messages.content import Part
-from actors.messages.llm.model import LlmRequest
 from actors.messages.memory import MemoryEntry
-from actors.messages.protocol.log import AskForMore, DoWithout, MaySpend
 from actors.messages.session import SessionKey
 
 T = TypeVar("T")
@@ -67,44 +64,4 @@ class Reach(Protocol):
 
     def __call__(self, kind: type[T]) -> T | None:
         """Return the object of this class for the session; None where there is none."""
-        ...
-
-
-class CallBudget(Protocol):
-    """Has to allow each call of a model, and of tools, of one run: counts them against the limits and budgets of the turn."""
-
-    def take_free_llm_call(self) -> bool:
-        """Count one model call, if nothing is to be asked before. False: `take_llm_call` has to be awaited, and counts it."""
-        ...
-
-    async def take_llm_call(self, request: LlmRequest, model: str) -> MaySpend | AskForMore:
-        """Count one model call. Returns what is to be done: the call, perhaps of another model, or a question to the user.
-
-        Args:
-            request: what the model is to be asked, by which the budget tells how much that is likely to take.
-            model: the model's name, by which it has a price.
-
-        Raises:
-            LlmCallsLimitExceededError, BudgetExceededError: the turn has none left.
-            NoPriceError: the model has no price, and the turn a budget of money.
-        """
-        ...
-
-    async def take_optional_llm_call(self, request: LlmRequest, model: str) -> MaySpend | DoWithout:
-        """Count one model call that the run can do without. Returns whether it is made, perhaps by another model.
-
-        Args as those of `take_llm_call`. Raises LlmCallsLimitExceededError, NoPriceError.
-        """
-        ...
-
-    async def take_tool_calls(self, unstored: int) -> MaySpend | AskForMore:
-        """Check that calls of tools may be run. Returns what is to be done. Raises BudgetExceededError.
-
-        Args:
-            unstored: so many of them are not in the log yet.
-        """
-        ...
-
-    def model_named(self, name: str) -> Model:
-        """Return the model of a name, which a budget wants called instead of the agent's. Raises UnknownModelError."""
         ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from actors.interfaces.access import CallBudget, Offload, Reach
+from actors.interfaces.access import Offload, Reach
 from actors.interfaces.clock import Clock
 from actors.interfaces.run_context import RunContext
 from actors.interfaces.session import LogAccess, RunSession
@@ -13,8 +13,6 @@ from actors.interfaces.telemetry import RunTelemetry
 from actors.messages.content import Content
 from actors.messages.event import Event
 from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
-from actors.messages.llm.recorded import PackedCall, PackedPart
-from actors.messages.protocol.log import FailedCall
 from actors.messages.protocol.outcomes import AnyOutcome, Finished
 from actors.rules.prompt.history import History
 
@@ -120,11 +118,6 @@ class Context(RunContext, Protocol):
         ...
 
     @property
-    def llm_budget(self) -> CallBudget:
-        """Has to allow each call of a model, and of tools."""
-        ...
-
-    @property
     def log(self) -> LogAccess:
         """The session's log, for user code."""
         ...
@@ -200,18 +193,6 @@ class Context(RunContext, Protocol):
 
         Raises:
             FencedError: the turn was taken over or has ended.
-        """
-        ...
-
-    def note_failed_call(self, call: FailedCall) -> None:
-        """Have a failed model call counted with the next event."""
-        ...
-
-    def record_call(self, call: PackedCall, parts: Sequence[PackedPart]) -> None:
-        """Have the record of a model call stored together with the run's next event, or at the run's end.
-
-        Args:
-            parts: those of its request that no earlier call of the run had.
         """
         ...
 

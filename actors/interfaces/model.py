@@ -19,7 +19,6 @@ from actors.errors import ModelResponseError
 from actors.errors.user_code import error_text
 from actors.messages.llm.model import LlmRequest, LlmResponse
 from actors.messages.llm.recorded import CallAttempt
-from actors.messages.session import SessionKey
 
 
 @runtime_checkable
@@ -47,26 +46,6 @@ class Model(Protocol):
         Raises:
             Exception: whatever the model's client raises; unless a callback replaces it, it fails the agent's run.
         """
-        ...
-
-
-class PermittedModel(Model, Protocol):
-    """A model for one run, whose calls wait for permits."""
-
-    def limited(self, model: Model, repeats: bool = True) -> Model:
-        """Another model of the same run, whose failed calls may be repeated or not."""
-        ...
-
-    def give_back(self) -> None:
-        """Release the permits of calls that do not end although their run has ended."""
-        ...
-
-
-class ModelLimiter(Protocol):
-    """Limits the calls of models in a process."""
-
-    def limited(self, model: Model, session: SessionKey) -> PermittedModel:
-        """Return a model for one run, whose calls for a session wait for permits."""
         ...
 
 

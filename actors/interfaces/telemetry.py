@@ -231,6 +231,9 @@ class _Nothing:
 _NOTHING = _Nothing()
 _BLOCK = nullcontext(_NOTHING)
 
+NO_RUN_TELEMETRY: RunTelemetry = _NOTHING
+"""Of every run, where there is no telemetry."""
+
 
 class NoTelemetry:
     """Implements `Telemetry` where nothing is configured to take it."""

@@ -16,6 +16,7 @@ from actors.interfaces.clock import WallClock
 from actors.interfaces.deployment_events import LOGGER, DeploymentEvent
 from actors.interfaces.telemetry import NO_TELEMETRY, Telemetry
 from actors.layers.flows.definitions import FlowPlan
+from actors.layers.interceptors import interceptors
 from actors.layers.limiter.actor import LimiterActor
 from actors.layers.limiter.client import LimiterClient
 from actors.layers.limiter.ref import LimiterRef
@@ -202,7 +203,7 @@ class LocalEngine:
             artifacts,
             self._models.resolve,
             self._plans.find,
-            limiter=self._limiter_client,
+            interceptors=interceptors(self._limiter_client),
             views=ViewMemory(self._cache_bytes),
             threads_left=self._threads_left,
             calls_waiting=self._models.waiting,

@@ -17,6 +17,7 @@ from actors.agent.environment import AgentEnvironment
 from actors.definitions.tree import AgentTree
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.clock import Clock
+from actors.layers.interceptors import INTERCEPTORS
 from actors.layers.kinds import agent_actor
 from actors.layers.services import session_actor
 from actors.messages import event as event_module
@@ -337,6 +338,7 @@ class World:
             model_of,
             self.plans.find,
             clock=clock,
+            interceptors=INTERCEPTORS,
         )
 
     def _kill_soon(self, process: HostProcess) -> None:

@@ -43,7 +43,7 @@ MODEL_TEXTS = {
 """Functions and classes whose docstrings are descriptions of tools: models read them, so they stay word for word."""
 
 MODEL_CALLERS = {
-    "actors/behaviours/llm/budgeted_model.py": "the way of agents to their models, by their budgets",
+    "actors/behaviours/llm/plain_calls.py": "the end of the chain of interceptors, with those of budgets among them",
     "actors/layers/limiter/client.py": "a model around another one: the calls that come to it were allowed",
     "runtime/models/fallback.py": "likewise",
     "runtime/cluster/transport/hosts.py": "likewise, in the process of a model that is shared",
@@ -58,13 +58,13 @@ OF_THE_INSIDE = {
 }
 """Tests that import the inside of Session actors and Runners, and why. All others send messages, or use the public API."""
 
-BUDGET_QUESTIONS = ("take_llm_call", "take_optional_llm_call", "take_tool_calls", "reserve", "reserve_if_room")
+BUDGET_QUESTIONS = ("reserve", "reserve_if_room")
 """Methods whose answers say what budgets have room for."""
 
 BANNED = re.compile(r"\b(whoever|nobody|somebody|is told|are told|who asks)\b", re.IGNORECASE)
 INSIDE = re.compile(
     r"actors\.(session|runner|layers)\."
-    r"(?!(actor|environment|service|services|kinds|limiter|tools|mcp|\w+\.(messages|rules|definitions|client|reminders))\b)"
+    r"(?!(actor|environment|service|services|kinds|interceptors|limiter|tools|mcp|\w+\.(messages|rules|definitions|client|reminders))\b)"
 )
 """Modules of the inside: all but the actor, what it is given when it is made, its services, the kinds of agents, messages, rules,
 definitions, tools and clients of features, and the limiter of models, which is an actor with clients of its own."""
@@ -292,7 +292,7 @@ def calls_past_budgets(given: Iterable[Source]) -> list[str]:
                 continue
             called = ast.unparse(node.func)
             if called == "Responses" or called.endswith(".generate"):
-                found.append(f"{each.at(node.lineno)} calls a model, whatever budgets say: take an AllowedCall")
+                found.append(f"{each.at(node.lineno)} calls a model, whatever budgets say: have interceptors call it")
     return found
 
 
@@ -306,9 +306,6 @@ def answers_dropped(given: Iterable[Source]) -> list[str]:
                 dropped = node.value
             dropped = dropped.value if isinstance(dropped, ast.Await) else dropped
             if isinstance(dropped, ast.Call) and getattr(dropped.func, "attr", "") in BUDGET_QUESTIONS:
-                if ast.unparse(dropped.func) == "self._environment.runner.take_llm_call":
-                    # The Runner only counts, and has no answer.
-                    continue
                 found.append(f"{each.at(dropped.lineno)} drops the answer of {ast.unparse(dropped.func)}")
     return found
 
@@ -430,7 +427,7 @@ def complain(found: Sequence[str]) -> None:
         (unknown_citations, {"a/x.py": "# See seed 001.\n"}, "cites seed 001"),
         (calls_past_budgets, {"a/x.py": "async with Responses(m, r, stream=True) as s: ..."}, "a/x.py:1 calls a model"),
         (calls_past_budgets, {"a/x.py": "m.generate(r)"}, "a/x.py:1 calls a model"),
-        (answers_dropped, {"a/x.py": "async def f():\n    await c.take_llm_call(r, m)"}, "a/x.py:2 drops the answer"),
+        (answers_dropped, {"a/x.py": "async def f():\n    await c.reserve_if_room(r)"}, "a/x.py:2 drops the answer"),
         (answers_dropped, {"a/x.py": "async def f():\n    _ = await s.reserve(m)"}, "a/x.py:2 drops the answer"),
     ],
 )
@@ -456,9 +453,9 @@ def test_every_check_finds_what_it_looks_for(
         (folders_on_disk, {"a/x.py": "quick_folder()\nTemporaryDirectory(dir=place)"}),
         (question_words, {"a/x.py": 'def f():\n    """Tell what it has."""'}),
         (unknown_citations, {"a/x.py": "x = 'docs/nothing.md'\n# See README.md.\n"}),
-        (calls_past_budgets, {"actors/behaviours/llm/budgeted_model.py": "Responses(m, r, stream=True)"}),
+        (calls_past_budgets, {"actors/behaviours/llm/plain_calls.py": "Responses(m, r, stream=True)"}),
         (calls_past_budgets, {"a/x.py": "call.responses(stream=True)"}),
-        (answers_dropped, {"a/x.py": "async def f():\n    reply = await c.take_llm_call(r, m)\n    return await s.reserve(r)"}),
+        (answers_dropped, {"a/x.py": "async def f():\n    reply = await c.reserve(m)\n    return await s.reserve(r)"}),
     ],
 )
 def test_no_check_complains_without_a_reason(check: Callable[[Sequence[Source]], list[str]], texts: dict[str, str]) -> None:

@@ -1,8 +1,8 @@
-"""The request of one model call: built from the agent, then changed by its planner, its tools and its callbacks."""
+"""The request of one model call: built from the agent, then changed by its planner, its tools and interceptors."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from actors.behaviours.llm.prompt import Prompt
@@ -10,29 +10,26 @@ from actors.behaviours.llm.tool_calls import ToolCalls
 from actors.definitions.agents.finish_task import FinishTaskTool
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import CallbackContext
-from actors.definitions.tools.requests.more_budget import RequestBudgetTool
 from actors.definitions.tree.own_tools import OwnTools
 from actors.definitions.tree.spec import AgentSpec
 from actors.messages.llm.drafts import ContentDrafts, own_contents
 from actors.messages.llm.fields import GenerateContentConfig
 from actors.messages.llm.model import FunctionDeclaration, LlmRequest
-from actors.rules.checks.budget_question import REQUEST_BUDGET
 
 
-def own_tools(spec: AgentSpec, finish: FinishTaskTool | None, *, asks_for_more: bool) -> OwnTools:
-    """The tools of an agent by name: its own, the one that ends its task, that of budgets, and those of transfers.
+def own_tools(spec: AgentSpec, finish: FinishTaskTool | None, more: Sequence[Tool]) -> OwnTools:
+    """The tools of an agent by name: its own, the one that ends its task, those of interceptors, and those of transfers.
 
     Args:
         finish: ends the task of an agent that works on one; None for any other agent.
-        asks_for_more: a budget of the turn, once used up, has the user asked for more.
+        more: the tools of interceptors.
     """
-    if finish is None and not asks_for_more:
+    if finish is None and not more:
         return spec.own_tools
     by_name: dict[str, Tool] = {tool.name: tool for tool in spec.llm_agent.tools}
     if finish is not None:
         by_name[finish.name] = finish
-    if asks_for_more:
-        by_name[REQUEST_BUDGET] = RequestBudgetTool()
+    by_name.update((tool.name, tool) for tool in more)
     by_name.update(spec.tools_of_transfers(by_name))
     return OwnTools(by_name)
 
@@ -44,23 +41,24 @@ class RequestBuilder:
         spec: the agent.
         prompt: what the model is shown.
         tools: what it may call.
+        may_change: interceptors change requests.
 
     Attributes:
-        is_changed: a planner, tools or callbacks may change them, so they are copies.
+        is_changed: a planner, tools or interceptors may change them, so they are copies.
     """
 
-    def __init__(self, spec: AgentSpec, prompt: Prompt, tools: ToolCalls) -> None:
+    def __init__(self, spec: AgentSpec, prompt: Prompt, tools: ToolCalls, *, may_change: bool) -> None:
         self._spec = spec
         self._prompt = prompt
         self._tools = tools
         # Others are not copied: a long conversation stands in one list for all requests.
-        self.is_changed = bool(tools.given.changing or spec.llm.planner or spec.llm.before_model)
+        self.is_changed = bool(tools.given.changing or spec.llm.planner or may_change)
 
-    async def build(self, context: CallbackContext | None) -> LlmRequest:
-        """Return the request as callbacks get it. It has to be settled when they have changed it.
+    async def build(self, context: CallbackContext) -> LlmRequest:
+        """Return the request as interceptors get it. It has to be settled when they have changed it.
 
         Args:
-            context: of those that change it; None only where nothing does.
+            context: of what changes it.
         """
         agent, tools = self._spec.llm, self._tools.own
         schema = agent.output_type
@@ -77,11 +75,11 @@ class RequestBuilder:
             config=GenerateContentConfig(agent.config, system_instruction=instruction),
             output_schema=dict(schema.json_schema) if schema is not None and self._prompt.has_output_schema else None,
         )
-        if agent.planner is not None and context is not None:
+        if agent.planner is not None:
             agent.planner.process_request(request, context)
         if agent.code_executor is not None:
             agent.code_executor.process_request(request)
-        if not self.is_changed or context is None:
+        if not self.is_changed:
             return request
         # The agent's configuration is not to be changed with the request.
         request.config = GenerateContentConfig.of(request.config)
@@ -91,7 +89,7 @@ class RequestBuilder:
         return request
 
     def settle(self, request: LlmRequest) -> None:
-        """Bring what tools and callbacks have left in a request into the form that models get.
+        """Bring what tools and interceptors have left in a request into the form that models get.
 
         Raises:
             TypeError: a content, the configuration or the system instruction is of a wrong kind.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 
-from actors.behaviours.lifecycle import run_lifecycle, told_of_limits
-from actors.behaviours.llm.compaction import Compactor
+from actors.behaviours.interceptor import RunInterceptor, RunTools, TakeStep
+from actors.behaviours.lifecycle import run_lifecycle
 from actors.behaviours.llm.model_call import ModelCall
 from actors.behaviours.llm.output import output_keeper
 from actors.behaviours.llm.prompt import AgentPrompt
@@ -21,24 +22,19 @@ from actors.definitions.tree.own_tools import may_wait
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.context import Context
 from actors.interfaces.model import Model
-from actors.interfaces.telemetry import BudgetTold
 from actors.messages.content import FunctionCall
-from actors.messages.event import Event, new_event_id
-from actors.messages.protocol.log import AskForMore, MaySpend
+from actors.messages.event import Event
 from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused, Transfer, path_of_words, words_call
 from actors.rules.checks import user_message
-from actors.rules.checks.budget_question import REQUEST_BUDGET, question
 
 
-def run_llm(
-    spec: AgentSpec, model: Model, context: Context, compactor: Compactor | None = None
-) -> Coroutine[Any, Any, AnyOutcome]:
+def run_llm(spec: AgentSpec, model: Model, context: Context, interceptors: RunInterceptor) -> Coroutine[Any, Any, AnyOutcome]:
     """One run of an LLM agent, from its turn's message to its final response, a transfer or a pause.
 
     Args:
-        compactor: summarises the conversation where that is due; None: nothing does.
+        interceptors: what features do around its calls.
     """
-    run = LlmRun(spec, model, context, compactor)
+    run = LlmRun(spec, model, context, interceptors)
     is_answer = any(context.user_content.function_responses())
     return run.go_on() if context.done else run.answer() if is_answer else run.begin()
 
@@ -48,17 +44,16 @@ class LlmRun:
 
     _has_asked = False
 
-    def __init__(self, spec: AgentSpec, model: Model, context: Context, compactor: Compactor | None = None) -> None:
+    def __init__(self, spec: AgentSpec, model: Model, context: Context, interceptors: RunInterceptor) -> None:
         agent = spec.llm
         finish = self._finish = FinishTaskTool(agent.output_type) if agent.is_task else None
         self._spec = spec
         self._context = context
+        self._interceptors = interceptors
         self._held = held_decisions(context.done)
-        self._asks_for_more = asks_for_more = context.run_config.asks_for_more
-        tools = self._tools = ToolCalls(spec, context, own_tools(spec, finish, asks_for_more=asks_for_more))
-        self._compactor = compactor
+        tools = self._tools = ToolCalls(spec, context, interceptors, own_tools(spec, finish, interceptors.tools()))
         keep = self._keep_output = output_keeper(spec) if agent.keeps_output and finish is None else None
-        self._model_call = ModelCall(spec, model, context, AgentPrompt(spec, context), tools, keep)
+        self._model_call = ModelCall(spec, model, context, interceptors, AgentPrompt(spec, context), tools, keep)
 
     def begin(self) -> Coroutine[Any, Any, AnyOutcome]:
         """The run from its beginning to its end, when the user has said something."""
@@ -83,16 +78,10 @@ class LlmRun:
 
     async def _next_steps(self, outcome: AnyOutcome | None = None) -> AnyOutcome:
         """Go on to the end of the run, if what was left to do before the next step, whose outcome it is, does not end it."""
-        if outcome is None and self._asks_for_more:
-            outcome = await self._run_held_calls()
+        step = TakeStep(perform=self._step, run_tools=self._run_calls)
         while outcome is None:
-            outcome = await self._step()
+            outcome = await self._interceptors.take_step(step)
         return await self._unless_waiting(outcome) if self._may_wait() else outcome
-
-    async def _run_held_calls(self) -> AnyOutcome | None:
-        """Run the calls before which the user was asked for more of a budget; None if the model is to be called next."""
-        calls = (await self._context.view()).held_calls(self._context.invocation_id)
-        return await self._run_calls(calls) if calls else None
 
     async def _unless_waiting(self, outcome: AnyOutcome) -> AnyOutcome:
         """The outcome of the run: what has asked for an answer that the user has not given is not finished."""
@@ -185,8 +174,6 @@ class LlmRun:
 
     async def _step(self) -> AnyOutcome | None:
         """Call the model, and run the tools that it calls; None if the model is to be called again."""
-        if self._compactor is not None:
-            await self._compactor.before_call()
         response = await self._model_call.run()
         if response is None:
             return Finished()
@@ -198,9 +185,8 @@ class LlmRun:
         if is_last and self._may_wait():
             is_last = not await self._waiting()
         response = await self._context.emit(response, is_last=is_last)
-        if self._spec.on_event:
-            # A plugin may have put another event in its place.
-            calls = list(response.function_calls())
+        # An interceptor may have put another event in its place.
+        calls = list(response.function_calls())
         if calls:
             return await self._run_calls(calls)
         # What is only said does not end a task.
@@ -255,28 +241,21 @@ class LlmRun:
             answers: what the user has said to calls that are run with it.
             together_with: the event that makes the calls, if it is not stored yet.
         """
+        perform = partial(self._run_tools, answers=answers)
+        tools = RunTools(calls=calls, decided=dict(decided or {}), together_with=together_with, perform=perform)
+        return await self._interceptors.run_tools(tools)
 
+    async def _run_tools(self, tools: RunTools, answers: Mapping[str, UserAnswer]) -> AnyOutcome | None:
         async def store(event: Event, is_last: bool) -> Event:
             if is_last:
-                event = self._with_output(event, calls)
-            if together_with is None:
+                event = self._with_output(event, tools.calls)
+            if tools.together_with is None:
                 return await self._context.emit(event)
-            return (await self._context.emit_all([together_with, event]))[-1]
+            return (await self._context.emit_all([tools.together_with, event]))[-1]
 
-        if [call.name for call in calls] != [REQUEST_BUDGET]:
-            asking = self._context.llm_budget.take_tool_calls(len(calls) if together_with is not None else 0)
-            match await told_of_limits(self._spec, self._context, asking):
-                case AskForMore(scope=scope, facts=facts):
-                    asked = question(scope, new_event_id(), facts)
-                    await self._context.emit_all([asked] if together_with is None else [together_with, asked])
-                    self._has_asked = True
-                    return Paused(call_ids=tuple(asked.long_running_tool_ids))
-                case MaySpend(end=end) if end:
-                    self._context.telemetry.budget(BudgetTold("", "wrap_up"))
-                    decided = {call.id or "": {"error": end} for call in calls}
         step = StepResults(store, self._spec.limits, self._tools.large, self._held)
         self._held = {}
-        results, event = await step.end(await self._tools.run(calls, decided or {}, step, answers))
+        results, event = await step.end(await self._tools.run(tools.calls, tools.decided, step, answers))
         self._has_asked = self._has_asked or bool(event is not None and event.actions.requested_inputs)
         if event is not None and event.actions.transfer_to_agent:
             return Transfer(to=event.actions.transfer_to_agent, seq=event.seq)

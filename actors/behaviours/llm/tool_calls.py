@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from actors.behaviours.callbacks import first_result
 from actors.behaviours.failure_log import log_failure
+from actors.behaviours.interceptor import CallTool, RunInterceptor
 from actors.behaviours.lifecycle import facts_for_user_code
 from actors.behaviours.llm.large_results import LargeResults, shortened
 from actors.behaviours.llm.tool_results import StepResults, ToolResult
@@ -22,7 +22,6 @@ from actors.definitions.agents.delegate_tool import DelegateTool
 from actors.definitions.agents.finish_task import FinishTaskTool
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import Actions, AnsweredInput, Report, ToolConfirmation, ToolContext
-from actors.definitions.tools.requests.more_budget import RequestBudgetTool
 from actors.definitions.tools.state import StepState
 from actors.definitions.tree.own_tools import OwnTools
 from actors.definitions.tree.spec import AgentSpec
@@ -31,7 +30,6 @@ from actors.errors.suggestions import did_you_mean
 from actors.errors.tracebacks import foreign_traceback
 from actors.errors.user_code import code_of, error_text, in_thread, is_cancellation
 from actors.interfaces.context import CallRuns, Context
-from actors.interfaces.telemetry import ToolCallSpan
 from actors.messages.codec import decode, encode
 from actors.messages.content import Content, FunctionCall, FunctionResponse, Part
 from actors.messages.event import NO_ACTIONS, USER, Event, EventActions
@@ -71,8 +69,9 @@ class ToolCalls:
     """The tools that an agent has in one run, and the calls of its model.
 
     Args:
-        spec: the agent, whose hooks are called.
+        spec: the agent.
         context: the run.
+        interceptors: what features do around each call.
         given: the tools.
 
     Attributes:
@@ -82,9 +81,10 @@ class ToolCalls:
         by_name: those that the newest response may call: callbacks may have added some to its request.
     """
 
-    def __init__(self, spec: AgentSpec, context: Context, given: OwnTools) -> None:
+    def __init__(self, spec: AgentSpec, context: Context, interceptors: RunInterceptor, given: OwnTools) -> None:
         self._spec = spec
         self._context = context
+        self._interceptors = interceptors
         self.given = given
         self.own = self.by_name = given.by_name
         self.large = LargeResults(context.artifacts, spec.limits.max_result_bytes)
@@ -246,16 +246,18 @@ class ToolCalls:
             return ToolResult(call, actions, response)
         if tool.require_confirmation and answered is None and await self._ask(tool, call):
             return ToolResult(call, actions, None)
-        if isinstance(tool, RequestBudgetTool):
-            # No tool of the user's program: hooks and telemetry hear nothing of it.
-            return ToolResult(call, actions, tool.agreed())
         try:
-            with self._context.telemetry.tool_call(call, tool.description) as span:
-                runs = self._context.call_runs(tool.name, call.id or "")
-                context = self._tool_context(call.id or "", actions, answered, runs, partial(self._report, call))
-                result = await self._call(tool, dict(call.args or {}), context, span, runs)
-                if not isinstance(result, Paused):
-                    span.answered(result)
+            runs = self._context.call_runs(tool.name, call.id or "")
+            context = self._tool_context(call.id or "", actions, answered, runs, partial(self._report, call))
+            perform = partial(_perform, runs)
+            made = CallTool(call=call, tool=tool, args=dict(call.args or {}), context=context, perform=perform)
+            try:
+                result = await self._interceptors.call_tool(made)
+            except BaseException as error:  # A tool is the user's code: whatever it raises, the model gets it and goes on.
+                if error is not made.error:
+                    raise
+                self._log(tool.name, error)
+                result = {"error": f"{code_of(error)}: {error_text(error)}"}
             if isinstance(result, Paused):
                 return ToolResult(call, actions, None, waits=result)
             if result is None and tool.is_long_running:
@@ -294,32 +296,6 @@ class ToolCalls:
         available = ", ".join(self.by_name) if self.by_name else "none"
         return f"there is no tool {name!r}.{did_you_mean(name, self.by_name)} Available tools: {available}"
 
-    async def _call(self, tool: Tool, args: JsonObject, context: ToolContext, span: ToolCallSpan, runs: CallRuns) -> Any:
-        """Run a tool, with the callbacks around it."""
-        hooks = self._spec.hooks
-        result = await first_result(hooks("before_tool_callback"), tool, args, context)
-        if result is None:
-            try:
-                result = await tool.run(args, context)
-                await runs.finish()
-            except (FencedError, ActorLostError, NotCarriedOverError):
-                # Not the tool's fault: an agent that it has asked cannot go on here, or the program cannot.
-                raise
-            except BaseException as error:  # A tool is the user's code: whatever it raises, the model hears of it and goes on.
-                if is_cancellation(error):
-                    raise
-                await runs.stop()
-                span.failed(error)
-                context.actions.forget_questions()
-                result = await first_result(hooks("on_tool_error_callback"), tool, args, context, error)
-                if result is None:
-                    self._log(tool.name, error)
-                    return {"error": f"{code_of(error)}: {error_text(error)}"}
-            if isinstance(result, Paused):
-                return result
-        replaced = await first_result(hooks("after_tool_callback"), tool, args, context, result)
-        return result if replaced is None else replaced
-
     def _log(self, tool: str, error: BaseException) -> None:
         """Log what the model is given as an error of a tool; where it was raised stays in the log."""
         what = f"tool {tool!r} of agent {self._context.agent_name!r}"
@@ -356,6 +332,23 @@ class ToolCalls:
             actions=actions,
             **facts_for_user_code(context),
         )
+
+
+async def _perform(runs: CallRuns, call: CallTool) -> object:
+    """Run a tool, and the nodes that it runs, to their end."""
+    try:
+        result = await call.tool.run(call.args, call.context)
+        await runs.finish()
+        return result
+    except (FencedError, ActorLostError, NotCarriedOverError):
+        # Not the tool's fault: an agent that it has asked cannot go on here, or the program cannot.
+        raise
+    except BaseException as error:
+        if not is_cancellation(error):
+            await runs.stop()
+            call.context.actions.forget_questions()
+            call.error = error
+        raise
 
 
 def _ended(task: asyncio.Task[ToolResult], call: FunctionCall) -> ToolResult:

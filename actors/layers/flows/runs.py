@@ -52,7 +52,7 @@ class RoundInvocation(Invocation):
     @property
     def llm_calls(self) -> int:
         """Model calls that the run has made so far."""
-        return self.llm_budget.used
+        return self.run_parts.llm_calls
 
     async def task_view(self) -> TaskHistory:
         """Return the log as an agent sees it that works in flows."""

@@ -9,6 +9,7 @@ from actors.agent.environment import AgentEnvironment
 from actors.agent.views.session_views import ViewMemory
 from actors.interfaces.clock import WallClock
 from actors.interfaces.stores import ArtifactStore
+from actors.layers.interceptors import interceptors
 from actors.layers.limiter.client import LimiterClient
 from actors.layers.mcp.client import McpServers
 from actors.layers.means import all_means
@@ -79,7 +80,7 @@ def build_environment(
         RemotePlans(runner, unpickle).find,
         offload=ToolTasks(log_options, runner, settings.variables),
         means=all_means(session, McpServers(FoundMcpServers(runner, wires, settings).find), WallClock()),
-        limiter=limiter,
+        interceptors=interceptors(limiter),
         views=views,
         threads_left=threads_left,
         calls_waiting=models.waiting,

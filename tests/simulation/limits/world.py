@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from actors.agent.environment import AgentEnvironment
+from actors.layers.interceptors import interceptors
 from actors.layers.limiter.actor import LimiterActor
 from actors.layers.limiter.client import LimiterClient
 from actors.layers.limiter.ref import LimiterRef
@@ -123,7 +124,7 @@ class LimitedWorld(World):
     def _environment(self, process: HostProcess, runner: HostProcess) -> AgentEnvironment:
         made = process.run(lambda: LimiterClient(self.limiter_ref(process), self._given.limits))
         self.clients.append((process, made))
-        return replace(super()._environment(process, runner), limiter=made)
+        return replace(super()._environment(process, runner), interceptors=interceptors(made))
 
     @property
     def actor(self) -> LimiterActor | None:

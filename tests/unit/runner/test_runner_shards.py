@@ -15,6 +15,7 @@ from actors.agent.environment import AgentEnvironment
 from actors.definitions.tree.tree import AgentTree
 from actors.errors import ActorLostError, RaygroveError
 from actors.interfaces.transport import EarlyReply
+from actors.layers.interceptors import INTERCEPTORS
 from actors.layers.services import session_actor
 from actors.layers.sharing.client import ShardedRunnerRef, ShardedSessionRef, runner_client, session_client
 from actors.messages import protocol as p
@@ -65,7 +66,9 @@ class TwoRunners:
         directory = LocalDirectory(self.tree)
         environment = RunnerEnvironment(self.session, directory, self.artifacts)
         runner = RunnerActor(environment, f"runner-{shard.index}", "app", shard)
-        directory.environment = AgentEnvironment(self.session, RunnerRef(LocalLink(runner)), self.artifacts, resolve)
+        directory.environment = AgentEnvironment(
+            self.session, RunnerRef(LocalLink(runner)), self.artifacts, resolve, interceptors=INTERCEPTORS
+        )
         return runner
 
     async def lose(self, index: int) -> None:

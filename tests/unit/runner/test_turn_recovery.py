@@ -14,6 +14,7 @@ from actors.agent.environment import AgentEnvironment
 from actors.definitions.tree import AgentTree
 from actors.errors import DrainingError, StoreError
 from actors.interfaces.transport import Link
+from actors.layers.interceptors import INTERCEPTORS
 from actors.messages import protocol as p
 from actors.messages.codec import encode, encode_event
 from actors.messages.event import USER, Event, EventActions
@@ -115,7 +116,7 @@ async def resumed_elsewhere(fixture: RunnerFixture, root: BaseAgent, plugin: Plu
     """Another Runner over the same Session actor, which takes the turn over."""
     directory = LocalDirectory(AgentTree(root, [plugin]))
     runner = RunnerRef(LocalLink(RunnerActor(RunnerEnvironment(fixture.session, directory, fixture.artifacts, [plugin]))))
-    directory.environment = AgentEnvironment(fixture.session, runner, fixture.artifacts, resolve)
+    directory.environment = AgentEnvironment(fixture.session, runner, fixture.artifacts, resolve, interceptors=INTERCEPTORS)
     await runner.recover_turn(p.RecoverTurn(key=KEY, invocation_id="e-1"))
     return runner
 
@@ -338,7 +339,7 @@ async def test_a_runner_in_the_place_of_one_that_was_lost_asks_whether_the_deplo
     environment = RunnerEnvironment(fixture.session, directory, fixture.artifacts, is_restarted=True)
     actor = RunnerActor(environment, app=KEY.app)
     runner = RunnerRef(LocalLink(actor))
-    directory.environment = AgentEnvironment(fixture.session, runner, fixture.artifacts, resolve)
+    directory.environment = AgentEnvironment(fixture.session, runner, fixture.artifacts, resolve, interceptors=INTERCEPTORS)
     new = p.StartTurn(key=KEY, invocation_id="e-2", content=Content.of_text("hi"))
     with pytest.raises(DrainingError):
         await runner.start_turn(new)

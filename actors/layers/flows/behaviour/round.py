@@ -17,7 +17,6 @@ from actors.behaviours.llm.tool_calls import NO_ANSWERS, Decisions, ToolCalls, U
 from actors.behaviours.llm.tool_results import StepResults, held_decisions, pause_of
 from actors.behaviours.llm.user_answers import CallAnswers
 from actors.definitions.tools.base import Tool
-from actors.definitions.tools.requests.more_budget import RequestBudgetTool
 from actors.definitions.tree.own_tools import OwnTools
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.model import Model
@@ -33,7 +32,6 @@ from actors.messages.content import FunctionCall
 from actors.messages.event import Event
 from actors.messages.flow import COMPLETE, FlowMark
 from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused
-from actors.rules.checks.budget_question import REQUEST_BUDGET
 from actors.rules.routing.resumption import is_failure
 
 
@@ -87,12 +85,11 @@ class _Round:
         self._board = board
         own = spec.llm_agent.tools
         by_name, self._decisions = task_tools(spec.name, own, plan, board, work.tasks, work.peers)
-        if context.run_config.asks_for_more:
-            by_name[REQUEST_BUDGET] = RequestBudgetTool()
-        self._tools = ToolCalls(spec, context, OwnTools(by_name))
+        by_name.update((tool.name, tool) for tool in context.interceptors.tools())
+        self._tools = ToolCalls(spec, context, context.interceptors, OwnTools(by_name))
         # What an agent says in a flow is not kept as its output: its tasks have the results.
         self._prompt = TaskPrompt(spec, context, work, plan, board)
-        self._model_call = ModelCall(spec, model, context, self._prompt, self._tools)
+        self._model_call = ModelCall(spec, model, context, context.interceptors, self._prompt, self._tools)
 
     async def run(self) -> AnyOutcome:
         """The round from its beginning to its end."""

@@ -6,59 +6,72 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Sequence
+from typing import Self
 
 import msgspec
 
 from actors.behaviours.failure_log import log_failure
-from actors.behaviours.llm.budgeted_model import AllowedCall, BudgetedModel
-from actors.behaviours.llm.recording import CallRecorder
+from actors.behaviours.interceptor import CallLeftOutError, CallModel, RunInterceptor, RunParts, TakeStep
+from actors.behaviours.lifecycle import callback_context
+from actors.definitions.tools.context import Actions
 from actors.definitions.tree.compaction import EventsCompactionConfig, LlmEventSummarizer, SummaryFunction
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors.tracebacks import whole_traceback
 from actors.errors.user_code import in_thread, is_cancellation
-from actors.interfaces.context import Context
-from actors.interfaces.model import Model
+from actors.interfaces.model import name_of
 from actors.messages.content import Content
 from actors.messages.event import Event, EventActions, EventCompaction, new_event_id
-from actors.messages.llm.model import LlmRequest, LlmResponse
-from actors.messages.protocol.log import DoWithout
-from actors.rules.checks import model_answer
+from actors.messages.llm.model import LlmRequest
+from actors.messages.protocol.outcomes import AnyOutcome
+from actors.messages.topology import LLM
 from actors.rules.compaction.sizes import estimated_tokens
 from actors.rules.compaction.triggers import Trigger
 from actors.rules.compaction.window import CompactionWindow, window
+from actors.rules.routing.branches import tool_root
 
 logger = logging.getLogger(__name__)
 
 
-class Compactor:
-    """Summarises for one run.
+class Compaction(RunInterceptor):
+    """Summarises for one run of an agent in the conversation. Its calls of a model go through the interceptors after it.
 
     A summary is an event of the run. It is stored before the model is called, so a run that was lost finds it in the log. One
     that fails costs no turn: requests show the whole conversation, and the run does not try again.
 
     Args:
-        spec: the agent.
-        config: when, and what.
-        model: writes the summaries.
-        context: the run.
+        run: it.
     """
 
-    def __init__(self, spec: AgentSpec, config: EventsCompactionConfig, model: Model, context: Context) -> None:
-        self._spec = spec
-        self._config = config
-        self._model = BudgetedModel(spec, model, context)
-        self._context = context
-        self._recorder = CallRecorder(spec, context)
+    def __init__(self, run: RunParts) -> None:
+        super().__init__(run)
+        self._spec = run.spec
+        self._config = run.spec.compaction or EventsCompactionConfig()
+        self._context = run.context
         # Of turns that have ended nothing changes while the run goes on.
         self._settled: set[Trigger] = set()
 
-    async def before_call(self) -> None:
-        """Summarise what is due.
+    @classmethod
+    def concerns(cls, spec: AgentSpec) -> bool:
+        """For an agent whose app asks for summaries."""
+        return spec.kind == LLM and spec.compaction is not None
+
+    @classmethod
+    def of(cls, run: RunParts) -> Self | None:
+        """For a run in the conversation."""
+        message = run.message
+        return cls(run) if message.work is None and message.node is None and tool_root(message.branch) is None else None
+
+    async def take_step(self, step: TakeStep) -> AnyOutcome | None:
+        """Summarise what is due before the step.
 
         Raises:
             LlmCallsLimitExceededError, NoPriceError: the turn has no model call left.
             FencedError: the turn was taken over or has ended.
         """
+        await self._summarise()
+        return await self.next.take_step(step)
+
+    async def _summarise(self) -> None:
         for trigger in await self._triggers():
             if trigger in self._settled:
                 continue
@@ -76,7 +89,7 @@ class Compactor:
                 return
             # As after the end of a turn: one summary, and then the turn that runs.
             self._settled.update((Trigger.ENDED_BY_TOKENS, Trigger.ENDED_BY_NUMBER))
-            await self.before_call()
+            await self._summarise()
             return
 
     async def _triggers(self) -> list[Trigger]:
@@ -88,59 +101,56 @@ class Compactor:
 
     async def _summary(self, found: CompactionWindow) -> Event | None:
         """The event of a summary; None if there is none."""
-        event_id, name = new_event_id(), self._model.name
         summarizer = self._config.summarizer
-        allowed: AllowedCall | None = None
+        event = Event(id=new_event_id())
         if isinstance(summarizer, LlmEventSummarizer):
-            request = LlmRequest(model=name, agent=self._spec.name)
-            request.contents = [Content.of_text(summarizer.prompt(found.events))]
-            # Outside of what follows: a turn that may make no more calls fails.
-            reply = await self._model.allowed_if_room(request)
-            if isinstance(reply, DoWithout):
-                logger.info("agent %r: the budget of %s has no room for a summary", self._spec.name, reply.whose)
+            call = self._call(summarizer.prompt(found.events), event.id)
+            try:
+                content = (await self.next.call_model(call)).content
+            except CallLeftOutError as error:
+                logger.info("agent %r: %s has no room for a summary", self._spec.name, error.reason)
                 return None
-            allowed, name = reply, reply.request.model
-        began_s = asyncio.get_running_loop().time()
-        try:
-            if allowed is not None:
-                response = await self._answer(allowed, event_id)
-            else:
-                assert summarizer is not None
-                assert not isinstance(summarizer, LlmEventSummarizer)
-                response = LlmResponse(content=await _written(summarizer, found.events))
-        except BaseException as error:  # The model, or the function, is foreign code.
-            if is_cancellation(error):
-                raise
-            log_failure(logger, logging.WARNING, "the summary of a conversation", self._context, error, whole_traceback(error))
-            return None
-        event = Event(
-            id=event_id,
-            usage=response.usage,
-            model_version=(response.model_version or name) if response.usage is not None or allowed is not None else None,
-            duration_s=(asyncio.get_running_loop().time() - began_s) or None,
-        )
-        if response.content is None or response.content.is_empty():
+            except BaseException as error:  # A model is foreign code. A turn that may make no more calls fails.
+                if error is not call.error:
+                    raise
+                self._log(error)
+                return None
+            event = msgspec.structs.replace(
+                event, usage=call.usage, model_version=call.model_version, duration_s=call.duration_s or None
+            )
+        else:
+            assert summarizer is not None
+            began_s = asyncio.get_running_loop().time()
+            try:
+                content = await _written(summarizer, found.events)
+            except BaseException as error:  # The function is foreign code.
+                if is_cancellation(error):
+                    raise
+                self._log(error)
+                return None
+            event = msgspec.structs.replace(event, duration_s=(asyncio.get_running_loop().time() - began_s) or None)
+        if content is None or content.is_empty():
             logger.warning("agent %r: the conversation was not summarised: there is no summary", self._spec.name)
-            if allowed is not None:
+            if event.model_version is not None:
                 # What was paid for is in the log, also where it was nothing.
                 await self._context.emit(event)
             return None
-        return msgspec.structs.replace(event, actions=EventActions(compaction=_compaction(found, response.content)))
+        return msgspec.structs.replace(event, actions=EventActions(compaction=_compaction(found, content)))
 
-    async def _answer(self, allowed: AllowedCall, event_id: str) -> LlmResponse:
-        """Ask the model, like any other call."""
-        name, request = allowed.request.model, allowed.request
-        answer = model_answer.ModelAnswer(name)
-        told = self._context.telemetry.model_call(request, name, stream=False)
-        with self._recorder.call(request, event_id) as recorded, told as call:
-            async with allowed.responses(stream=False) as responses:
-                async for response in responses:
-                    if not getattr(response, "partial", False):
-                        answer.add_complete(response)
-            whole = model_answer.checked_response(answer.complete(), name, logger.warning)
-            call.answered(whole)
-            recorded.usage = whole.usage
-        return whole
+    def _call(self, prompt: str, event_id: str) -> CallModel:
+        model = self.run.resolve(self._spec.name, self._config.model or self._spec.model)
+        name = name_of(model)
+        return CallModel(
+            model=model,
+            name=name,
+            request=LlmRequest(model=name, agent=self._spec.name, contents=[Content.of_text(prompt)]),
+            event_id=event_id,
+            context=callback_context(self._context, Actions()),
+            is_optional=True,
+        )
+
+    def _log(self, error: BaseException) -> None:
+        log_failure(logger, logging.WARNING, "the summary of a conversation", self._context, error, whole_traceback(error))
 
 
 def _compaction(found: CompactionWindow, summary: Content) -> EventCompaction:

@@ -1,0 +1,247 @@
+"""The seam around what a run does: a chain of interceptors, as Temporal has it. Each calls the next, and the core is the last.
+
+A feature overrides the methods that it needs, and calls `self.next` with what it was given, or does not. Which interceptors a run
+has, and their order, `actors.layers.interceptors` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import msgspec
+
+from actors.definitions.tools.base import Tool
+from actors.definitions.tools.context import CallbackContext, ToolContext
+from actors.definitions.tree.spec import AgentSpec
+from actors.interfaces.context import Context
+from actors.interfaces.model import Model
+from actors.messages.content import Content, FunctionCall
+from actors.messages.event import Event, Usage
+from actors.messages.json_types import JsonObject
+from actors.messages.llm.model import LlmRequest, LlmResponse
+from actors.messages.protocol.log import Append, Appended
+from actors.messages.protocol.outcomes import AnyOutcome
+from actors.messages.protocol.runs import Invoke
+from actors.messages.topology import LLM
+from actors.refs.runner import RunnerRef
+from actors.refs.session import SessionRef
+
+
+class EventInsteadError(Exception):
+    """Raised by an interceptor around a model call that is not made: the run emits an event in its place.
+
+    Attributes:
+        event: it.
+    """
+
+    def __init__(self, event: Event) -> None:
+        super().__init__()
+        self.event = event
+
+
+class CallLeftOutError(Exception):
+    """Raised by an interceptor around an optional model call that is not made.
+
+    Attributes:
+        reason: why, for the log of the process.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class CallModel(msgspec.Struct, eq=False, kw_only=True):
+    """A model call. Interceptors may set its fields before they pass it on.
+
+    Attributes:
+        model: what is called.
+        name: the model's name, where the request has none.
+        request: what is asked.
+        event_id: of the event that will have the response, and of its pieces.
+        context: of callbacks that see the call.
+        show: takes the pieces of the response before it is complete; None: there is no reader for them.
+        streams: the model is to yield pieces.
+        is_optional: the run can do without it.
+        before: awaited when nothing is against the call any more, before the model is asked; None: nothing is to be done.
+        error: what the model has raised, or what was wrong with its response.
+        model_version, usage, duration_s: which model has answered, its tokens, and its time; None and 0 before.
+    """
+
+    model: Model
+    name: str
+    request: LlmRequest
+    event_id: str
+    context: CallbackContext
+    show: Callable[[Content | None], Awaitable[None]] | None = None
+    streams: bool = False
+    is_optional: bool = False
+    before: Callable[[], Awaitable[None]] | None = None
+    error: BaseException | None = None
+    model_version: str | None = None
+    usage: Usage | None = None
+    duration_s: float = 0.0
+
+    @property
+    def is_answered(self) -> bool:
+        """The model has responded."""
+        return self.model_version is not None
+
+
+class CallTool(msgspec.Struct, eq=False, kw_only=True):
+    """A call of a tool.
+
+    Attributes:
+        call: as the model made it.
+        tool: what is run.
+        args: of the call, as a copy.
+        context: what the tool is given.
+        perform: runs the tool, and returns its result.
+        error: what the tool has raised: unless an interceptor has a result in its place, the model gets it as the result.
+    """
+
+    call: FunctionCall
+    tool: Tool
+    args: JsonObject
+    context: ToolContext
+    perform: Callable[[CallTool], Awaitable[object]]
+    error: BaseException | None = None
+
+
+class RunTools(msgspec.Struct, eq=False, kw_only=True):
+    """The tools of one response are run, and their results stored.
+
+    Attributes:
+        calls: of the response.
+        decided: the responses of calls that are not run, by id.
+        together_with: the event that makes the calls, if it is not stored yet.
+        perform: does it. Returns None if the model is to be called with the results.
+    """
+
+    calls: Sequence[FunctionCall]
+    decided: dict[str, JsonObject]
+    together_with: Event | None
+    perform: Callable[[RunTools], Awaitable[AnyOutcome | None]]
+
+
+class TakeStep(msgspec.Struct, eq=False, kw_only=True):
+    """One step of a run: a model call, and the tools that the model calls.
+
+    Attributes:
+        perform: takes it. Returns None if another step follows.
+        run_tools: runs calls that the log has already, as a step does.
+    """
+
+    perform: Callable[[], Awaitable[AnyOutcome | None]]
+    run_tools: Callable[[Sequence[FunctionCall]], Awaitable[AnyOutcome | None]]
+
+
+@dataclass(slots=True)
+class RunParts:
+    """What interceptors get of a run.
+
+    Attributes:
+        spec: the agent.
+        message: what is run.
+        context: the run, as its behaviour has it.
+        session: the client of the Session actor.
+        runner: the client of the Runner.
+        resolve: returns the model for an agent's name and its model, a name or an object. Raises UnknownModelError.
+        counts: the actor's figures.
+        llm_calls: model calls of the run, out of the allowance that came with it.
+    """
+
+    spec: AgentSpec
+    message: Invoke
+    context: Context
+    session: SessionRef
+    runner: RunnerRef
+    resolve: Callable[[str, str | Model], Model]
+    counts: dict[str, int]
+    llm_calls: int = 0
+
+
+class RunInterceptor:
+    """What a feature does around the calls of one run. Every method passes on what it is given.
+
+    Args:
+        run: it.
+
+    Attributes:
+        next: the interceptor after this one.
+        changes_requests: it overrides `prepare_request`, so requests are copies.
+    """
+
+    next: RunInterceptor
+    changes_requests: bool = False
+
+    def __init__(self, run: RunParts) -> None:
+        self.run = run
+
+    @classmethod
+    def concerns(cls, spec: AgentSpec) -> bool:
+        """Whether runs of the agent may have the feature: asked once for each agent. By default those of LLM agents."""
+        return spec.kind == LLM
+
+    @classmethod
+    def of(cls, run: RunParts) -> Self | None:
+        """The interceptor of a run; None where the feature is off. By default every run that is concerned has one."""
+        return cls(run)
+
+    def tools(self) -> Sequence[Tool]:
+        """Tools that the agent has in this run beside its own."""
+        return self.next.tools()
+
+    def take_step(self, step: TakeStep) -> Awaitable[AnyOutcome | None]:
+        """Around a step of an agent in a conversation: see TakeStep."""
+        return self.next.take_step(step)
+
+    def prepare_request(self, request: LlmRequest, context: CallbackContext) -> Awaitable[LlmResponse | None]:
+        """Change the request of a model call. Returns the response that takes the call's place; None: it is made.
+
+        It is called again when a run goes on at calls of tools that it may have added to the request; nothing is sent then.
+        """
+        return self.next.prepare_request(request, context)
+
+    def call_model(self, call: CallModel) -> Awaitable[LlmResponse]:
+        """Around a model call: see CallModel. Raises what the model raises, which is then `call.error`, and other errors."""
+        return self.next.call_model(call)
+
+    def run_tools(self, tools: RunTools) -> Awaitable[AnyOutcome | None]:
+        """Around the tools of one response: see RunTools."""
+        return self.next.run_tools(tools)
+
+    def call_tool(self, call: CallTool) -> Awaitable[object]:
+        """Around a call of a tool: see CallTool. Returns its result; Paused: it waits for what an agent waits for.
+
+        Raises what the tool raises, which is then `call.error`, and other errors, with which the run fails.
+        """
+        return self.next.call_tool(call)
+
+    def change_event(self, event: Event) -> Awaitable[Event]:
+        """Return an event that the run emits, or another one in its place."""
+        return self.next.change_event(event)
+
+    def append(self, append: Append) -> Awaitable[Appended]:
+        """Around the storing of events, by the Session actor. Raises what `SessionRef.append` raises."""
+        return self.next.append(append)
+
+    def end_run(self) -> Awaitable[None]:
+        """The run has ended by itself, before its outcome is returned."""
+        return self.next.end_run()
+
+    def abandon(self) -> None:
+        """The run was stopped, and its code does not end: release what it holds."""
+        self.next.abandon()
+
+
+def linked(interceptors: Sequence[RunInterceptor], last: RunInterceptor) -> RunInterceptor:
+    """Link interceptors to a chain that ends with `last`. Returns the first."""
+    first = last
+    for each in reversed(interceptors):
+        each.next = first
+        each.changes_requests = each.changes_requests or first.changes_requests
+        first = each
+    return first

@@ -1,0 +1,41 @@
+"""Which interceptors the runs of agents have, and their order: the one place that knows all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from actors.behaviours.interceptor import RunInterceptor
+from actors.layers.callbacks import AfterModelCallbacks, BeforeModelCallbacks, EventHooks, ToolCallbacks
+from actors.layers.compaction import Compaction
+from actors.layers.limiter.client import LimiterClient
+from actors.layers.limiter.permits import permits_of
+from actors.layers.model_calls import CallLimit, EmptyAnswers, FailedCalls
+from actors.layers.recording.recorder import CallRecorder
+from actors.layers.spending.calls import BudgetQuestions, ModelBudgets, ToolBudgets
+from actors.layers.tracing import Tracing
+
+INTERCEPTORS: Sequence[type[RunInterceptor]] = (
+    EventHooks,
+    BudgetQuestions,
+    ToolBudgets,
+    # Callbacks see one model call, however often it is repeated.
+    BeforeModelCallbacks,
+    AfterModelCallbacks,
+    FailedCalls,
+    EmptyAnswers,
+    # The calls of summaries go through the interceptors from here on.
+    Compaction,
+    # A call without room is neither counted nor recorded.
+    ModelBudgets,
+    CallLimit,
+    CallRecorder,
+    # The span of a model call has the wait for a permit, that of a tool call its callbacks.
+    Tracing,
+    ToolCallbacks,
+)
+"""The outermost first."""
+
+
+def interceptors(limiter: LimiterClient | None) -> Sequence[type[RunInterceptor]]:
+    """The interceptors of a process, with permits if the deployment limits models."""
+    return INTERCEPTORS if limiter is None else (*INTERCEPTORS, permits_of(limiter))

@@ -1,0 +1,109 @@
+"""A feature joins the calls of a run by an interceptor."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from actors import Content, LlmAgent, LlmRequest, LlmResponse
+from actors.behaviours.interceptor import CallModel, RunInterceptor
+from actors.definitions.agents.base import BaseAgent
+from actors.layers.interceptors import INTERCEPTORS
+from actors.messages import protocol as p
+from actors.messages.codec import decode_event
+from actors.messages.config import RunConfig
+from actors.testing import ScriptedModel
+from tests.docs.pages import blocks
+from tests.support.fixtures.runner_fixture import RunnerFixture
+
+
+class Loud(RunInterceptor):
+    """Has a model say everything in capitals."""
+
+    async def call_model(self, call: CallModel) -> LlmResponse:
+        show = call.show
+
+        async def show_loud(piece: Content | None) -> None:
+            assert show is not None
+            await show(_loud(piece))
+
+        call.show = show_loud
+        response = await self.next.call_model(call)
+        return LlmResponse(content=_loud(response.content))
+
+
+def _loud(content: Content | None) -> Content:
+    return Content.of_text(content.text.upper() if content is not None else "", role="model")
+
+
+class Refusing(RunInterceptor):
+    """Lets no model be called."""
+
+    async def call_model(self, call: CallModel) -> LlmResponse:
+        raise PermissionError("not today")
+
+
+class Streaming:
+    """A model that says its answer in two pieces."""
+
+    name = "streaming"
+
+    async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
+        for piece in ("good ", "morning"):
+            yield LlmResponse(content=Content.of_text(piece), partial=True)
+        yield LlmResponse(content=Content.of_text("good morning"))
+
+
+def fixture_with(root: BaseAgent, folder: Path, mine: type[RunInterceptor]) -> RunnerFixture:
+    fixture = RunnerFixture(root, folder)
+    environment = fixture.directory.environment
+    assert environment is not None
+    fixture.directory.environment = replace(environment, interceptors=(*INTERCEPTORS, mine))
+    return fixture
+
+
+async def test_the_interceptor_of_the_page_answers_a_slow_tool(tmp_path: Path) -> None:
+    (block,) = [block for block in blocks("python") if "class ToolTimeouts" in block.code]
+    page: dict[str, Any] = {}
+    exec(block.code, page)
+
+    async def wait() -> str:
+        """Wait for ever."""
+        await asyncio.Event().wait()
+        return "never"
+
+    agent = LlmAgent(name="root", model=ScriptedModel([{"call": "wait"}, "done"]), tools=[wait])
+    events, outcome = await fixture_with(agent, tmp_path, page["ToolTimeouts"]).run()
+    assert isinstance(outcome, p.Finished)
+    (answer,) = [response for event in events for response in event.function_responses()]
+    assert answer.response == {"error": "wait took too long"}
+
+
+async def test_an_interceptor_changes_a_response_and_its_pieces(tmp_path: Path) -> None:
+    fixture = fixture_with(LlmAgent(name="root", model=Streaming()), tmp_path, Loud)
+    await fixture.start(subscriber="driver", config=RunConfig(streaming="sse"))
+    said: list[tuple[bool, str]] = []
+    ended, ack = False, 0
+    while not ended:
+        news = await fixture.session.poll(p.Poll(subscriber="driver", ack=ack))
+        ack = news.number
+        for turn in news.turns:
+            said += [(bool(event.partial), event.text) for event in (decode_event(each.raw, each.seq) for each in turn.events)]
+            ended = turn.outcome is not None
+    assert "".join(text for partial, text in said if partial) == "GOOD MORNING"
+    assert said[-1] == (False, "GOOD MORNING")
+
+
+async def test_an_error_of_an_interceptor_is_no_error_of_the_model(tmp_path: Path) -> None:
+    asked: list[BaseException] = []
+    agent = LlmAgent(
+        name="root",
+        model=ScriptedModel(["hello"]),
+        on_model_error_callback=lambda callback_context, llm_request, error: asked.append(error),
+    )
+    _, outcome = await fixture_with(agent, tmp_path, Refusing).run()
+    assert isinstance(outcome, p.Failed)
+    assert (outcome.error_code, asked) == ("PermissionError", [])
