@@ -13,6 +13,7 @@ from actors.messages.topology import Topology
 from runtime.driver.ending import Drained
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.questions import TaskRun
+from runtime.driver.scripts.questions import AnswerRun
 from runtime.driver.scripts.results import MapResult
 from runtime.driver.scripts.turn_map import Inputs, TurnMap
 from runtime.driver.services.agents import DeployedTree
@@ -25,8 +26,8 @@ class Methods(NamedTuple):
     """Methods of a Runtime that its `aio` uses. All that block are called in a thread."""
 
     start_task: Callable[..., TaskRun]
+    start_asking: Callable[..., AnswerRun]
     map: Callable[..., TurnMap]
-    ask: Callable[..., Awaitable[Any]]
     shutdown: Callable[[], None]
     drain: Callable[..., Awaitable[Drained]]
     update: Callable[..., UpdateReport]
@@ -61,7 +62,7 @@ class AsyncServices(Services[Awaited]):
 
     async def ask(self, *asked: Any, **options: Any) -> Any:
         """Ask an agent and wait for its answer, as an object: see Runtime.ask, which takes the same."""
-        return await self._methods.ask(*asked, **options)
+        return await self._methods.start_asking(*asked, **options).result_async()
 
     def map(self, inputs: Inputs, **options: Any) -> AsyncIterator[MapResult]:
         """Run a turn for each of many inputs: see Runtime.map, which takes the same."""

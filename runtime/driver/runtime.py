@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from types import TracebackType
 from typing import Any, Literal, Self
+
+import msgspec
 
 from actors.definitions.agents import BaseAgent, Plugin
 from actors.definitions.tree import AgentTree
@@ -14,21 +19,34 @@ from actors.errors import DefinitionError, OverloadedError, RequestError
 from actors.errors.calls import explains_all_wrong_calls
 from actors.interfaces.stores import ArtifactStore
 from actors.layers.flows.definitions import Flow, ResultType, Task
-from actors.messages.config import RunOptions
-from actors.messages.event import USER
+from actors.messages import protocol as p
+from actors.messages.config import RunOptions, run_config_of
+from actors.messages.event import USER, new_invocation_id
 from actors.messages.json_types import JsonMapping
-from actors.rules.checks.ids import checked_app_name
+from actors.messages.operating.versions import UpdateReport
+from actors.messages.turn_info import PendingCall
+from actors.rules.checks.arguments import checked_choice, checked_number
+from actors.rules.checks.ids import checked_app_name, checked_id, checked_key, checked_known_id, checked_known_key
 from runtime.driver.aio import AsyncServices, Methods
+from runtime.driver.checked_tree import checked_tree
+from runtime.driver.ending import Drained, drain, drain_async, leave, stop
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.flow_plans import checked_plan, one_task_flow
 from runtime.driver.questions import OnQuestion, TaskRun
+from runtime.driver.scripts.answering import Answering
+from runtime.driver.scripts.inputs import MapInput
+from runtime.driver.scripts.questions import AnswerRun, begin_asking, question
+from runtime.driver.scripts.retries import ErrorKind, Retries
+from runtime.driver.scripts.turn_map import Inputs, MapOptions, TurnMap
 from runtime.driver.services.agents import DeployedTree
 from runtime.driver.services.services import Services, TurnCalls
-from runtime.driver.turns.client import TurnClient
+from runtime.driver.tree_updates import TreeUpdates
+from runtime.driver.turns.answers import Answers, to_answers
+from runtime.driver.turns.program_turns import ProgramTurns
+from runtime.driver.turns.state import TurnState
 from runtime.driver.turns.turn import OnLeave, Turn
-from runtime.driver.updates.methods import UpdateMethods
-from runtime.driver.updates.trees import checked_tree
-from runtime.driver.upgrade import UpgradeMethods
+from runtime.driver.upgrade import WITHIN_S, Successor, upgrade
+from runtime.driver.upgrade_report import UpgradeReport
 from runtime.driver.waits import Blocking
 from runtime.engine.deployment import Deployment
 from runtime.engine.flow_registry import FlowRegistry
@@ -38,9 +56,15 @@ from runtime.engine.process.import_folders import with_import_folders
 from runtime.engine.store_urls import DEFAULT, Default, MemoryStores, SessionStores, resolve_stores
 from runtime.settings import Settings
 
+CONCURRENCY = 32
+"""Turns of a map that run at the same time, unless it says otherwise."""
+
+MAX_NAME = 128
+"""Characters of a map's name, which the ids of its turns begin with."""
+
 
 @explains_all_wrong_calls
-class Runtime(UpgradeMethods, UpdateMethods, Services[Blocking]):
+class Runtime(Services[Blocking]):
     """A tree of agents, deployed. Use it as a context manager, sync or async.
 
     Args:
@@ -157,16 +181,16 @@ class Runtime(UpgradeMethods, UpdateMethods, Services[Blocking]):
         self.app_name = app_name
         client = EngineClient(app_name, engine)
         deployed = DeployedTree(client, tree)
-        calls = TurnCalls(self.run, self.answer, self._follow_session)
-        Services.__init__(self, client, Blocking, deployed, calls)
-        self._types = FlowRegistry(types)
-        self._turns = None
+        self._program = program = ProgramTurns(client, FlowRegistry(types), self.answer)
+        calls = TurnCalls(self.run, self.answer, program.follow_session)
+        super().__init__(client, Blocking, deployed, calls)
+        self._updates = TreeUpdates(client, deployed, program, self.pending, self.answer)
         methods = Methods(
             start_task=self._start_task,
+            start_asking=self._start_asking,
             map=self.map,
-            ask=self._ask_async,
             shutdown=self.shutdown,
-            drain=self._drain_async,
+            drain=partial(drain_async, client, program),
             update=self.update,
             rollback=self.rollback,
             upgrade=self.upgrade,
@@ -175,7 +199,7 @@ class Runtime(UpgradeMethods, UpdateMethods, Services[Blocking]):
 
     def __repr__(self) -> str:
         where = f" on the Ray at {self.address}" if self.address is not None else ""
-        return f"Runtime({self.app_name!r}, {'started' if self._turns is not None else 'not started'}{where})"
+        return f"Runtime({self.app_name!r}, {'started' if self._program.is_open else 'not started'}{where})"
 
     def __reduce__(self) -> tuple[Callable[[str, str, str], Runtime], tuple[str, str, str]]:
         """In another process, such as that of a Ray task, it is a Runtime that joins the deployment, not started yet.
@@ -184,7 +208,7 @@ class Runtime(UpgradeMethods, UpdateMethods, Services[Blocking]):
             RuntimeClosedError: it is not started here, or is closed.
             DefinitionError: its deployment is in this process, on the local engine.
         """
-        self._open_turns()
+        self._program.client()
         settings = self._client.engine.settings
         if self.address is None or settings is None:
             raise DefinitionError(
@@ -206,14 +230,185 @@ class Runtime(UpgradeMethods, UpdateMethods, Services[Blocking]):
             StoreError: the session store, or the folder of artifacts, cannot be used. A memory that cannot be used stops no turn.
         """
         self._client.start()
-        self._turns = TurnClient(self._client)
+        self._program.open()
         return self
+
+    def __enter__(self) -> Self:
+        # Else it is `with Runtime(…).start() as rt`.
+        return self if self._program.is_open else self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        # A block that an exception leaves, Ctrl-C and SystemExit among them, belongs to a program that fails or was asked to end:
+        # turns under way stay open, as if it had been killed.
+        self.close(leave_turns=kind is not None)
+
+    async def __aenter__(self) -> Self:
+        return self if self._program.is_open else await asyncio.to_thread(self.start)
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await asyncio.to_thread(self.close, leave_turns=kind is not None)
 
     @property
     def address(self) -> str | None:
         """Where the Ray is that this Runtime uses, for the `address=` of other programs; None before it is started, and on the
         local engine."""
-        return self._client.engine.address if self._turns is not None else None
+        return self._client.engine.address if self._program.is_open else None
+
+    def run(
+        self,
+        *,
+        user_id: str,
+        session_id: str,
+        message: Any,
+        run_config: RunOptions | None = None,
+        state_delta: JsonMapping | None = None,
+        invocation_id: str | None = None,
+        auto_create_session: bool | None = None,
+        on_leave: OnLeave = "cancel",
+        fingerprint: str = "",
+    ) -> Turn:
+        """Start a turn.
+
+        Args:
+            message: a text, a Content, a dictionary as web clients send it (see Content.from_dict), or a google.genai Content.
+                Function responses answer long-running calls.
+            run_config: options of the turn: a RunConfig, or a dictionary of its fields.
+            state_delta: changes of session state that come with the message.
+            invocation_id: makes the turn repeatable: the same id again joins the same turn.
+            auto_create_session: create the session if there is none; None leaves it to the Runtime.
+            on_leave: what leaving the turn's iteration before its end does: "cancel" the turn, or let it "continue".
+            fingerprint: of the whole request, such as a hash: a turn of this `invocation_id` that began with another one is not
+                joined, but its iteration or `result()` raises RepeatMismatchError. It is kept with the message.
+
+        Returns:
+            The turn, which runs already. Its errors are raised by iterating it, or by its `result()`.
+
+        Raises:
+            InvalidMessageError: the message is of no known kind, or malformed.
+            InvalidIdError: an id is invalid.
+            NotEncodableError: `state_delta` is no mapping.
+            RequestError: `run_config` is wrong, or `on_leave` is neither "cancel" nor "continue".
+            RuntimeClosedError: the runtime is not started, or is closed.
+        """
+        start = self._program.message(
+            user_id, session_id, message, run_config, state_delta, invocation_id, auto_create_session, fingerprint
+        )
+        return self._program.start(start, on_leave=on_leave)
+
+    def attach(self, *, user_id: str, session_id: str, invocation_id: str, after_seq: int = 0) -> Turn:
+        """Join a turn that this program or another has started. Leaving its iteration does not cancel it.
+
+        Args:
+            after_seq: give only events with a higher `seq`; 0 gives the turn from its first event. What has been streamed of
+                an answer under way comes in any case, from the answer's beginning.
+
+        Returns:
+            The turn. Iterating it raises InvocationNotFoundError when there is no such turn.
+
+        Raises:
+            InvalidIdError: an id is invalid.
+            RequestError: `after_seq` is no whole number, or less than 0.
+            RuntimeClosedError: the runtime is not started, or is closed.
+        """
+        key = checked_known_key(self.app_name, user_id, session_id)
+        after_seq = checked_number("after_seq", after_seq)
+        state = TurnState(key, checked_known_id("invocation id", invocation_id), after_seq=after_seq)
+        return self._program.attach(state, after_seq)
+
+    def retry(
+        self,
+        *,
+        user_id: str,
+        session_id: str,
+        invocation_id: str,
+        from_event: str | None = None,
+        run_config: RunOptions | None = None,
+        on_leave: OnLeave = "cancel",
+    ) -> Turn:
+        """Run a turn that has failed on from its last stored step: what has ended in it is not done again.
+
+        With `from_event` any turn that does not run is run again from a step of it: what came after that is taken back, events
+        and state, as by a rewind. What tools have done elsewhere is not.
+
+        Args:
+            from_event: the id of one of its events, the last that stays.
+            run_config: options of the turn from now on; None: those that it had. Of one that has finished, or was cancelled, they
+                are not known any more.
+            on_leave: see `run`.
+
+        Returns:
+            The turn from there on. One that runs already is joined. Iterating it, or its `result()`, raises
+            InvocationNotFoundError when there is no such turn, TurnStateError when it has not failed, and SessionBusyError while
+            another turn of the session runs. With `from_event` TurnStateError when the turn runs, or when another one has spoken
+            since, and RequestError when it has no such event.
+
+        Raises:
+            InvalidIdError: an id is invalid.
+            RequestError: `run_config` is wrong, or `on_leave` is neither "cancel" nor "continue".
+            RuntimeClosedError: the runtime is not started, or is closed.
+        """
+        key = checked_known_key(self.app_name, user_id, session_id)
+        state = TurnState(key, checked_known_id("invocation id", invocation_id))
+        config = run_config_of(run_config) if run_config is not None else None
+        step = checked_id("event id", from_event) if from_event is not None else ""
+        request = new_invocation_id()
+        message = p.RetryTurn(key=key, invocation_id=state.invocation_id, config=config, from_event=step, request=request)
+        return self._program.retry(state, message, on_leave)
+
+    def pending(self, *, user_id: str | None = None, session_id: str | None = None, limit: int = 100) -> list[PendingCall]:
+        """The calls at which paused turns wait for a person, those of the turn that began last first.
+
+        On an event loop: `await rt.aio.turns.pending(…)`.
+
+        Args:
+            user_id: of that user only; None: of all users of the app.
+            session_id: of that session of the user only.
+            limit: at most so many.
+
+        Raises:
+            SessionNotFoundError: there is no such session.
+            RequestError: an argument is wrong.
+            StoreError: the store cannot be read.
+        """
+        return self.turns.pending(user_id, session_id, limit)
+
+    def answer(
+        self,
+        call: str | PendingCall | Answers,
+        response: object = None,
+        *,
+        user_id: str | None = None,
+        session_id: str | None = None,
+        confirmed: bool | None = None,
+        run_config: RunOptions | None = None,
+        on_leave: OnLeave = "cancel",
+    ) -> Turn:
+        """Answer calls that wait for a person, in one message; their turn goes on.
+
+        Args:
+            call: the call, or its id; or answers to several calls of a turn, by the ids of the calls.
+            response: the result of the call: a JSON object, or any other JSON value, which becomes `{"result": …}`. In a mapping
+                of answers True and False answer calls that need confirmation.
+            user_id, session_id: whose call it is; a PendingCall says it.
+            confirmed: True or False in place of a response, for a call that needs confirmation.
+            run_config: options of the turn from now on.
+            on_leave: see `run`.
+
+        Returns:
+            The turn from the answer on. Iterating it, or its `result()`, raises TurnStateError when a call waits for no answer;
+            the error names those that do.
+
+        Raises:
+            RequestError, InvalidIdError: an argument is wrong.
+            RuntimeClosedError: the runtime is not started, or is closed.
+        """
+        answers = to_answers(call, response, confirmed)
+        if isinstance(call, PendingCall):
+            user_id, session_id = user_id or call.user_id, session_id or call.session_id
+        if user_id is None or session_id is None:
+            raise RequestError("answer needs user_id and session_id, or a PendingCall, which has both")
+        key = checked_key(self.app_name, user_id, session_id)
+        return self._program.answer(key, answers, run_config, on_leave)
 
     def run_flow(
         self,
@@ -250,8 +445,8 @@ class Runtime(UpgradeMethods, UpdateMethods, Services[Blocking]):
         plan = checked_plan(self._tree, flow, tasks)
         if message is None:
             message = f"Complete the tasks of the flow {flow.name!r}."
-        start = self._start_message(user_id, session_id, message, run_config, state_delta, invocation_id, auto_create_session)
-        return self._start_plan(start, plan, on_leave)
+        start = self._program.message(user_id, session_id, message, run_config, state_delta, invocation_id, auto_create_session)
+        return self._program.start_plan(start, plan, on_leave)
 
     def run_task(
         self,
@@ -324,6 +519,185 @@ class Runtime(UpgradeMethods, UpdateMethods, Services[Blocking]):
         )
         return TaskRun(flow, turn, on_question, run_config)
 
+    def ask(
+        self,
+        *asked: Any,
+        result_type: Any = None,
+        user_id: str = USER,
+        session_id: str | None = None,
+        run_config: RunOptions | None = None,
+        state_delta: JsonMapping | None = None,
+    ) -> Any:
+        """Ask an agent and wait for its answer, as an object: `rt.ask("…", result_type=Invoice)`, `rt.ask(agent, "…")`.
+
+        On an event loop: `await rt.aio.ask(…)`.
+
+        Args:
+            asked: the message; or an agent of the tree, or its name, and the message. Without an agent the root is asked.
+            result_type: a plain type, a pydantic model, a dataclass, or a list of labels of which one is chosen. None: the
+                agent's `output_schema`; if it has none, the answer is a text.
+            user_id, session_id: whose session; by default a new one.
+            run_config, state_delta: see `run`.
+
+        Returns:
+            The answer. An agent with an `output_schema` is asked in a plain turn, and its text is read. An LLM agent without one,
+            or one that is not the root, gets the message as a task, as `run_task` does.
+
+        Raises:
+            OutputSchemaError: the answer is not of the type.
+            TaskFailedError: the agent gave the task up, or its turn waits for a person.
+            AgentFailedError: the model refused to answer, in the words of the error.
+            TurnError: the turn failed.
+            UnknownAgentError: the tree has no agent of that name.
+            DefinitionError: the agent is not in the tree, it cannot work on tasks, or `result_type` is no type.
+            RequestError: the message cannot be used.
+        """
+        return self._start_asking(
+            *asked,
+            result_type=result_type,
+            user_id=user_id,
+            session_id=session_id,
+            run_config=run_config,
+            state_delta=state_delta,
+        ).result()
+
+    def _start_asking(self, *asked: Any, **options: Any) -> AnswerRun:
+        return begin_asking(self._tree, self._program, *asked, **options)
+
+    def map(
+        self,
+        inputs: Inputs,
+        *,
+        name: str = "map",
+        concurrency: int = CONCURRENCY,
+        in_order: bool = False,
+        user_id: str = USER,
+        result_type: Any = None,
+        retries: int | Mapping[ErrorKind, int] = 0,
+        timeout: float | None = None,
+        run_config: RunOptions | None = None,
+        progress: bool | None = None,
+        total: int | None = None,
+        on_leave: OnLeave = "continue",
+    ) -> TurnMap:
+        """Run a turn for each of many inputs: `for result in rt.map(…)`, or `async for`.
+
+        It can be run again, also after its program or the deployment was killed: the ids of turns come from the map's name and
+        the inputs, so an input that was answered is not answered again, and a turn under way is joined. Inputs that failed, or
+        were cancelled, are tried again. Another `name` asks everything anew.
+
+        Args:
+            inputs: an iterable or async iterable, read as needed: texts, Contents, or dictionaries with `message` and any of
+                `user_id`, `session_id`, `state_delta` and `invocation_id`.
+            name: begins the ids of the turns.
+            concurrency: how many turns run at the same time.
+            in_order: give results in the order of the inputs; otherwise as they come.
+            user_id: of inputs that name none.
+            result_type: the type of the answers: see `ask`.
+            retries: further attempts after a failure: a number, for any error but a refused request, or numbers by class of
+                error, or by the name of one. An attempt is a turn of its own, in a new session if the input names none.
+            timeout: seconds after which an attempt is cancelled and fails.
+            run_config: options of the turns: a RunConfig, or a dictionary of its fields.
+            progress: True shows it, False does not; None does in a terminal and in a notebook.
+            total: the number of inputs, for the progress, where `len(inputs)` does not tell it.
+            on_leave: what leaving the iteration does to turns under way: they "continue" where the deployment does, or "cancel".
+
+        Returns:
+            The results, one for each input. What was wrong with an input, or failed, is the `error` of its result. Iterating it
+            raises RuntimeClosedError or ActorLostError when the deployment is gone.
+
+        Raises:
+            RequestError, InvalidIdError, DefinitionError, ValueError: an argument is wrong.
+        """
+        checked_choice("on_leave", on_leave, ("cancel", "continue"))
+        if len(checked_id("map's name", name)) > MAX_NAME:
+            raise RequestError(f"a map's name has at most {MAX_NAME} characters, not {len(name)}")
+        config = run_config_of(run_config)
+        if timeout is not None:
+            config = msgspec.structs.replace(config, timeout=timeout)
+        asked = question(self._tree, None, result_type)
+
+        def start(given: MapInput, session_id: str, invocation_id: str) -> Turn:
+            message = self._program.message(
+                given.user_id, session_id, given.content, config, given.state_delta, invocation_id, None
+            )
+            return asked.start(self._program, message, on_leave)
+
+        options = MapOptions(
+            name=name,
+            user_id=checked_id("user id", user_id),
+            concurrency=checked_number("concurrency", concurrency, least=1),
+            in_order=in_order,
+            progress=progress,
+            total=checked_number("total", total) if total is not None else None,
+        )
+        return TurnMap(self._client, Answering(start, asked, Retries(retries), on_leave), inputs, options)
+
+    def update(
+        self,
+        root_agent: BaseAgent | Flow | object,
+        *,
+        plugins: Sequence[Plugin] | None = None,
+        mask_requests: Callable[[str], str] | None = None,
+        islands: bool = False,
+        share: float | None = None,
+        force: bool = False,
+        dry_run: bool = False,
+        events_compaction_config: EventsCompactionConfig | None = None,
+    ) -> UpdateReport:
+        """Give the deployment another tree while it runs. On an event loop: `rt.aio.update`.
+
+        New turns begin with the new tree. Turns that run, and turns that are paused, go on with the one that they began with.
+        Agents that are the same in both keep their processes; the others get new ones, with their code as it is now. Settings,
+        stores, and limits of models stay as they are.
+
+        Args:
+            root_agent: the root of the new tree: see Runtime.
+            plugins: of the new tree; None: those of the old one, which only the program knows that has given them.
+            mask_requests: see Runtime; None: as it is.
+            islands: see Runtime.
+            events_compaction_config: see Runtime; None: as it is, which only the program knows that has given it.
+            share: a part of the sessions that are created from now on, above 0 and below 1: the others stay with the old tree,
+                until the next update or `rollback`.
+            force: agents may be removed whose calls wait for an answer: such a call is answered with an error.
+            dry_run: only tell what would be done.
+
+        Returns:
+            The names of both versions, and how they differ.
+
+        Raises:
+            DefinitionError: the new tree is defined wrongly, or cannot travel to its actors.
+            UpdateRefusedError: a call of an agent waits that is in the new tree no more, or something cannot be changed this way.
+            UpdateConflictError: another program has updated the deployment at the same time.
+            RequestError: an argument is wrong.
+            RuntimeClosedError: the runtime is not started, or is closed.
+            ClusterError: actors do not answer, or cannot load the tree: then nothing has changed.
+        """
+        return self._updates.update(
+            root_agent,
+            plugins=plugins,
+            mask_requests=mask_requests,
+            islands=islands,
+            share=share,
+            force=force,
+            dry_run=dry_run,
+            events_compaction_config=events_compaction_config,
+        )
+
+    def rollback(self) -> UpdateReport:
+        """Go back to the tree before the last update; a second time, to the one after it. On an event loop: `rt.aio.rollback`.
+
+        Of a version with a share, no new session gets it any more. What holds for turns is said at `update`.
+
+        Returns:
+            The names of both versions, and how they differ.
+
+        Raises:
+            RequestError: there is no version before.
+            UpdateRefusedError, UpdateConflictError, RuntimeClosedError, ClusterError: see `update`.
+        """
+        return self._updates.rollback()
+
     def refusal(self, *, again: bool = False, unread: int = 0) -> OverloadedError | None:
         """The error that any new turn would get now: all lines were full just before, or this program's turns fill them.
 
@@ -337,7 +711,74 @@ class Runtime(UpgradeMethods, UpdateMethods, Services[Blocking]):
         Raises:
             RuntimeClosedError: the runtime is not started, or closed.
         """
-        return self._open_turns().refusal(again=again, unread=unread)
+        return self._program.client().refusal(again=again, unread=unread)
+
+    def close(self, *, leave_turns: bool = False) -> None:
+        """Leave the deployment: one that is detached or was joined goes on, any other is stopped and its turns are cancelled.
+
+        Leaving a `with` block closes, too; by an exception, such as Ctrl-C or SystemExit, with `leave_turns`.
+
+        Args:
+            leave_turns: turns under way are not cancelled, but stay open in the store: the next deployment goes on with them when
+                they are asked for.
+
+        In a fork of the process that has started the Runtime this does nothing.
+        """
+        leave(self._client, self._program, leave_turns=leave_turns)
+
+    def shutdown(self) -> None:
+        """Stop the deployment for good, also one that another program started. Turns that still run are cancelled.
+
+        Raises:
+            RuntimeClosedError: the runtime is not started, or is closed.
+        """
+        stop(self._client, self._program)
+
+    def drain(self, within_s: float | None = None) -> Drained:
+        """Stop the deployment for good as soon as the turns that it has accepted have ended. On an event loop: `rt.aio.drain`.
+
+        Until then new turns, answers and retries are refused with DrainingError, in all programs. Turns that run or wait in line
+        go on to their ends, and paused ones stay paused. When the time is over, the deployment stops, and turns that still run
+        stay open in the store: the next deployment goes on with them when they are asked for. When this program is interrupted
+        or lost, the deployment takes new turns again: at once, or after a minute.
+
+        Args:
+            within_s: the time that turns have to end; None: any.
+
+        Returns:
+            What became of the turns.
+
+        Raises:
+            RequestError: `within_s` is no time above zero.
+            RuntimeClosedError: the runtime is not started, or is closed.
+            ClusterError, StoreError: actors or the store do not answer; the deployment goes on.
+        """
+        return drain(self._client, self._program, within_s)
+
+    def upgrade(self, successor: Runtime, *, within_s: float | None = WITHIN_S) -> UpgradeReport:
+        """Have a deployment of this program's release of raygrove take this one's place. On an event loop: `rt.aio.upgrade`.
+
+        New turns are refused with the time to ask again, those that run may end, and paused ones stay paused. Then this
+        deployment stops, and the successor starts on its stores and goes on with turns that are open. Programs that have joined,
+        and servers, stay up and follow their turns on. Each turn goes on by the version of the tree that it began with, if this
+        program can load that.
+
+        Args:
+            successor: a Runtime of the same app, not started yet, with `detached=True` and the same stores; this Runtime is
+                closed when it runs.
+            within_s: the time that turns have to end; None: any. Those that run longer go on in the successor, as after a loss.
+
+        Returns:
+            What was done.
+
+        Raises:
+            UpgradeRefusedError: the successor has other stores, or lacks a part of the tree. Nothing was changed.
+            RequestError: an argument is wrong.
+            ClusterError, StoreError: actors or a store do not answer; or the successor did not start. Then the deployment has
+                stopped, nothing that is stored is lost, and the next start of the app goes on with it.
+        """
+        following = Successor(successor._client, successor.start, successor.turns.resume)
+        return upgrade(self._client, self._program, following, within_s)
 
 
 def _joining(app_name: str, address: str, namespace: str) -> Runtime:

@@ -7,19 +7,18 @@ next start of the app takes over the trees that the notice names, also where the
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from actors.errors import ClusterError, DefinitionError, RaygroveError, RequestError, UpgradeRefusedError
-from actors.errors.calls import explains_all_wrong_calls
 from actors.messages.event import now_s
 from actors.messages.operating.versions import TreeVersion
-from runtime.driver.ending import EndMethods
+from runtime.driver.ending import drain
 from runtime.driver.engine_client import EngineClient
-from runtime.driver.turns.service import TurnsService
+from runtime.driver.turns.program_turns import ProgramTurns
 from runtime.driver.upgrade_report import UpgradeReport
-from runtime.driver.waits import Blocking
 from runtime.engine.store_urls import shown_session_store
 
 if TYPE_CHECKING:
@@ -35,96 +34,83 @@ STARTS = 3
 RETRY_S = 1.0
 
 
-@explains_all_wrong_calls
-class UpgradeMethods(EndMethods):
-    """The method of a Runtime that has another one take its deployment's place."""
+class Successor(NamedTuple):
+    """The deployment that takes another one's place.
 
-    _client: EngineClient
-    turns: TurnsService[Blocking]
+    Attributes:
+        client: of its engine.
+        start: starts it.
+        resume: has it go on with the turns that are open.
+    """
 
-    def upgrade(self, successor: UpgradeMethods, *, within_s: float | None = WITHIN_S) -> UpgradeReport:
-        """Have a deployment of this program's release of raygrove take this one's place. On an event loop: `rt.aio.upgrade`.
-
-        New turns are refused with the time to ask again, those that run may end, and paused ones stay paused. Then this
-        deployment stops, and the successor starts on its stores and goes on with turns that are open. Programs that have joined,
-        and servers, stay up and follow their turns on. Each turn goes on by the version of the tree that it began with, if this
-        program can load that.
-
-        Args:
-            successor: a Runtime of the same app, not started yet, with `detached=True` and the same stores; this Runtime is
-                closed when it runs.
-            within_s: the time that turns have to end; None: any. Those that run longer go on in the successor, as after a loss.
-
-        Returns:
-            What was done.
-
-        Raises:
-            UpgradeRefusedError: the successor has other stores, or lacks a part of the tree. Nothing was changed.
-            RequestError: an argument is wrong.
-            ClusterError, StoreError: actors or a store do not answer; or the successor did not start. Then the deployment has
-                stopped, nothing that is stored is lost, and the next start of the app goes on with it.
-        """
-        from runtime.cluster.deployment.connection import held_connection
-        from runtime.cluster.notices.notices import UpgradeNotice
-        from runtime.cluster.notices.release import this_release
-
-        began_s = time.monotonic()
-        self._open_turns()
-        old, new = _engines(self._client, successor)
-        record = old.kept.record()
-        current = old.kept.found(record.current) if record.current else None
-        after = new.deployment.tree.version
-        if current is not None:
-            _check_parts(self.app_name, current, after)
-        _check_stores(old, new)
-        told = old.notices.deployment()
-        before = told if told is not None and told.deployment == old.kept.deployment else None
-        notice = UpgradeNotice(deployment=old.kept.deployment, before=before.before if before is not None else ())
-
-        def tell() -> None:
-            nonlocal notice
-            # Another program may have updated the tree meanwhile.
-            until_s = now_s() + STARTS * (new.deployment.settings.start_timeout_s + RETRY_S)
-            notice = msgspec.structs.replace(notice, versions=tuple(old.kept.loadable()), until_s=until_s)
-            old.notices.put_upgrade(notice)
-
-        with held_connection(new.deployment.settings, old.address or ""):
-            drained = self._drain(within_s, before_stop=tell)
-            stopped_s = time.monotonic()
-            try:
-                _start(successor, str(this_release()))
-            except BaseException:
-                # It stays for the next start of the app, and programs wait no longer.
-                old.notices.put_upgrade(msgspec.structs.replace(notice, until_s=0.0))
-                raise
-            away_s = time.monotonic() - stopped_s
-            successor.turns.resume()
-        return UpgradeReport(
-            release_before=str(before.release) if before is not None else "",
-            release_after=str(this_release()),
-            version_before=current.id if current is not None else "",
-            version_after=after.id,
-            kept=[each for each in notice.versions if each != after.id],
-            left=sum(turn.state != "waiting" for turn in drained.left),
-            paused=drained.paused,
-            away_s=away_s,
-            took_s=time.monotonic() - began_s,
-        )
+    client: EngineClient
+    start: Callable[[], object]
+    resume: Callable[[], object]
 
 
-def _engines(client: EngineClient, successor: UpgradeMethods) -> tuple[RayEngine | JoinedEngine, RayEngine]:
+def upgrade(client: EngineClient, turns: ProgramTurns, successor: Successor, within_s: float | None) -> UpgradeReport:
+    """Have a successor take a deployment's place: see Runtime.upgrade."""
+    from runtime.cluster.deployment.connection import held_connection
+    from runtime.cluster.notices.notices import UpgradeNotice
+    from runtime.cluster.notices.release import this_release
+
+    began_s = time.monotonic()
+    turns.client()
+    old, new = _engines(client, successor)
+    record = old.kept.record()
+    current = old.kept.found(record.current) if record.current else None
+    after = new.deployment.tree.version
+    if current is not None:
+        _check_parts(client.app_name, current, after)
+    _check_stores(old, new)
+    told = old.notices.deployment()
+    before = told if told is not None and told.deployment == old.kept.deployment else None
+    notice = UpgradeNotice(deployment=old.kept.deployment, before=before.before if before is not None else ())
+
+    def tell() -> None:
+        nonlocal notice
+        # Another program may have updated the tree meanwhile.
+        until_s = now_s() + STARTS * (new.deployment.settings.start_timeout_s + RETRY_S)
+        notice = msgspec.structs.replace(notice, versions=tuple(old.kept.loadable()), until_s=until_s)
+        old.notices.put_upgrade(notice)
+
+    with held_connection(new.deployment.settings, old.address or ""):
+        drained = drain(client, turns, within_s, before_stop=tell)
+        stopped_s = time.monotonic()
+        try:
+            _start(client.app_name, successor, str(this_release()))
+        except BaseException:
+            # It stays for the next start of the app, and programs wait no longer.
+            old.notices.put_upgrade(msgspec.structs.replace(notice, until_s=0.0))
+            raise
+        away_s = time.monotonic() - stopped_s
+        successor.resume()
+    return UpgradeReport(
+        release_before=str(before.release) if before is not None else "",
+        release_after=str(this_release()),
+        version_before=current.id if current is not None else "",
+        version_after=after.id,
+        kept=[each for each in notice.versions if each != after.id],
+        left=sum(turn.state != "waiting" for turn in drained.left),
+        paused=drained.paused,
+        away_s=away_s,
+        took_s=time.monotonic() - began_s,
+    )
+
+
+def _engines(client: EngineClient, successor: Successor) -> tuple[RayEngine | JoinedEngine, RayEngine]:
     """The engines of both. Raises RequestError where one of them cannot take part in an upgrade."""
-    app, old, new = client.app_name, client.engine, successor._client.engine
+    app, old, new = client.app_name, client.engine, successor.client.engine
     if old.address is None:
         raise RequestError(f"app {app!r} is on the local engine, which ends with its program: start that again")
     from runtime.cluster.deployment.engine import RayEngine
     from runtime.cluster.deployment.joined import JoinedEngine
 
     assert isinstance(old, RayEngine | JoinedEngine)
-    if not isinstance(new, RayEngine) or not new.lasts or successor._client.is_open:
+    if not isinstance(new, RayEngine) or not new.lasts or successor.client.is_open:
         raise RequestError("the successor must be a Runtime with detached=True, on Ray, that is not started yet")
-    if successor.app_name != app:
-        raise RequestError(f"the successor must be of app {app!r}, not of {successor.app_name!r}")
+    if successor.client.app_name != app:
+        raise RequestError(f"the successor must be of app {app!r}, not of {successor.client.app_name!r}")
     return old, new
 
 
@@ -152,7 +138,7 @@ def _check_stores(old: RayEngine | JoinedEngine, new: RayEngine) -> None:
             )
 
 
-def _start(successor: UpgradeMethods, release: str) -> None:
+def _start(app: str, successor: Successor, release: str) -> None:
     """Start the next deployment. Raises ClusterError: it does not start."""
     for tries_left in reversed(range(STARTS)):
         try:
@@ -160,7 +146,7 @@ def _start(successor: UpgradeMethods, release: str) -> None:
         except RaygroveError as error:
             if isinstance(error, DefinitionError) or not tries_left:
                 raise ClusterError(
-                    f"app {successor.app_name!r} has stopped, and {release} did not start it: {error}. Nothing that is stored is "
+                    f"app {app!r} has stopped, and {release} did not start it: {error}. Nothing that is stored is "
                     "lost: open and paused turns wait for the next start"
                 ) from error
             time.sleep(RETRY_S)

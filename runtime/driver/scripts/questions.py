@@ -11,6 +11,7 @@ Rules of this file:
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -18,16 +19,21 @@ from typing import Any, NamedTuple
 import pydantic
 
 from actors.definitions.agents import BaseAgent
-from actors.errors import AgentFailedError, DefinitionError, OutputSchemaError, TaskFailedError
+from actors.errors import AgentFailedError, DefinitionError, OutputSchemaError, RequestError, TaskFailedError
 from actors.errors.validation import problems
 from actors.layers.flows.definitions import FlowPlan
+from actors.messages.config import RunOptions
+from actors.messages.event import USER
+from actors.messages.json_types import JsonMapping
 from actors.messages.protocol.outcomes import Paused
+from actors.messages.protocol.turns import StartTurn
 from actors.messages.shown import shown
 from runtime.driver.flow_plans import checked_plan, one_task_flow
 from runtime.driver.flows import last_result
 from runtime.driver.services.agents import DeployedTree
 from runtime.driver.turns.given import as_text
-from runtime.driver.turns.turn import TurnResult
+from runtime.driver.turns.program_turns import ProgramTurns
+from runtime.driver.turns.turn import OnLeave, Turn, TurnResult
 
 OBJECTIVE = "Answer the user's message."
 """Of the task that asks an agent for an answer of a type."""
@@ -49,6 +55,51 @@ class Asking(NamedTuple):
 
     plan: FlowPlan | None
     read: Callable[[TurnResult], Any]
+
+    def start(self, turns: ProgramTurns, message: StartTurn, on_leave: OnLeave = "cancel") -> Turn:
+        """Start the turn that asks. Raises RuntimeClosedError."""
+        if self.plan is None:
+            return turns.start(message, on_leave=on_leave)
+        return turns.start_plan(message, self.plan, on_leave)
+
+
+class AnswerRun(NamedTuple):
+    """A turn that asks for an answer of a type: see TaskRun for tasks."""
+
+    asking: Asking
+    turn: Turn
+
+    def result(self) -> Any:
+        """Wait for the answer. Raises what Runtime.ask raises."""
+        return self._read(self.turn.result())
+
+    async def result_async(self) -> Any:
+        """Wait for the answer on an event loop."""
+        return self._read(await self.turn)
+
+    def _read(self, result: TurnResult) -> Any:
+        check_answered(result)
+        return self.asking.read(result)
+
+
+def begin_asking(
+    tree: DeployedTree,
+    turns: ProgramTurns,
+    *asked: Any,
+    result_type: Any = None,
+    user_id: str = USER,
+    session_id: str | None = None,
+    run_config: RunOptions | None = None,
+    state_delta: JsonMapping | None = None,
+) -> AnswerRun:
+    """Ask an agent: see Runtime.ask, which takes the same."""
+    if len(asked) not in (1, 2) or (len(asked) == 2 and not isinstance(asked[0], BaseAgent | str)):
+        raise RequestError("ask takes a message, or an agent and a message: rt.ask('…') or rt.ask(agent, '…')")
+    if len(asked) == 2 and isinstance(asked[1], type):
+        raise RequestError(f"the type of the answer is given by name: rt.ask({asked[0]!r}, result_type={asked[1].__name__})")
+    asking = question(tree, asked[0] if len(asked) == 2 else None, result_type)
+    message = turns.message(user_id, session_id or uuid.uuid4().hex, asked[-1], run_config, state_delta, None, None)
+    return AnswerRun(asking, asking.start(turns, message))
 
 
 def question(tree: DeployedTree, agent: BaseAgent | str | None, result_type: Any) -> Asking:

@@ -5,22 +5,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from actors.layers.recording.messages import GetModelCalls
+import msgspec
+
+from actors.layers.recording.messages import GetModelCalls, ModelCallsReply
 from actors.messages import protocol as p
-from actors.messages.llm.recorded import RecordedCall
+from actors.messages.llm.model import LlmRequest
+from actors.messages.llm.recorded import PackedCall, RecordedCall
 from actors.messages.operating.turn_description import TurnDescription
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
 from actors.messages.turn_info import PendingCall, SelectionReason, TurnCounts, TurnInfo
 from actors.rules.checks.arguments import checked_number
 from actors.rules.checks.ids import checked_id, checked_key
+from actors.rules.recording.packing import MissingPartError, unpacked
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.reports.service import TurnReports
 from runtime.driver.turns.bulk import BulkTurns
 from runtime.driver.turns.description import describe_turn
 from runtime.driver.turns.finding import PAGE, Age, TurnQuery, checked_scope, found_turns, pending_page
 from runtime.driver.turns.reasons import reasons_of
-from runtime.driver.turns.recorded import recorded_calls
 from runtime.driver.turns.turn import Turn
 from runtime.driver.waits import M, waits
 
@@ -197,3 +200,37 @@ class TurnsService(TurnReports[M], BulkTurns[M]):
             last = reply.calls[-1].call
             after = last.begun_s, last.id
         return found
+
+
+GONE = "parts of it were deleted, or are stored no more"
+"""Why a request that was recorded is not there."""
+
+
+def recorded_calls(invocation_id: str, reply: ModelCallsReply) -> list[RecordedCall]:
+    """The model calls in a reply about a turn."""
+    parts = {part.digest: part.raw for part in reply.parts}
+    return [_recorded(invocation_id, stored.seq, stored.call, parts) for stored in reply.calls]
+
+
+def _recorded(invocation_id: str, seq: int, call: PackedCall, parts: dict[bytes, bytes]) -> RecordedCall:
+    request: LlmRequest | None = None
+    omitted = call.omitted
+    if call.request is not None:
+        try:
+            request = unpacked(call.request, parts)
+        except (MissingPartError, msgspec.DecodeError):
+            omitted = GONE
+    return RecordedCall(
+        invocation_id=invocation_id,
+        agent=call.agent,
+        event_id=call.id,
+        seq=seq,
+        begun_s=call.begun_s,
+        ended_s=call.ended_s,
+        streamed=call.streamed,
+        attempts=call.attempts,
+        usage=call.usage,
+        error=call.error,
+        request=request,
+        omitted=omitted,
+    )

@@ -18,7 +18,7 @@ from actors.messages.codec import decode_event
 from actors.messages.event import Event
 from actors.messages.operating.versions import VersionRecord
 from actors.rules.routing.pending import open_calls
-from runtime.driver.updates import methods
+from runtime.driver import tree_updates
 from tests.model.history import Ask
 from tests.simulation.drivers import APP, unless_lost
 from tests.simulation.frame import Left, in_virtual_time
@@ -122,13 +122,13 @@ class Editing:
         before = self._world.records.newest.number
         try:
             if edit.deed == "rollback":
-                await methods._roll_back(client)
+                await tree_updates._roll_back(client)
             else:
                 tree = AgentTree(numbered_tree(edit.number, self._given.works_s), (), SETTINGS.limits)
                 self._left.numbers[tree.version.id] = edit.number
-                record, _ = await methods._current(client)
+                record, _ = await tree_updates._current(client)
                 before = record.number
-                await methods._update(client, record, tree, edit.part)
+                await tree_updates._update(client, record, tree, edit.part)
         except RequestError as error:
             # Another update came first; or there is nothing to go back to.
             self._left.errors.append(type(error).__name__)

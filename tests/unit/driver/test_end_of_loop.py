@@ -32,7 +32,7 @@ def test_a_turn_that_is_cancelled_before_its_first_step_fails(tmp_path: Path) ->
         # Both come to the loop in the same pass, as where one thread closes a Runtime that another one uses.
         rt._client.call_soon(is_free.wait)
         turn = rt.run(user_id="ada", session_id="s", message="hi")
-        rt._client.call_soon(rt._open_turns()._work.cancel_all)
+        rt._client.call_soon(rt._program.client()._work.cancel_all)
         is_free.set()
         with pytest.raises(RuntimeClosedError, match="'closing' is closed"):
             turn.result()

@@ -18,7 +18,6 @@ from actors.definitions.tree import AgentTree
 from actors.definitions.tree.adapted import Adapted
 from actors.definitions.tree.compaction import EventsCompactionConfig
 from actors.errors import ClusterError, RequestError, UpdateConflictError, UpdateRefusedError
-from actors.errors.calls import explains_all_wrong_calls
 from actors.errors.listing import some_of
 from actors.layers.flows.definitions import Flow
 from actors.messages.event import now_s
@@ -33,10 +32,11 @@ from actors.messages.topology import FLOW
 from actors.messages.turn_info import PendingCall
 from actors.rules.versions.changing import rolled_back, updated
 from actors.rules.versions.difference import tree_difference
+from runtime.driver.checked_tree import checked_tree
 from runtime.driver.engine_client import EngineClient
-from runtime.driver.scripts.methods import ScriptMethods
 from runtime.driver.services.agents import DeployedTree
-from runtime.driver.updates.trees import checked_tree
+from runtime.driver.turns.program_turns import ProgramTurns
+from runtime.driver.turns.turn import Turn
 from runtime.engine.deployment import plans_of
 from runtime.settings import Settings
 
@@ -46,12 +46,30 @@ SHOWN = 3
 MANY = 100_000
 
 
-@explains_all_wrong_calls
-class UpdateMethods(ScriptMethods):
-    """The methods of a Runtime that give its deployment another tree."""
+class TreeUpdates:
+    """Gives the deployment of a Runtime other trees.
 
-    _client: EngineClient
-    _tree: DeployedTree
+    Args:
+        client: of the engine.
+        tree: the deployed agents.
+        turns: of the program.
+        pending: `Runtime.pending`.
+        answer: `Runtime.answer`.
+    """
+
+    def __init__(
+        self,
+        client: EngineClient,
+        tree: DeployedTree,
+        turns: ProgramTurns,
+        pending: Callable[..., Sequence[PendingCall]],
+        answer: Callable[..., Turn],
+    ) -> None:
+        self._client = client
+        self._tree = tree
+        self._turns = turns
+        self._pending = pending
+        self._answer = answer
 
     def update(
         self,
@@ -65,36 +83,9 @@ class UpdateMethods(ScriptMethods):
         dry_run: bool = False,
         events_compaction_config: EventsCompactionConfig | None = None,
     ) -> UpdateReport:
-        """Give the deployment another tree while it runs. On an event loop: `rt.aio.update`.
-
-        New turns begin with the new tree. Turns that run, and turns that are paused, go on with the one that they began with.
-        Agents that are the same in both keep their processes; the others get new ones, with their code as it is now. Settings,
-        stores, and limits of models stay as they are.
-
-        Args:
-            root_agent: the root of the new tree: see Runtime.
-            plugins: of the new tree; None: those of the old one, which only the program knows that has given them.
-            mask_requests: see Runtime; None: as it is.
-            islands: see Runtime.
-            events_compaction_config: see Runtime; None: as it is, which only the program knows that has given it.
-            share: a part of the sessions that are created from now on, above 0 and below 1: the others stay with the old tree,
-                until the next update or `rollback`.
-            force: agents may be removed whose calls wait for an answer: such a call is answered with an error.
-            dry_run: only tell what would be done.
-
-        Returns:
-            The names of both versions, and how they differ.
-
-        Raises:
-            DefinitionError: the new tree is defined wrongly, or cannot travel to its actors.
-            UpdateRefusedError: a call of an agent waits that is in the new tree no more, or something cannot be changed this way.
-            UpdateConflictError: another program has updated the deployment at the same time.
-            RequestError: an argument is wrong.
-            RuntimeClosedError: the runtime is not started, or is closed.
-            ClusterError: actors do not answer, or cannot load the tree: then nothing has changed.
-        """
+        """Give the deployment another tree: see Runtime.update."""
         began_s = time.monotonic()
-        self._open_turns()
+        self._turns.client()
         part = _checked_share(share)
         settings = self._client.engine.settings
         if settings is None:
@@ -103,10 +94,10 @@ class UpdateMethods(ScriptMethods):
         tree = self._made(root_agent, plugins, mask_requests, settings, current, events_compaction_config, islands=islands)
         after = tree.version
         difference = tree_difference(current, after)
-        _refuse_changed_flows(self.app_name, current, after, difference)
+        _refuse_changed_flows(self._client.app_name, current, after, difference)
         orphans = [] if part < 1.0 else self._orphans(difference.removed)
         if orphans and not force:
-            raise _still_asked(self.app_name, orphans)
+            raise _still_asked(self._client.app_name, orphans)
         report = UpdateReport(version=after.id, before=current.id, difference=difference, part=part)
         if dry_run:
             return msgspec.structs.replace(report, dry_run=True, took_s=time.monotonic() - began_s)
@@ -114,24 +105,14 @@ class UpdateMethods(ScriptMethods):
         if part == 1.0:
             self._tree.follow(after.id, tree)
         for flow, plan in plans_of(tree).items():
-            self._types.add(flow, plan.results)
+            self._turns.types.add(flow, plan.results)
         answered = [call.call_id for call in orphans if self._refuse(call)]
         return msgspec.structs.replace(report, answered=answered, took_s=time.monotonic() - began_s)
 
     def rollback(self) -> UpdateReport:
-        """Go back to the tree before the last update; a second time, to the one after it. On an event loop: `rt.aio.rollback`.
-
-        Of a version with a share, no new session gets it any more. What holds for turns is said at `update`.
-
-        Returns:
-            The names of both versions, and how they differ.
-
-        Raises:
-            RequestError: there is no version before.
-            UpdateRefusedError, UpdateConflictError, RuntimeClosedError, ClusterError: see `update`.
-        """
+        """Go back to the tree before the last update: see Runtime.rollback."""
         began_s = time.monotonic()
-        self._open_turns()
+        self._turns.client()
         record, after, difference = self._client.run(_roll_back(self._client))
         self._tree.follow(after, None)
         before = record.share.version if record.share is not None else record.current
@@ -155,25 +136,27 @@ class UpdateMethods(ScriptMethods):
             mask, compaction = mask or own.recording.mask, compaction or own.compaction
             brings_plugins = islands or isinstance(root_agent, Adapted)
             plugins = own.plugins if plugins is None and not brings_plugins else plugins
-        tree = checked_tree(root_agent, self.app_name, plugins or (), settings, mask, islands=islands, compaction=compaction)
+        tree = checked_tree(
+            root_agent, self._client.app_name, plugins or (), settings, mask, islands=islands, compaction=compaction
+        )
         if current.is_masked and mask is None:
             reason = "what is recorded of its requests is masked, by a function that this program does not have"
-            raise UpdateRefusedError(self.app_name, reason, "Give mask_requests")
+            raise UpdateRefusedError(self._client.app_name, reason, "Give mask_requests")
         if plugins is None and len(tree.plugins) < current.plugins:
             reason = f"it has {current.plugins} plugins, which this program does not have"
-            raise UpdateRefusedError(self.app_name, reason, "Give plugins; plugins=[] leaves them out")
+            raise UpdateRefusedError(self._client.app_name, reason, "Give plugins; plugins=[] leaves them out")
         return tree
 
     def _orphans(self, removed: Sequence[str]) -> list[PendingCall]:
         """The calls that wait for an answer, of agents that are removed."""
         gone = set(removed)
-        return [call for call in self.pending(limit=MANY) if call.agent in gone] if gone else []
+        return [call for call in self._pending(limit=MANY) if call.agent in gone] if gone else []
 
     def _refuse(self, call: PendingCall) -> bool:
         """Answer a call of an agent that is removed. Returns False when it was answered meanwhile."""
         error = {"error": f"agent {call.agent!r} was removed from the deployment, and this call is not answered any more"}
         refusal: object = False if call.is_confirmation else error
-        turn = self.answer({call.call_id: refusal}, user_id=call.user_id, session_id=call.session_id, on_leave="continue")
+        turn = self._answer({call.call_id: refusal}, user_id=call.user_id, session_id=call.session_id, on_leave="continue")
         try:
             self._client.run(turn.started_async())
         except RequestError:

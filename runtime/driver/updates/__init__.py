@@ -1,1 +1,0 @@
-"""A deployment gets another tree while it runs."""
