@@ -11,16 +11,18 @@ from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING
 
-from actors.errors import ModelConfigurationError, ModelError
+from actors.errors import ModelConfigurationError, ModelError, ModelResponseError
 from actors.messages.llm.model import LlmRequest, LlmResponse
 from runtime.models import credentials
+from runtime.models.failures import in_words, own_error, service_error, shortened
 from runtime.models.gemini_calls import call_service
-from runtime.models.gemini_errors import own_gemini_error
+from runtime.models.retries import retry_after_s
 from runtime.models.service import ServiceModel, plain_url, without_user
 from runtime.models.wire.call_options import call_options, server_timeout
 
 if TYPE_CHECKING:
     from google.genai import Client, types
+
 
 _BASE_URL = "https://generativelanguage.googleapis.com"
 
@@ -127,3 +129,19 @@ class Gemini(ServiceModel["Client"]):
 
 def _lacks(model: str, api_key: str | None) -> str | None:
     return credentials.missing(model, api_key, os.environ)
+
+
+def own_gemini_error(model: str, error: Exception) -> ModelError | None:
+    """The failure that an exception of the client or its HTTP library stands for; None if it comes from elsewhere."""
+    from google.genai.errors import APIError, UnknownApiResponseError
+    from pydantic import ValidationError
+
+    if isinstance(error, APIError):
+        wait_s = retry_after_s(getattr(error.response, "headers", None), error.details)
+        return service_error(model, error.code, f"{error.status}: {error.message}", wait_s)
+    if isinstance(error, UnknownApiResponseError | ValidationError):
+        return ModelResponseError(model, shortened(str(error)))
+    known = own_error(model, error)
+    if known is None and isinstance(error, ValueError):
+        return ModelConfigurationError(model, in_words(error))
+    return known

@@ -21,7 +21,7 @@ ORDERED = {
     "actors/messages/protocol/turn_queries.py": "turns of several stores, each of which lists them by times",
     "actors/rules/recovery/suspects.py": "which of the runs that a Runner may have been lost by is tried first",
     "runtime/frontends/console/bulk/watching.py": "lines that change at the same look",
-    "runtime/frontends/console/sessions/reading.py": "lists over sessions of several stores",
+    "runtime/frontends/console/sessions.py": "lists over sessions of several stores",
     "runtime/frontends/web/adk/page/spans.py": "a picture",
 }
 """Files that sort by times, or take the earliest or the latest, and what that is for."""

@@ -35,10 +35,9 @@ from runtime.frontends.console.observing.logs import logs
 from runtime.frontends.console.operations import WithOperations
 from runtime.frontends.console.options import Json
 from runtime.frontends.console.output import print_error, print_json
-from runtime.frontends.console.schedules.commands import app as schedules
-from runtime.frontends.console.sessions.app import app as sessions
-from runtime.frontends.console.updates.commands import rollback, update
-from runtime.frontends.console.updates.upgrade import upgrade
+from runtime.frontends.console.schedules import app as schedules
+from runtime.frontends.console.sessions import app as sessions
+from runtime.frontends.console.updates import rollback, update, upgrade
 
 FAILED, WRONG_USAGE, AGAIN = 1, 2, 75
 """Exit codes for errors; the last one, as other programs have it, for what may be asked again."""

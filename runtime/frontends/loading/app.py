@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
 from types import ModuleType
+from typing import Any
+
+from pydantic import ValidationError
 
 from actors.definitions.agents import AgentTool
 from actors.definitions.agents.base import BaseAgent
 from actors.errors import DefinitionError, RequestError
 from actors.errors.suggestions import did_you_mean
+from actors.errors.user_code import code_of, error_text
+from actors.errors.validation import problems
 from actors.layers.flows.definitions import Flow
-from runtime.frontends.loading.environment import load_environment
 from runtime.frontends.loading.modules import import_place
 from runtime.frontends.loading.places import Place, find
 from runtime.settings import PREFIX, Settings
@@ -108,7 +115,7 @@ def _root(place: Place, module: ModuleType) -> object:
     name = next((name for name in NAMES if name in found), None)
     if name is None and place.config is not None:
         # Imported here: it needs google-adk.
-        from runtime.frontends.loading.configs import agent_of_config
+        from runtime.frontends.loading.app import agent_of_config
 
         return agent_of_config(place.config)
     if name is None:
@@ -139,3 +146,63 @@ def _parts(value: object) -> Iterator[object]:
     for child in children:
         yield child
         yield from _parts(child)
+
+
+def agent_of_config(file: Path) -> Any:
+    """The root agent that a `root_agent.yaml` describes.
+
+    Args:
+        file: the file. The folder above its own is on `sys.path`, so that it can name functions by their modules.
+
+    Raises:
+        DefinitionError: the file is wrong, or what it names cannot be imported, or google-adk is not installed.
+    """
+    # Without google-adk this says what to install.
+    import_module("runtime.integrations.adk")
+    from google.adk.agents.config_agent_utils import from_config
+
+    try:
+        with warnings.catch_warnings():
+            # ADK warns that the feature is an experiment, and of classes of its own that this function uses.
+            warnings.simplefilter("ignore", UserWarning)
+            warnings.simplefilter("ignore", DeprecationWarning)
+            return from_config(str(file))
+    except ValidationError as error:
+        raise DefinitionError(f"{file.parent.name}/{file.name} describes no agent: {problems(error)}") from error
+    except Exception as error:
+        # Beside what ADK raises, the modules that the file names may raise anything.
+        cause = error.__cause__
+        more = f" ({code_of(cause)}: {error_text(cause)})" if isinstance(cause, Exception) else ""
+        text = " ".join(f"{error_text(error)}{more}".split())
+        raise DefinitionError(f"{file.parent.name}/{file.name} describes no agent: {text}") from error
+
+
+NAME = ".env"
+
+
+def load_environment(folder: Path) -> dict[str, str]:
+    """Put the variables of the nearest `.env` file into the environment of this process. What the environment has wins.
+
+    Args:
+        folder: of the app. Below the working directory, the folders between the two are searched as well.
+
+    Returns:
+        The variables of the file, with the values that they have now.
+    """
+    file = next((file for each in _folders(folder.resolve()) if (file := each / NAME).is_file()), None)
+    if file is None:
+        return {}
+    # Imported here: most apps have no such file.
+    from dotenv import load_dotenv
+    from dotenv.main import DotEnv
+
+    load_dotenv(file, override=False, encoding="utf-8")
+    return {name: os.environ[name] for name in DotEnv(file, encoding="utf-8").dict() if name in os.environ}
+
+
+def _folders(folder: Path) -> Iterator[Path]:
+    """The folder, then its parents up to the working directory when that is one of them."""
+    yield folder
+    top = Path.cwd()
+    if top in folder.parents:
+        yield from folder.parents[: folder.parents.index(top) + 1]

@@ -19,9 +19,8 @@ from runtime.frontends.web.adk import runs as adk_runs
 from runtime.frontends.web.adk import sessions as adk_sessions
 from runtime.frontends.web.adk.page.dev import DevPaths
 from runtime.frontends.web.adk.page.files import PageFiles
-from runtime.frontends.web.api import agents, artifacts, me, schedules, sessions, turns
+from runtime.frontends.web.api import agents, artifacts, bulk, me, operators, schedules, sessions, turns
 from runtime.frontends.web.api.index_page import index_of
-from runtime.frontends.web.api.operating import bulk, operators
 from runtime.frontends.web.auth.loopback import LOOPBACK_NAMES, LoopbackOnly
 from runtime.frontends.web.auth.principal import Auth
 from runtime.frontends.web.bodies import Bodies, BodyLimits

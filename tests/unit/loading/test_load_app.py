@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from actors.errors import DefinitionError, RequestError
-from runtime.frontends.loading.app import load_app
-from runtime.frontends.loading.configs import agent_of_config
+from runtime.frontends.loading.app import agent_of_config, load_app
 from tests.support.app_folders import HELLO, desk, fresh_imports, write
 from tests.support.modules import forget_modules
 

@@ -13,11 +13,10 @@ from actors.errors import DefinitionError, McpServerError, McpToolError
 from actors.layers.mcp.messages import CallMcpTool, ListMcpTools, McpResult, McpServer, McpToolInfo, StopMcpCall
 from actors.messages.content import Part
 from actors.messages.session import SessionKey
-from runtime.integrations.mcp.actor import KEPT_IDLE, McpActor
+from runtime.integrations.mcp.actor import KEPT_IDLE, McpActor, connect
 from runtime.integrations.mcp.answers import Answers, given_answers, question_for
-from runtime.integrations.mcp.connecting import connect
+from runtime.integrations.mcp.connection import filled_in
 from runtime.integrations.mcp.link import ConnectionGoneError, ServerLink
-from runtime.integrations.mcp.variables import filled_in
 from tests.support.modules import forget_modules
 from tests.support.virtual_time import run_virtually
 
@@ -175,7 +174,7 @@ async def test_a_call_can_be_stopped() -> None:
 
 
 def test_without_the_library_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    forget_modules(monkeypatch, "runtime.integrations.mcp.connection", "runtime.integrations.mcp.results", "mcp", "mcp_types")
+    forget_modules(monkeypatch, "runtime.integrations.mcp.connection", "runtime.integrations.mcp.connection", "mcp", "mcp_types")
     monkeypatch.setitem(sys.modules, "mcp", None)
     monkeypatch.setitem(sys.modules, "mcp_types", None)
     with pytest.raises(DefinitionError, match=r"McpTools 'files' needs .* pip install 'raygrove\[mcp\]'"):

@@ -3,22 +3,82 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar, get_args
 from urllib.parse import quote, unquote
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from actors.errors.suggestions import did_you_mean
 from runtime.driver.runtime import Runtime
 from runtime.frontends.web.auth.principal import Principal
 from runtime.frontends.web.bodies import RequestBody
-from runtime.frontends.web.operations.json_body import decoded
 from runtime.frontends.web.operations.served import Served
-from runtime.frontends.web.operations.wrong_fields import explained
 from runtime.frontends.web.problems import BadRequestError, HttpError
 from runtime.frontends.web.streams.slots import Slot
+
+
+def decoded(raw: bytes, expected: type[T]) -> T:
+    """A body as a struct. `5.0` is an integer, as JSON Schema says; in a value of any kind it stays a float.
+
+    Args:
+        raw: the body.
+        expected: the struct that it should be.
+
+    Raises:
+        msgspec.DecodeError: it is no JSON, or something else.
+        UnicodeDecodeError, RecursionError: the same.
+    """
+    try:
+        return msgspec.json.decode(raw, type=expected)
+    except msgspec.ValidationError:
+        # Reading that is not strict takes texts for numbers as well: only what is right with its numbers made whole may have it.
+        msgspec.convert(_whole(msgspec.json.decode(raw)), expected)
+        return msgspec.json.decode(raw, type=expected, strict=False)
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _whole(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_whole(each) for each in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+_UNKNOWN = re.compile(r"unknown field `(?P<name>.*?)`(?: - at `\$(?P<path>[^`]*)`)?$", re.DOTALL)
+
+
+def explained(error: Exception, expected: Any, also: Sequence[str] = ()) -> str:
+    """Tell what is wrong with a request, and the field that was meant when one is not known.
+
+    Args:
+        error: from reading it.
+        expected: the struct that it should be.
+        also: names that are known beside those of its fields.
+    """
+    found = _UNKNOWN.search(str(error))
+    if found is None:
+        return str(error)
+    fields = _fields(expected)
+    for part in filter(None, (found["path"] or "").split(".")):
+        fields = _fields(fields.get(part))
+    names = [*also, *fields]
+    return f"{error}.{did_you_mean(found['name'], names) or _listed(names)}"
+
+
+def _listed(names: list[str]) -> str:
+    return f" There are: {', '.join(names)}" if names else ""
+
+
+def _fields(hint: Any) -> Mapping[str, Any]:
+    """The types of a struct's fields by their names in JSON; also of the struct in `Struct | None`. Empty for anything else."""
+    for each in (hint, *get_args(hint)):
+        if isinstance(each, type) and issubclass(each, msgspec.Struct):
+            return {field.encode_name: field.type for field in msgspec.structs.fields(each)}
+    return {}
+
 
 T = TypeVar("T")
 

@@ -1,1 +1,0 @@
-"""`raygrove schedules`."""

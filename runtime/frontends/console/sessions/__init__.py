@@ -1,1 +1,0 @@
-"""`raygrove sessions`: conversations, in the database whether or not the app runs, or through an app that runs."""

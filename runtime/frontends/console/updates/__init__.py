@@ -1,1 +1,0 @@
-"""Commands that give a deployment another tree."""
