@@ -20,7 +20,7 @@ from actors.layers.retention import service as retention
 from actors.layers.sharing import news, watching
 from actors.layers.spending import day_sums, warnings
 from actors.runner.dispatch import invoker
-from actors.runner.turns import gate
+from actors.runner.turns import admission
 from actors.runner.turns.tasks import TurnTasks
 from actors.session.actor import SessionActor
 from actors.session.log import logs, reader, session_log, user_holds
@@ -36,7 +36,7 @@ from actors.session.turns import listing
 FIRST_S, EACH_S = recording.FIRST_S, recording.EACH_S
 FORGET_S = outbox.FORGET_S
 FRESH_S, IDLE_S = logs.FRESH_S, logs.IDLE_S
-GATE_HOLD_S = gate.HOLD_S
+GATE_HOLD_S = admission.HOLD_S
 HOLD_S = user_holds.HOLD_S
 KEPT = archiving.KEPT
 MANY_CALLS = invoker.MANY_CALLS
@@ -45,7 +45,7 @@ TAIL, TAIL_BYTES = session_log.TAIL, session_log.TAIL_BYTES
 
 _FIGURES = {
     "archiving": archiving,
-    "gate": gate,
+    "gate": admission,
     "ends": access,
     "leases": watching,
     "lists": listing,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from copy import copy
+from types import MappingProxyType
 
 import msgspec
 
-from actors.errors import DrainingError, OverloadedError
+from actors.errors import DrainingError, OverloadedError, TurnCancelledError
 from actors.interfaces.deployment_events import tell_event
 from actors.interfaces.telemetry import Telemetry
 from actors.messages import protocol as p
@@ -19,10 +20,168 @@ from actors.messages.session import SessionKey, TurnKey
 from actors.refs.session import SessionRef
 from actors.rules.capacity.backlog import Backlog
 from actors.rules.capacity.drain_lease import DrainLease
+from actors.rules.capacity.fair_queue import FairQueue
+from actors.rules.capacity.opening_window import opened_at_once
+from actors.rules.capacity.user_weights import weights
 from actors.rules.checks.user_message import answers
-from actors.runner.turns.gate import OpenSlot, TurnGate
 from actors.runner.turns.table import TurnTable
 from actors.runner.turns.tasks import TurnTasks
+
+HOLD_S = 0.25
+"""A turn that is opened for longer waits for something else than this process, and lets the next one in."""
+
+
+class OpenSlot(msgspec.Struct, eq=False):
+    """One of the turns that may be opened at the same time.
+
+    Attributes:
+        since_s: when the turn has come in.
+        is_retained: the turn stays inside when it is open, until its first run is under way.
+    """
+
+    _gate: TurnGate
+    since_s: float
+    is_retained: bool = False
+
+    def retain(self) -> bool:
+        """Stay inside when the turn is open, if others wait: else its run would stand in line with those of all that are open."""
+        self.is_retained = self._gate.has_waiting()
+        return self.is_retained
+
+    def release(self) -> None:
+        """Let the next turn in, unless that was done."""
+        self._gate.leave(self)
+
+
+class _Waiter(msgspec.Struct, eq=False):
+    """A request that waits; `slot` is done when it is let in."""
+
+    turn: TurnKey
+    slot: asyncio.Future[OpenSlot]
+
+
+class TurnGate:
+    """Lets turns in, fairly. Those of one session come in in the order in which they were asked for.
+
+    Args:
+        at_once: how many turns may be inside.
+        user_weights: see Limits.
+        of_many: how many, while more users wait than `at_once`: as many as there are users, and at most so many.
+    """
+
+    def __init__(self, at_once: int, user_weights: Mapping[str, int] = MappingProxyType({}), of_many: int = 0) -> None:
+        self._at_once = at_once
+        self._of_many = of_many
+        # In the order in which they came in.
+        self._inside: dict[OpenSlot, None] = {}
+        self._waiting: FairQueue[_Waiter] = FairQueue(weights(user_weights))
+        # All that wait, and those that were let in and do not know it yet.
+        self._by_turn: dict[TurnKey, list[_Waiter]] = {}
+        # The latter.
+        self._coming: dict[_Waiter, SessionKey] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def __len__(self) -> int:
+        """The number of turns that wait."""
+        return len(self._waiting)
+
+    def has_waiting(self) -> bool:
+        """True while any turn waits."""
+        return bool(self._by_turn) and self._waiting.has_any()
+
+    def has(self, turn: TurnKey) -> bool:
+        """True while a request waits for the turn."""
+        return turn in self._by_turn
+
+    async def enter(self, turn: TurnKey, *, is_opened: bool = False) -> OpenSlot:
+        """Wait until a turn may be opened. Raises TurnCancelledError when it is cancelled while it waits.
+
+        Args:
+            is_opened: another request opens the turn, which this one joins: a cancel must find both where it finds one.
+        """
+        loop = self._loop = self._loop or asyncio.get_running_loop()
+        # One that has room and finds nothing before it need not wait.
+        is_first = not self._by_turn or not (self._waiting.has_any() or turn[0] in self._coming.values())
+        if is_opened or (is_first and self._has_room()):
+            return self._let_in(loop.time())
+        waiter = _Waiter(turn, loop.create_future())
+        self._waiting.add(waiter, turn[0].user, turn[0])
+        self._by_turn.setdefault(turn, []).append(waiter)
+        self._watch()
+        if self._has_room():
+            # With one more user there is room for one more turn. Soon: who was let in before this one comes in before it.
+            loop.call_soon(self._fill)
+        try:
+            return await waiter.slot
+        except asyncio.CancelledError:
+            if not self._waiting.remove(waiter) and not waiter.slot.cancelled():
+                waiter.slot.result().release()
+            raise
+        finally:
+            self._forget(waiter)
+            if self._coming.pop(waiter, None) is not None:
+                self._fill()
+
+    def cancel(self, turn: TurnKey) -> None:
+        """Have no request wait for the turn any more."""
+        for waiter in self._by_turn.get(turn, ()):
+            if self._waiting.remove(waiter) and not waiter.slot.done():
+                waiter.slot.set_exception(TurnCancelledError(turn[1]))
+
+    def cancel_user(self, user: str) -> None:
+        """Have no request of a user wait any more."""
+        for turn in {waiter.turn for waiter in self._waiting if waiter.turn[0].user == user}:
+            self.cancel(turn)
+
+    def leave(self, slot: OpenSlot) -> None:
+        """Let the next turn in for one that is inside."""
+        if self._inside.pop(slot, self) is None and self._by_turn:
+            self._fill()
+
+    def _forget(self, waiter: _Waiter) -> None:
+        waiters = self._by_turn[waiter.turn]
+        waiters.remove(waiter)
+        if not waiters:
+            del self._by_turn[waiter.turn]
+
+    def _fill(self) -> None:
+        while self._waiting.has_any() and self._has_room():
+            first = self._waiting.take()
+            # All requests for a turn come in together.
+            for waiter in [first, *(each for each in self._by_turn[first.turn] if self._waiting.remove(each))]:
+                if not waiter.slot.done():
+                    self._coming[waiter] = waiter.turn[0]
+                    # The loop on which it waits: asyncio asks the kernel for the process each time that it is asked for the loop.
+                    assert self._loop is not None
+                    waiter.slot.set_result(self._let_in(self._loop.time()))
+
+    def _has_room(self) -> bool:
+        inside = len(self._inside)
+        if inside < self._at_once:
+            return True
+        # More than there are users are never inside, beyond those that may be however few they are.
+        users = self._waiting.count_owners()
+        return inside < users and inside < opened_at_once(users, self._at_once, self._of_many)
+
+    def _let_in(self, now_s: float) -> OpenSlot:
+        slot = OpenSlot(self, now_s)
+        self._inside[slot] = None
+        return slot
+
+    def _watch(self) -> None:
+        """Look again when the turn that has been inside for longest has had its time."""
+        if self._timer is None and self._inside and self._waiting.has_any():
+            first = next(iter(self._inside))
+            self._timer = asyncio.get_running_loop().call_at(first.since_s + HOLD_S, self._let_late_ones_go)
+
+    def _let_late_ones_go(self) -> None:
+        self._timer = None
+        now_s = asyncio.get_running_loop().time()
+        for slot in [each for each in self._inside if each.since_s + HOLD_S <= now_s]:
+            slot.release()
+        self._watch()
+
 
 OWED_POLL_S = 0.1
 """How often is looked whether all ends of turns are stored."""

@@ -25,8 +25,7 @@ from actors.rules.checks import user_message as messages
 from actors.runner.dispatch.versions import TurnVersions, VersionParts
 from actors.runner.running.origin import FRESH, Continued
 from actors.runner.running.running_turn import OpeningMessage, RunningTurn
-from actors.runner.turns.admission import AdmittedTurn, TurnAdmission
-from actors.runner.turns.gate import OpenSlot
+from actors.runner.turns.admission import AdmittedTurn, OpenSlot, TurnAdmission
 from actors.runner.turns.place import RunnerPlace
 from actors.runner.turns.recovery import TurnResumer
 from actors.runner.turns.table import TurnTable

@@ -1,9 +1,18 @@
-"""The connection of this process with Ray."""
+"""The connection of this process with Ray, and its forks.
+
+Forks have none of Ray's threads, but all of its objects, and sockets that both would use. Nothing of Ray may be called in a fork,
+and nothing of it may be destroyed there either. At the end of its interpreter, Ray would shut down the cluster of the process
+that it was forked from, or wait for threads that it does not have, or crash.
+"""
 
 from __future__ import annotations
 
+import atexit
+import ctypes
+import gc
 import logging
 import os
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -13,18 +22,54 @@ import ray
 from ray.exceptions import RayError
 
 from actors.errors import ClusterError
-from runtime.cluster.deployment.forks import Forks
 from runtime.cluster.deployment.joining import prepare_joining
 from runtime.cluster.ray.auto_connect import connect_for_programs_only
 from runtime.cluster.ray.local.local_ray import starting_ray
 from runtime.cluster.ray.local.ownership import MODE, folder_of_ray, make_token
 from runtime.cluster.ray.nodes import running_address
 from runtime.cluster.ray.noise import hide_noise
-from runtime.cluster.ray.process import print_no_stack
+from runtime.cluster.ray.process import detach, print_no_stack
 from runtime.cluster.ray.tokens import have_local_ray_use_token, use_mode
 from runtime.cluster.ray.versions import is_tested
 from runtime.engine.process.told_to_end import ToldToEnd
 from runtime.settings import Settings
+
+
+class Forks:
+    """Keeps forks of this process from harming it.
+
+    Attributes:
+        is_fork: this process is a fork of one that used Ray, and cannot use Ray itself.
+    """
+
+    is_fork = False
+
+    @classmethod
+    def cut_off(cls) -> None:
+        """Cut a fork, as it begins, off from Ray."""
+        if not ray.is_initialized():
+            return
+        cls.is_fork = True
+        detach()
+        atexit.unregister(ray.shutdown)
+        gc.freeze()
+        for name, module in list(sys.modules.items()):
+            if name.partition(".")[0] == "ray":
+                for value in list(vars(module).values()):
+                    ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
+        _skip_destructors()
+
+
+def _skip_destructors() -> None:
+    """Have the process end without the destructors of Ray's C++ objects, and with the status that it would have had."""
+    libc = ctypes.CDLL(None)
+    # Only glibc has a handler that gets the exit status.
+    if hasattr(libc, "on_exit"):
+        libc.on_exit(libc._exit, None)
+
+
+os.register_at_fork(after_in_child=Forks.cut_off)
+
 
 LOCAL = "local"
 """Ray's address for a local Ray that this program starts."""

@@ -19,9 +19,8 @@ from actors.messages.codec import encode
 from actors.messages.protocol.lifecycle import Stop
 from actors.messages.session import SessionKey
 from actors.rules.capacity.sharding import replica_of
-from runtime.cluster.processes.activation import Activation
+from runtime.cluster.processes.activation import Activation, Passivation
 from runtime.cluster.processes.moving import Moving
-from runtime.cluster.processes.passivation import Passivation
 from runtime.cluster.processes.process_table import PoolLimits, ProcessTable
 from runtime.cluster.processes.scaling import ScaledReplicas
 from runtime.cluster.processes.spares import SpareProcesses

@@ -10,9 +10,8 @@ from actors.interfaces.deployment_events import tell_event
 from actors.interfaces.transport import EarlyReply
 from actors.messages.protocol.statistics import UnreachedPeer
 from runtime.cluster.handle import Handle
-from runtime.cluster.transport.detour import Detour
 from runtime.cluster.transport.link import ProcessReplacedError, ProcessUnreachableError, delivered, host_failed, over_ray
-from runtime.cluster.transport.outage import BUSY_S, Outage
+from runtime.cluster.transport.unreached import BUSY_S, Detour, Outage
 from runtime.transport.endpoint import Endpoint
 from runtime.transport.io.calls import ChannelCall
 from runtime.transport.io.channel import Channel

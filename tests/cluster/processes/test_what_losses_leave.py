@@ -26,7 +26,7 @@ class CountsProcesses(Plugin):
         # Imported and looked at where it runs. What only a collection would find counts.
         import gc
 
-        from runtime.cluster.processes.ray_process import RayProcess
+        from runtime.cluster.processes.ray_processes import RayProcess
 
         if content.text != "count":
             return None

@@ -10,8 +10,8 @@ import pytest
 
 from actors.errors import OverloadedError
 from actors.messages.session import SessionKey
-from runtime.driver.turns import refusals
-from runtime.driver.turns.refusals import Refusals
+from runtime.driver.turns import client as turn_client
+from runtime.driver.turns.client import Refusals
 from runtime.driver.turns.refused_lines import FORGET_S, Line, lines_of
 from runtime.driver.turns.state import TurnState
 
@@ -27,7 +27,7 @@ async def test_once_it_has_forgotten_the_last_one_a_turn_costs_what_it_did_befor
         looked.append(key)
         return lines_of(runner, key)
 
-    monkeypatch.setattr(refusals, "lines_of", noted)
+    monkeypatch.setattr(turn_client, "lines_of", noted)
     loop = asyncio.get_running_loop()
     passed_s = 0.0
     engine = SimpleNamespace(runner=SimpleNamespace(number_of=lambda key: 0, count=1), settings=None)

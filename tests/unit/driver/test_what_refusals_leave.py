@@ -14,7 +14,7 @@ from actors import LlmAgent, RunConfig
 from actors.errors import InvalidIdError, OverloadedError, RaygroveError, SessionBusyError, SessionNotFoundError
 from actors.testing import PatternModel
 from runtime import Runtime
-from runtime.driver.turns.refusals import Refusals
+from runtime.driver.turns.client import Refusals
 from runtime.settings import Settings
 from tests.support.models.waiting_model import GatedModel
 from tests.support.runtimes import Deploy

@@ -18,9 +18,9 @@ from actors.errors import ActorLostError, ActorRestartsError, ClusterError
 from actors.interfaces.transport import Link
 from actors.rules.recovery.backoff import Backoff
 from runtime.cluster.transport import outage, wires
-from runtime.cluster.transport.detour import PAUSE_S
 from runtime.cluster.transport.link import RETRY_S, ProcessUnreachableError
 from runtime.cluster.transport.peer import PATIENCE_S, QUIET_S
+from runtime.cluster.transport.unreached import PAUSE_S
 from runtime.cluster.transport.wires import WireOptions, Wires
 from runtime.transport.endpoint import Endpoint
 from runtime.transport.io.channel import MAX_CUTS, Channel

@@ -18,7 +18,7 @@ from actors.testing import PatternModel
 from runtime.cluster.packing.definitions import pack_tree
 from runtime.cluster.processes import agent_host
 from runtime.cluster.processes.agent_host import AgentHost
-from runtime.cluster.processes.ray_process import RayProcess
+from runtime.cluster.processes.ray_processes import RayProcess
 from runtime.cluster.ray import process as ray_process_titles
 from runtime.cluster.transport import wires
 from runtime.cluster.transport.clients import CoreHandles
