@@ -12,7 +12,6 @@ from actors.layers.flows.definitions import FlowPlan
 from actors.refs.runner import RunnerRef
 from runtime import Runtime
 from runtime.driver.event_loop import Portal
-from runtime.driver.turns.client import TurnClient
 from runtime.engine.interface import Engine
 from tests.model.asking import perform
 from tests.model.history import Ask
@@ -96,7 +95,7 @@ class Driver(SimProcess):
         # As `Runtime.connect` does it.
         self.rt._set_up(APP, engine, None, {})
         self.rt._client._portal = portal
-        self.rt._turns = TurnClient(self.rt._client)
+        self.rt._program.open()
 
     async def do(self, what: str, **of: Any) -> Ask:
         """Ask for something, and wait for what comes of it, or until the driver is lost: then the request has no end."""
