@@ -45,7 +45,7 @@ class EventWriter:
         state_seq: the place of the run's last event that changed the state, 0 without one.
         along: the run's events, for an agent to which it transfers; None before the first.
         mark: what each event says of the flow that it belongs to, if it says nothing itself; None for no flow.
-        node_info: what an event says of the node that it comes from, if it says nothing itself.
+        node_info: gives what an event says of the node that it comes from, if it says nothing itself; None: the run is no node's.
         interceptors: of the run.
     """
 
@@ -54,6 +54,8 @@ class EventWriter:
     is_stopped = False
     state_seq = 0
     mark: FlowMark | None = None
+    # A method of its own kept here would leave each writer to the collector.
+    node_info: Callable[[Event], NodeInfo | None] | None = None
     _partials: PartialEvents | None = None
     along: EventsAlong | None = None
     interceptors: RunInterceptor
@@ -74,7 +76,6 @@ class EventWriter:
         self._reader = reader
         self._counts = counts
         self._notes: Sequence[p.Note] = message.notes
-        self.node_info: Callable[[Event], NodeInfo | None] = self._root_info
 
     def recall(self, done: Sequence[Event]) -> None:
         """Take in what the run had stored before it was lost."""
@@ -196,7 +197,7 @@ class EventWriter:
             timestamp=event.timestamp or now_s(),
             branch=event.branch or self._branch,
             flow=event.flow or self.mark,
-            node_info=event.node_info or self.node_info(event),
+            node_info=event.node_info or (self.node_info or self._root_info)(event),
         )
 
     def _root_info(self, event: Event) -> NodeInfo | None:
