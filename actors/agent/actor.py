@@ -155,7 +155,7 @@ class AgentActor(Actor):
             msgspec.structs.force_setattr(outcome, "closed", writer.has_closed)
             msgspec.structs.force_setattr(outcome, "output", run.output_of(outcome))
         elif isinstance(outcome, p.Transfer):
-            msgspec.structs.force_setattr(outcome, "events", writer.along.events if writer.along is not None else ())
+            msgspec.structs.force_setattr(outcome, "events", writer.handover.events if writer.handover is not None else ())
         return outcome
 
     async def _fail(self, run: Invocation, error: BaseException, again: NextAttempt | None) -> p.AnyOutcome:

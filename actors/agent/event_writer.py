@@ -22,7 +22,7 @@ from actors.refs.session import SessionRef
 from actors.rules.checks.sizes import encoded
 from actors.rules.checks.state import only_temp, without_temp
 from actors.rules.checks.state_values import stored_delta
-from actors.rules.delivery.events_along import EventsAlong
+from actors.rules.delivery.handover_events import HandoverEvents
 
 _NO_CHANGES: StateDelta = {}
 """What most events change of the state."""
@@ -43,7 +43,7 @@ class EventWriter:
         has_closed: the run's last event has closed the turn.
         is_stopped: the run is being stopped, and can write nothing more.
         state_seq: the place of the run's last event that changed the state, 0 without one.
-        along: the run's events, for an agent to which it transfers; None before the first.
+        handover: the run's events, for an agent to which it transfers; None before the first.
         mark: what each event says of the flow that it belongs to, if it says nothing itself; None for no flow.
         node_info: gives what an event says of the node that it comes from, if it says nothing itself; None: the run is no node's.
         interceptors: of the run.
@@ -57,7 +57,7 @@ class EventWriter:
     # A method of its own kept here would leave each writer to the collector.
     node_info: Callable[[Event], NodeInfo | None] | None = None
     _partials: PartialEvents | None = None
-    along: EventsAlong | None = None
+    handover: HandoverEvents | None = None
     interceptors: RunInterceptor
 
     def __init__(
@@ -138,8 +138,8 @@ class EventWriter:
             self._take_in_stored(event, raw, changed, before_seq)
             if end is None:
                 # After the end there is no transfer.
-                self.along = self.along or EventsAlong()
-                self.along.add(p.StoredEvent(seq, raw), changes_state=bool(changed))
+                self.handover = self.handover or HandoverEvents()
+                self.handover.add(p.StoredEvent(seq, raw), changes_state=bool(changed))
             if changed:
                 before_seq = seq
         return complete

@@ -13,7 +13,6 @@ from actors.agent.parts import AgentParts
 from actors.agent.session_reader import SessionReader
 from actors.agent.views.session_view import AgentView
 from actors.behaviours.interceptor import RunParts, linked
-from actors.behaviours.llm.plain_calls import PlainCalls
 from actors.interfaces.access import ArtifactAccess, MemoryAccess
 from actors.interfaces.context import CallRuns
 from actors.interfaces.session import LogAccess
@@ -149,8 +148,7 @@ class Invocation(RunAccess):
         self.record_all = writer.record_all
         session, runner, resolve = environment.session, environment.runner, environment.resolve
         run = self.run_parts = RunParts(spec, message, self, session, runner, resolve, parts.counts)
-        made = [interceptor for each in parts.interceptors if (interceptor := each.of(run)) is not None]
-        self.interceptors = writer.interceptors = linked(made, PlainCalls(run))
+        self.interceptors = writer.interceptors = linked(parts.interceptors, run)
 
     def _reader(self, view: AgentView) -> SessionReader:
         """The reader of the log and of the state for the run."""

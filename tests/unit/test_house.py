@@ -43,7 +43,7 @@ MODEL_TEXTS = {
 """Functions and classes whose docstrings are descriptions of tools: models read them, so they stay word for word."""
 
 MODEL_CALLERS = {
-    "actors/behaviours/llm/plain_calls.py": "the end of the chain of interceptors, with those of budgets among them",
+    "actors/behaviours/interceptor.py": "the end of the chain of interceptors, with those of budgets among them",
     "actors/layers/limiter/client.py": "a model around another one: the calls that come to it were allowed",
     "runtime/models/fallback.py": "likewise",
     "runtime/cluster/transport/hosts.py": "likewise, in the process of a model that is shared",
@@ -453,7 +453,7 @@ def test_every_check_finds_what_it_looks_for(
         (folders_on_disk, {"a/x.py": "quick_folder()\nTemporaryDirectory(dir=place)"}),
         (question_words, {"a/x.py": 'def f():\n    """Tell what it has."""'}),
         (unknown_citations, {"a/x.py": "x = 'docs/nothing.md'\n# See README.md.\n"}),
-        (calls_past_budgets, {"actors/behaviours/llm/plain_calls.py": "Responses(m, r, stream=True)"}),
+        (calls_past_budgets, {"actors/behaviours/interceptor.py": "Responses(m, r, stream=True)"}),
         (calls_past_budgets, {"a/x.py": "call.responses(stream=True)"}),
         (answers_dropped, {"a/x.py": "async def f():\n    reply = await c.reserve(m)\n    return await s.reserve(r)"}),
     ],

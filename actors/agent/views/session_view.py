@@ -14,7 +14,7 @@ from actors.messages.json_types import JsonObject, StateDelta
 from actors.messages.protocol.base import StoredEvent, TurnRef
 from actors.messages.protocol.log import Fetched
 from actors.messages.protocol.runs import Invoke
-from actors.rules.delivery.events_along import following
+from actors.rules.delivery.handover_events import following
 from actors.rules.prompt.compiler import Warn
 from actors.rules.prompt.history import History
 

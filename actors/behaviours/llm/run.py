@@ -14,9 +14,8 @@ from actors.behaviours.llm.model_call import ModelCall
 from actors.behaviours.llm.output import output_keeper
 from actors.behaviours.llm.prompt import AgentPrompt
 from actors.behaviours.llm.request import own_tools
-from actors.behaviours.llm.tool_calls import NO_ANSWERS, Decisions, ToolCalls, UserAnswer
+from actors.behaviours.llm.tool_calls import NO_ANSWERS, CallAnswers, Decisions, ToolCalls, UserAnswer
 from actors.behaviours.llm.tool_results import StepResults, has_more, held_decisions, pause_of
-from actors.behaviours.llm.user_answers import CallAnswers
 from actors.definitions.agents.finish_task import FinishTaskTool
 from actors.definitions.tree.own_tools import may_wait
 from actors.definitions.tree.spec import AgentSpec

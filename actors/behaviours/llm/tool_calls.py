@@ -32,11 +32,11 @@ from actors.errors.user_code import code_of, error_text, in_thread, is_cancellat
 from actors.interfaces.context import CallRuns, Context
 from actors.messages.codec import decode, encode
 from actors.messages.content import Content, FunctionCall, FunctionResponse, Part
-from actors.messages.event import NO_ACTIONS, USER, Event, EventActions
+from actors.messages.event import NO_ACTIONS, USER, Event, EventActions, RequestedInput
 from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.llm.model import FunctionDeclaration
 from actors.messages.protocol.outcomes import AnyOutcome, Paused
-from actors.rules.checks import state
+from actors.rules.checks import confirmation, state
 from actors.rules.checks.model_answer import MALFORMED
 from actors.rules.checks.result_values import any_form, fast_form
 from actors.rules.checks.state_values import stored_delta
@@ -52,6 +52,39 @@ UserAnswer = AnsweredInput | ToolConfirmation
 
 NO_ANSWERS: Mapping[str, UserAnswer] = {}
 """The user has said nothing to any call."""
+
+
+class CallAnswers:
+    """The user's answers to the calls of one response.
+
+    Attributes:
+        given: by id, what the user has said to calls that are run with it.
+        decided: by id, the responses of calls that are not run.
+    """
+
+    def __init__(self) -> None:
+        self.given: dict[str, UserAnswer] = {}
+        self.decided: dict[str, JsonObject] = {}
+
+    def add(self, call_id: str, tool: str, answer: JsonObject, asked: RequestedInput | None) -> None:
+        """Take in the answer to one call.
+
+        Args:
+            answer: what the user has said.
+            asked: what the tool has asked in the middle of the call; None: the call needs consent by its definition.
+        """
+        if asked is not None and not asked.is_confirmation:
+            self.given[call_id] = AnsweredInput(asked.memo, answer)
+            return
+        # A tool that has asked by itself runs after a no, too.
+        is_told = asked is not None and answer.get(confirmation.CONFIRMED) is False
+        refused = None if is_told else confirmation.refusal(tool, answer)
+        if refused is not None:
+            self.decided[call_id] = {"error": refused}
+            return
+        hint = str(asked.question.get("message", "")) if asked is not None else ""
+        self.given[call_id] = ToolConfirmation(not is_told, answer.get(confirmation.PAYLOAD), hint)
+
 
 _CALL_HOOKS = ("before_tool_callback", "after_tool_callback", "on_tool_error_callback", "on_event_callback")
 """The hooks that see a call, or its event."""

@@ -31,8 +31,7 @@ class LlmTraits:
         include_contents, static_instruction, planner, code_executor, output_type, output_key: see LlmAgent.
         config: its `generate_content_config`.
         model: the name that its requests have; "" for a model object without one.
-        before_model, after_model, on_model_error, after_agent: its hooks.
-        has_model_callbacks: it has hooks of the first three kinds.
+        after_agent: its hooks.
         keeps_output: its answers are kept in the state, or have a form.
         identity: the part of the system instruction that names it.
         instruction: the whole system instruction; None where it has to be filled in for each request.
@@ -40,18 +39,14 @@ class LlmTraits:
 
     __slots__ = (
         "after_agent",
-        "after_model",
-        "before_model",
         "code_executor",
         "config",
-        "has_model_callbacks",
         "identity",
         "include_contents",
         "instruction",
         "is_task",
         "keeps_output",
         "model",
-        "on_model_error",
         "output_key",
         "output_type",
         "planner",
@@ -77,10 +72,6 @@ class LlmTraits:
         self.output_key = agent.output_key
         self.config = agent.generate_content_config
         self.model: str = model if isinstance(model, str) else getattr(model, "model", "")
-        self.before_model = hooks("before_model_callback")
-        self.after_model = hooks("after_model_callback")
-        self.on_model_error = hooks("on_model_error_callback")
-        self.has_model_callbacks = bool(self.before_model or self.after_model or self.on_model_error)
         self.keeps_output = bool(self.output_key) or self.output_type is not None
         self.after_agent = hooks("after_agent_callback")
         self.identity = "" if is_asked_once else instructions.identity(agent.name, agent.description)

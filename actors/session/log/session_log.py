@@ -24,7 +24,7 @@ from actors.messages.json_types import JsonObject
 from actors.messages.protocol.base import StoredEvent, TurnRef
 from actors.messages.session import SessionKey
 from actors.rules.checks import state as scopes
-from actors.rules.delivery import events_along
+from actors.rules.delivery import handover_events
 from actors.rules.routing.branches import speaker
 from actors.rules.routing.selection import is_selectable
 from actors.session.log.event_scan import EventScan
@@ -261,12 +261,12 @@ class SessionLog:
             return None
         return [event for event in self._tail if event.seq > seq]
 
-    def unheard(self) -> list[StoredEvent]:
+    def events_missed_by_agents(self) -> list[StoredEvent]:
         """The newest events, as far as some agent has missed them, if they are few."""
         if len(self._authors) <= 1:
             # It has heard everything.
             return []
-        return events_along.unheard(reversed(self._tail), reversed(self._authors.values()))
+        return handover_events.events_missed_by_agents(reversed(self._tail), reversed(self._authors.values()))
 
     @property
     def committed_seq(self) -> int:

@@ -431,7 +431,7 @@ class TurnOpener:
         """Store the user's event and the turn's record; then the turn is open."""
         message, log = request.message, request.log
         writes, opened = self._new_turns.admitted(request, turn)
-        before = log.unheard()
+        before = log.events_missed_by_agents()
         stored = self._parts.writer.begin_write(log, [(message.event, request.event)], writes, opened)
         # The same request may have come again while the store was asked: it must not wait for the end of its own turn.
         log.queue.send_back(lambda waiter: waiter.event_id == request.event.id)

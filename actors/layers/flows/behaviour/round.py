@@ -13,9 +13,8 @@ import msgspec
 
 from actors.behaviours.lifecycle import emit_content_of, stored_failure
 from actors.behaviours.llm.model_call import ModelCall
-from actors.behaviours.llm.tool_calls import NO_ANSWERS, Decisions, ToolCalls, UserAnswer
+from actors.behaviours.llm.tool_calls import NO_ANSWERS, CallAnswers, Decisions, ToolCalls, UserAnswer
 from actors.behaviours.llm.tool_results import StepResults, held_decisions, pause_of
-from actors.behaviours.llm.user_answers import CallAnswers
 from actors.definitions.tools.base import Tool
 from actors.definitions.tree.own_tools import OwnTools
 from actors.definitions.tree.spec import AgentSpec

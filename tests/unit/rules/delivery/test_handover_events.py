@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.messages.protocol.base import StoredEvent
-from actors.rules.delivery.events_along import MAX_BYTES, MAX_EVENTS, EventsAlong, following, unheard
+from actors.rules.delivery.handover_events import MAX_BYTES, MAX_EVENTS, HandoverEvents, events_missed_by_agents, following
 
 speakers = st.lists(st.sampled_from(["user", "a", "b", "c"]), max_size=2 * MAX_EVENTS)
 """Who has said each event of a log."""
@@ -26,7 +26,7 @@ def last_spoken(said: Sequence[str]) -> list[int]:
 
 
 def travelling(said: Sequence[str], size: int = 10) -> list[StoredEvent]:
-    return unheard(reversed(log_of(len(said), size)), last_spoken(said))
+    return events_missed_by_agents(reversed(log_of(len(said), size)), last_spoken(said))
 
 
 @given(speakers, st.integers(1, MAX_BYTES // 4))
@@ -64,7 +64,7 @@ def test_events_with_a_gap_between_them_suffice_only_behind_it() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, MAX_BYTES // 2), st.booleans()), max_size=MAX_EVENTS + 2))
 def test_a_run_sends_along_all_of_its_events_or_none(run: list[tuple[int, bool]]) -> None:
-    along = EventsAlong()
+    along = HandoverEvents()
     stored = [StoredEvent(seq, b"x" * size) for seq, (size, _) in enumerate(run, start=1)]
     for event, (_, changes_state) in zip(stored, run, strict=True):
         along.add(event, changes_state=changes_state)

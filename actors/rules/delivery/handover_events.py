@@ -23,7 +23,7 @@ def fits(events: int, size: int) -> bool:
     return events <= MAX_EVENTS and size <= MAX_BYTES
 
 
-def unheard(newest_first: Iterable[StoredEvent], last_spoken: Iterable[int]) -> list[StoredEvent]:
+def events_missed_by_agents(newest_first: Iterable[StoredEvent], last_spoken: Iterable[int]) -> list[StoredEvent]:
     """The end of a log that some agent has missed, and that may travel along; empty when the last speaker is the only one.
 
     Args:
@@ -31,15 +31,15 @@ def unheard(newest_first: Iterable[StoredEvent], last_spoken: Iterable[int]) -> 
         last_spoken: the positions of the agents' last events, the newest first.
     """
     speakers = iter(last_spoken)
-    heard_seq = next(speakers, 0)
+    spoken_seq = next(speakers, 0)
     events: list[StoredEvent] = []
     size = missed = 0
     for stored in newest_first:
-        if stored.seq == heard_seq:
+        if stored.seq == spoken_seq:
             missed = len(events)
-            heard_seq = next(speakers, 0)
+            spoken_seq = next(speakers, 0)
         size += len(stored.raw)
-        if not heard_seq or not fits(len(events) + 1, size):
+        if not spoken_seq or not fits(len(events) + 1, size):
             break
         events.append(stored)
     return events[:missed][::-1]
@@ -55,7 +55,7 @@ def following(events: Sequence[StoredEvent], seq: int) -> Sequence[StoredEvent] 
     return after if all(stored.seq == place for place, stored in enumerate(after, start=seq + 1)) else None
 
 
-class EventsAlong:
+class HandoverEvents:
     """The events of a run, if they may travel along.
 
     Attributes:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from actors import CallbackContext, LlmAgent, LlmRequest, LlmResponse, ToolContext
 from actors.messages import protocol as p
 from actors.messages.codec import encode
-from actors.rules.delivery import events_along
+from actors.rules.delivery import handover_events
 from actors.testing import PatternModel
 from tests.support.fixtures.runner_fixture import RunnerFixture
 from tests.support.machine.folders import quick_folder
@@ -106,7 +106,7 @@ def test_models_are_asked_the_same_as_when_nothing_travels_along(texts: list[str
         return [re.sub(r"call-[0-9a-f-]+", "call", each) for each in told]
 
     with_events = asked()
-    with mock.patch.object(events_along, "MAX_EVENTS", 0):
+    with mock.patch.object(handover_events, "MAX_EVENTS", 0):
         assert asked() == with_events
 
 
