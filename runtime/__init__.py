@@ -20,7 +20,7 @@ from actors.errors.tracebacks import count_as_own  # noqa: E402
 
 if TYPE_CHECKING:
     from actors.interfaces.deployment_events import DeploymentEvent
-    from actors.messages.graph import EdgeReason
+    from actors.layers.graphs.rules.edge_reason import EdgeReason
     from actors.messages.llm.recorded import CallAttempt, RecordedCall
     from actors.messages.operating.batch import BatchInfo, BatchItem, CaseTurn
     from actors.messages.operating.schedule import Schedule
@@ -98,7 +98,7 @@ _MODULES = {
     "BearerAuth": "runtime.integrations.openapi.auth",
     "CallAttempt": "actors.messages.llm.recorded",
     "DeploymentEvent": "actors.interfaces.deployment_events",
-    "EdgeReason": "actors.messages.graph",
+    "EdgeReason": "actors.layers.graphs.rules.edge_reason",
     "BoardTask": "runtime.driver.reports.flow_board",
     "FlowBoard": "runtime.driver.reports.flow_board",
     "LogLine": "runtime.observability.logs.log_line",

@@ -129,7 +129,7 @@ class Children:
     async def run_node(
         self, name: str, task: NodeTask, branch: str | None, *, resume: bool, state: tuple[bytes, int] = (b"", 0)
     ) -> p.AnyOutcome:
-        """Run an agent as a node: see Invocation.run_node.
+        """Run an agent as a node, and return how its run ended; a Finished has its output.
 
         Args:
             state: that it begins with, and the place up to which all changes are in it; b"": it reads the state itself.

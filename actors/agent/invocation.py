@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -20,7 +20,7 @@ from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.content import Content
 from actors.messages.event import Event, EventActions
-from actors.messages.graph import NodeTask, Unstored, is_of_tool, root_path, with_unstored
+from actors.messages.graph import NodeTask, is_of_tool, root_path
 from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
 from actors.refs.access import RemoteLog, SessionArtifacts, UserMemory
 from actors.rules.prompt.history import History
@@ -83,7 +83,7 @@ _READS_STATE = ("custom", "graph")
 
 
 _NOTHING: dict[str, Any] = {}
-"""The progress of a run that has noted none, and what functions have written beside it of a run that is no node."""
+"""The progress of a run that has noted none."""
 
 
 class Invocation(RunAccess):
@@ -118,7 +118,6 @@ class Invocation(RunAccess):
     call_runs: Callable[[str, str], CallRuns] = staticmethod(lambda tool, call_id: CallRuns())
     history: type[History] | None = None
     _noted: JsonMapping | None = None
-    _unstored: Mapping[str, Unstored] = _NOTHING
 
     def __init__(self, parts: AgentParts, message: p.Invoke, view: AgentView) -> None:
         super().__init__(parts, message)
@@ -139,8 +138,6 @@ class Invocation(RunAccess):
         if message.resume or message.resume_at or message.progress or message.noted_seq:
             self.is_resumed, self.retried_seq, self.resume_at = message.resume, message.retried_seq, message.resume_at
             self.progress, self.noted_seq = message.progress, message.noted_seq
-        if message.node is not None:
-            self.node_path, self._unstored = message.node.path, message.node.unstored
         self.reader = self._reader(view)
         self.reader.user_event = user_event
         writer = self.writer = EventWriter(spec, message, environment.session, self.reader, parts.counts)
@@ -191,7 +188,7 @@ class Invocation(RunAccess):
     @property
     def state(self) -> JsonMapping:
         """Session state by prefixed keys, as of the last event."""
-        return with_unstored(self.reader.state, self._unstored) if self._unstored else self.reader.state
+        return self.reader.state
 
     def view(self) -> Coroutine[Any, Any, History]:
         """Return the log as the agent sees it: see Context."""
@@ -204,23 +201,6 @@ class Invocation(RunAccess):
     async def emit_all(self, events: Sequence[Event], *, end: p.Finished | None = None) -> Sequence[Event]:
         """Store events together: see Context."""
         return await self.writer.emit_all(events, end=end)
-
-    async def run_node(
-        self, name: str, task: NodeTask, *, branch: str | None, resume: bool, is_first: bool = False
-    ) -> p.AnyOutcome:
-        """Run an agent as a node, and return how its run ended; a Finished has its output.
-
-        Args:
-            branch: on which it runs.
-            resume: it may have been begun before this run was lost or paused: then the log says how far it is.
-            is_first: no node has begun before that is still at work, so all that nodes have written is known here.
-
-        Raises:
-            FencedError: the turn was taken over or has ended.
-        """
-        outcome = await self.children.run_node(name, task, branch, resume=resume)
-        await self.reader.refresh_state(outcome.state_seq)
-        return outcome
 
     async def ask_agent(self, name: str, call_id: str, content: Content) -> tuple[p.AnyOutcome, str]:
         """Run an agent as a tool: see Context."""

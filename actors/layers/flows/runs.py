@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import cast
 
-from actors.agent.invocation import Invocation
 from actors.agent.parts import AgentParts
 from actors.agent.session_reader import SessionReader
 from actors.agent.views.session_view import AgentView
 from actors.layers.flows.rules.task_history import TaskHistory
-from actors.layers.graphs.runs.invocation import asked_of, write_as_node
+from actors.layers.graphs.runs.invocation import RunInGraph, asked_of
 from actors.layers.graphs.runs.reader import NodeReader
 from actors.messages import protocol as p
 from actors.messages.event import Event
@@ -20,7 +19,7 @@ from actors.rules.prompt.history import History
 from actors.rules.routing.branches import tool_root
 
 
-class RoundInvocation(Invocation):
+class RoundInvocation(RunInGraph):
     """An agent's run for one round of a flow.
 
     Attributes:
@@ -34,7 +33,6 @@ class RoundInvocation(Invocation):
         work = self.work = message.work
         super().__init__(parts, message, view)
         self.writer.mark = FlowMark(run=work.run, tasks=work.tasks, round=work.round)
-        write_as_node(self)
 
     def _reader(self, view: AgentView) -> SessionReader:
         self._task = self.message.node
@@ -59,15 +57,11 @@ class RoundInvocation(Invocation):
         return cast(TaskHistory, await self.view())
 
 
-class ControllerInvocation(Invocation):
+class ControllerInvocation(RunInGraph):
     """The run of a flow's controller."""
 
     _task: NodeTask | None = None
     _answer: JsonValue = None
-
-    def __init__(self, parts: AgentParts, message: p.Invoke, view: AgentView) -> None:
-        super().__init__(parts, message, view)
-        write_as_node(self)
 
     def _reader(self, view: AgentView) -> SessionReader:
         self._task = self.message.node

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
+from actors.layers.graphs.rules.edge_reason import EdgeReason
 from actors.messages import protocol as p
-from actors.messages.graph import EdgeReason
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
 from actors.messages.turn_info import TurnInfo

@@ -41,7 +41,7 @@ from actors.messages.content import Content
 from actors.messages.event import NO_ACTIONS, Event, EventActions
 from actors.messages.graph import NextAttempt, NodeInfo, NodeTask, Route, Unstored
 from actors.messages.json_types import JsonMapping, JsonValue
-from actors.messages.protocol.outcomes import Failed, Finished, Paused
+from actors.messages.protocol.outcomes import AnyOutcome, Failed, Finished, Paused
 from actors.rules.recovery.failures import classes_of, failure, failure_event
 
 logger = logging.getLogger(__name__)
@@ -252,6 +252,15 @@ class NodeRuns:
             # A graph goes on from what has ended in it; any other agent begins anew.
             resume = agent.is_graph
 
+    async def _outcome(self, agent: str, task: NodeTask, branch: str | None, *, resume: bool, is_first: bool) -> AnyOutcome:
+        run = self._context
+        # What runs beside the graph, or has begun earlier in it, may have written what the graph does not know.
+        knows_state = is_first and not resume and run.message.node is None and run.branch is None
+        state = run.reader.state_along() if knows_state else (b"", 0)
+        outcome = await run.children.run_node(agent, task, branch, resume=resume, state=state)
+        await run.reader.refresh_state(outcome.state_seq)
+        return outcome
+
     async def _asked(self, place: NodePlace, agent: AgentName, attempt: NodeAttempt, *, resume: bool) -> NodeResult:
         """The outcome of one attempt of an agent."""
         # Of a graph that is tried again what has ended stays so.
@@ -269,7 +278,7 @@ class NodeRuns:
             unstored=self._state.unstored(self._owner.unstored),
         )
         is_first = place.is_first and attempt.number == 1
-        asked = self._context.run_node(agent.name, task, branch=place.branch, resume=resume, is_first=is_first)
+        asked = self._outcome(agent.name, task, place.branch, resume=resume, is_first=is_first)
         if agent.timeout is None:
             return await asked
         try:

@@ -21,7 +21,7 @@ class NodePlace(NamedTuple):
         branch: of its events.
         info: says in each event of the run which node it is from.
         since: the place in the log after which its events come.
-        is_first: see GraphInvocation.run_node.
+        is_first: no node has begun before that is still at work, so all that nodes have written is known here.
     """
 
     name: str

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from actors.messages.graph import Arrow, EdgeBecause, Route
+from actors.layers.graphs.rules.edge_reason import EdgeBecause
+from actors.messages.graph import Arrow, Route
 
 START = "__START__"
 """Where a graph begins."""

@@ -1,11 +1,13 @@
-"""What an agent sees of the log that is a node of a graph, or that is part of the run of one (semantics.md section 8)."""
+"""What an agent sees of the log that is a node of a graph, or part of the run of one, and how the log names the node
+(semantics.md section 8)."""
 
 from __future__ import annotations
 
 import msgspec
 
 from actors.messages.event import USER, Event
-from actors.messages.graph import is_below, is_of_tool
+from actors.messages.graph import NodeInfo, NodeTask, is_below, is_of_tool, scope_of
+from actors.messages.topology import CHAT, TASK
 
 
 def is_said_before(event: Event, agent: str, path: str, invocation_id: str, *, is_chat: bool) -> bool:
@@ -45,3 +47,23 @@ def shown(event: Event, path: str) -> Event | None:
 def path_of(event: Event) -> str:
     """The path of the run that an event is from; "" for none."""
     return event.node_info.path if event.node_info is not None else ""
+
+
+def node_info(event: Event, task: NodeTask, mode: str | None) -> NodeInfo | None:
+    """The node that an event of its run comes from; None for an event of the user.
+
+    Args:
+        task: what the run is asked.
+        mode: see LlmAgent; None for any other agent.
+    """
+    if event.author == USER:
+        return None
+    if mode == CHAT:
+        return NodeInfo(path=task.path)
+    if mode == TASK:
+        output_for = task.output_for if event.output is not None else ()
+        scope = scope_of(task.path, is_delegate=task.is_delegated)
+        return NodeInfo(path=task.path, output_for=output_for, isolation_scope=scope)
+    says = event.is_final_response() and event.content is not None and not event.long_running_tool_ids
+    is_output = says and event.output is None
+    return NodeInfo(path=task.path, output_for=task.output_for if says else (), message_as_output=is_output)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 
@@ -13,14 +14,14 @@ from actors.agent.session_reader import SessionReader
 from actors.agent.views.session_view import AgentView
 from actors.definitions.agents.output_type import output_type
 from actors.layers.graphs.definitions.input_check import as_class
-from actors.layers.graphs.rules.address import node_info
+from actors.layers.graphs.rules.sight import node_info
 from actors.layers.graphs.rules.user_answers import UserAnswers
 from actors.layers.graphs.runs.output import OutputSoFar
 from actors.layers.graphs.runs.reader import NodeReader
 from actors.messages import protocol as p
 from actors.messages.content import Content
 from actors.messages.event import USER, Event
-from actors.messages.graph import NodeInfo, NodeTask, is_below, node_at, root_path
+from actors.messages.graph import NodeInfo, NodeTask, Unstored, is_below, node_at, root_path, with_unstored
 from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
 from actors.messages.topology import CHAT, PARALLEL, TASK
 from actors.rules.routing import resumption
@@ -30,7 +31,25 @@ ASKED = "asked"
 """The progress that a graph notes when it pauses: the place of the message that its first nodes are given."""
 
 
-class NodeInvocation(Invocation):
+class RunInGraph(Invocation):
+    """A run that may have a NodeTask."""
+
+    _unstored: Mapping[str, Unstored] = MappingProxyType({})
+
+    def __init__(self, parts: AgentParts, message: p.Invoke, view: AgentView) -> None:
+        super().__init__(parts, message, view)
+        task, mode = message.node, parts.spec.mode
+        if task is not None:
+            self.node_path, self._unstored = task.path, task.unstored
+            self.writer.node_info = lambda event: node_info(event, task, mode)
+
+    @property
+    def state(self) -> JsonMapping:
+        """Session state by prefixed keys, as of the last event, with what functions around the run have not stored."""
+        return with_unstored(self.reader.state, self._unstored) if self._unstored else self.reader.state
+
+
+class NodeInvocation(RunInGraph):
     """The run of an agent that is a node of a graph, or that is part of the run of one."""
 
     def __init__(self, parts: AgentParts, message: p.Invoke, view: AgentView) -> None:
@@ -38,7 +57,6 @@ class NodeInvocation(Invocation):
         self._task: NodeTask = message.node
         self._spec = parts.spec
         super().__init__(parts, message, view)
-        write_as_node(self)
         self._has_said = False
         self.repeat = self._seen.take_answer
 
@@ -128,7 +146,7 @@ class NodeInvocation(Invocation):
         return self._output.value() if self._spec.mode != CHAT else None
 
 
-class GraphInvocation(Invocation):
+class GraphInvocation(RunInGraph):
     """The run of a graph.
 
     Attributes:
@@ -142,7 +160,6 @@ class GraphInvocation(Invocation):
 
     def __init__(self, parts: AgentParts, message: p.Invoke, view: AgentView) -> None:
         super().__init__(parts, message, view)
-        write_as_node(self)
         self.task = message.node.of_graph() if message.node is not None else None
         began_seq = self.task.since if self.task is not None else 0
         self.begun_seq = message.since if message.resume else max(message.user_event.seq, began_seq)
@@ -213,17 +230,6 @@ class GraphInvocation(Invocation):
             return event.node_info is not None and is_below(event.node_info.path, self.task.path)
         return self.branch is None or is_below_branch(event.branch, self.branch)
 
-    async def run_node(
-        self, name: str, task: NodeTask, *, branch: str | None, resume: bool, is_first: bool = False
-    ) -> p.AnyOutcome:
-        """Run an agent as a node: see Invocation."""
-        # What runs beside this graph, or has begun earlier in it, may have written what the graph does not know.
-        knows_state = is_first and not resume and self.task is None and self.branch is None
-        state = self.reader.state_along() if knows_state else (b"", 0)
-        outcome = await self.children.run_node(name, task, branch, resume=resume, state=state)
-        await self.reader.refresh_state(outcome.state_seq)
-        return outcome
-
     def told_by(self, failure: Event) -> Event:
         """The event of the failure of the graph itself: it has the path of the graph."""
         return msgspec.structs.replace(failure, node_info=NodeInfo(path=self.path))
@@ -241,10 +247,3 @@ def asked_of(task: NodeTask, user_content: Content) -> Content:
         return user_content
     is_nested = isinstance(task.data, list | dict)
     return Content.of_text(json.dumps(task.data, ensure_ascii=False) if is_nested else str(task.data))
-
-
-def write_as_node(run: Invocation) -> None:
-    """Have the events of a run say which node they come from, if it is one."""
-    task, mode = run.message.node, run.parts.spec.mode
-    if task is not None:
-        run.writer.node_info = lambda event: node_info(event, task, mode)

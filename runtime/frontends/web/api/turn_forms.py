@@ -7,8 +7,8 @@ from typing import Annotated
 
 import msgspec
 
+from actors.layers.graphs.rules.edge_reason import EdgeReason
 from actors.messages.event import Event
-from actors.messages.graph import EdgeReason
 from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.turn_info import PendingCall, SelectionReason, TurnInfo, TurnStateName
 from runtime.driver.inputs import Id, Limit, Position, State
