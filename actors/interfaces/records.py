@@ -88,7 +88,7 @@ class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TurnFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which turns to list, the one that began last first.
+    """Which turns to list, newest first.
 
     Attributes:
         app: the app.

@@ -1,4 +1,4 @@
-"""How a program leaves a deployment, or ends it: at once, or when the turns that run have ended."""
+"""A program leaves a deployment, or stops it: at once, or when the turns that run have ended."""
 
 from __future__ import annotations
 

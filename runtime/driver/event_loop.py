@@ -3,7 +3,7 @@
 `Portal` is what anyio calls a `BlockingPortal`, and is not replaced by that one for three reasons. Closing anyio's portal waits
 for the threads of the loop's default executor, where sync tools of the local engine run: one that hangs would hang
 `Runtime.close`. anyio's portal refuses calls from its own thread, where async tools may start and cancel turns. And Ctrl-C in a
-thread that waits for anyio's portal may leave a lock taken that the loop needs: see `Bell`.
+thread that waits for anyio's portal may leave a lock taken that the loop needs: see `ThreadSignal`.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=HomeProcess.begin)
 
 
-class Bell:
+class ThreadSignal:
     """Wakes one thread, once.
 
     Ctrl-C ends the wait and leaves nothing behind, because the lock is the interpreter's own. A `threading.Condition`, and the
@@ -94,7 +94,7 @@ class Bell:
         self._lock.acquire()
 
     def wait(self) -> None:
-        """Wait until the bell has rung, which may be before."""
+        """Wait for `ring`, which may have come before."""
         while not self._lock.acquire(timeout=TICK_S):
             pass
 
@@ -199,10 +199,10 @@ class Portal:
 
     def run(self, work: Work[T]) -> T:
         """Run a coroutine and wait for its result. Raises RuntimeClosedError, and what it raises."""
-        bell = Bell()
-        call = self.begin_call(work, lambda call: bell.ring())
+        signal = ThreadSignal()
+        call = self.begin_call(work, lambda call: signal.ring())
         try:
-            bell.wait()
+            signal.wait()
         except BaseException:
             call.cancel()
             raise
@@ -222,7 +222,7 @@ class Portal:
             del future
 
     def close(self) -> None:
-        """Cancel what still runs on the loop and end the thread. What does not hear of it is left behind with the loop."""
+        """Cancel what still runs on the loop, and end the thread. Coroutines that ignore cancellation are abandoned."""
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(CANCEL_S + BLOCKED_S)

@@ -356,7 +356,7 @@ class Runtime(Services[Blocking]):
         return self._program.retry(state, message, on_leave)
 
     def pending(self, *, user_id: str | None = None, session_id: str | None = None, limit: int = 100) -> list[PendingCall]:
-        """The calls at which paused turns wait for a person, those of the turn that began last first.
+        """The calls at which paused turns wait for a person, of the newest turn first.
 
         On an event loop: `await rt.aio.turns.pending(…)`.
 

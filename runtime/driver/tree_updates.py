@@ -91,7 +91,7 @@ class TreeUpdates:
         if settings is None:
             raise self._client.not_open()
         record, current = self._client.run(_current(self._client))
-        tree = self._made(root_agent, plugins, mask_requests, settings, current, events_compaction_config, islands=islands)
+        tree = self._merged_tree(root_agent, plugins, mask_requests, settings, current, events_compaction_config, islands=islands)
         after = tree.version
         difference = tree_difference(current, after)
         _refuse_changed_flows(self._client.app_name, current, after, difference)
@@ -119,7 +119,7 @@ class TreeUpdates:
         took_s = time.monotonic() - began_s
         return UpdateReport(version=after, before=before, difference=difference, took_s=took_s)
 
-    def _made(
+    def _merged_tree(
         self,
         root_agent: object,
         plugins: Sequence[Plugin] | None,
@@ -130,7 +130,7 @@ class TreeUpdates:
         *,
         islands: bool,
     ) -> AgentTree:
-        """The new tree, with what it takes over of the old one. Raises UpdateRefusedError where that is not known here."""
+        """The new tree, with plugins and a mask of the old one. Raises UpdateRefusedError if this program does not know these."""
         own = self._tree.definitions
         if own is not None:
             mask, compaction = mask or own.recording.mask, compaction or own.compaction
@@ -195,7 +195,7 @@ async def _roll_back(client: EngineClient) -> tuple[VersionRecord, str, TreeDiff
 
 
 async def _in_use(client: EngineClient, record: VersionRecord) -> Sequence[str]:
-    """The versions by which turns are open. New ones begin by those in the record from now on, and by no other."""
+    """The versions that open turns still use; new turns use only recorded ones."""
     session = client.engine.session
     async with _conflicts(client, record):
         # A program that was lost may have kept it and not told them.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from runtime.cluster.deployment.joined import JoinedEngine
 
 WITHIN_S = 60.0
-"""How long turns may take to end, by default. Those that take longer are gone on with."""
+"""How long turns may take to end, by default. Longer ones go on in the successor."""
 
 STARTS = 3
 """How often the next deployment is tried to be started."""

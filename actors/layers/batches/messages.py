@@ -31,7 +31,7 @@ class BatchesReply(Message, frozen=True, kw_only=True):
 
 
 class ListBatches(Request[BatchesReply], frozen=True, kw_only=True):
-    """List batches, the one that began last first. The reply is BatchesReply.
+    """List batches, newest first. The reply is BatchesReply.
 
     Attributes:
         batch: only that of this id; "": all.

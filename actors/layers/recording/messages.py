@@ -28,7 +28,7 @@ class ModelCallsReply(Message, frozen=True, kw_only=True):
 
 
 class GetModelCalls(Request[ModelCallsReply], frozen=True, kw_only=True):
-    """Ask for the recorded model calls of a turn, the one that began first first. The reply is ModelCallsReply.
+    """Ask for the recorded model calls of a turn, oldest first. The reply is ModelCallsReply.
 
     Attributes:
         after: only calls after this one, by its `begun_s` and its id.

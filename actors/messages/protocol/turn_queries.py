@@ -109,7 +109,7 @@ class PendingReply(Message, frozen=True, kw_only=True):
 
 
 class ListPending(Request[PendingReply], frozen=True, kw_only=True):
-    """List the calls at which paused turns wait, those of the turn that began last first. The reply is PendingReply.
+    """List the calls at which paused turns wait, of the newest turn first. The reply is PendingReply.
 
     Attributes:
         user, session: as in ListTurns.

@@ -8,7 +8,7 @@ Rules of this file:
 - The Runner takes all its agents' processes with it, so the loss of a Runner suspects a run from the second time on.
 - Only what happens to a run that is alone counts against it. The third loss of a process of its own is its last. The Runner may
   be lost for another reason, so of attempts that end so there may be more.
-- What has ended Runners as well begins one by one, the one that began last first: it has most likely done it.
+- What has ended Runners as well begins one by one, newest first: it has most likely done it.
 """
 
 from __future__ import annotations

@@ -147,7 +147,7 @@ class LogReader:
         return self._access.pending_ends.newest(key, row) if row is not None else None
 
     async def turns(self, wanted: TurnFilter) -> list[tuple[SessionKey, TurnRow]]:
-        """The records of turns, the one that began last first: see `SessionStore.turns`. Ended ones say so, as in `turn`."""
+        """The records of turns, newest first: see `SessionStore.turns`. Ended ones say so, as in `turn`."""
         if not hasattr(self._store, "turns"):
             raise StoreError(f"{type(self._store).__name__} lists no turns: it has no method 'turns' of SessionStore")
         await self._access.commits.flush()
@@ -250,7 +250,7 @@ def with_ends(
     """Records of turns as the store has them, with the ends of some that it does not know yet.
 
     Args:
-        stored: those that the filter wants, the one that began last first, and so many more than its limit as there are ends.
+        stored: those that the filter wants, newest first, and so many more than its limit as there are ends.
         owed: the ends, also of turns that the filter does not want.
     """
     found = {(key, row.invocation_id): (key, row) for key, row in stored}

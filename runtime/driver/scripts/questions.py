@@ -40,7 +40,7 @@ OBJECTIVE = "Answer the user's message."
 
 
 BLOCKED = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII")
-"""Finish reasons of answers that are not to be used, whatever has come of them. Those of other vendors have these words, too."""
+"""Finish reasons that make an answer unusable. Those of other vendors have these words, too."""
 
 _MAX_SHOWN = 300
 

@@ -181,7 +181,7 @@ class DeployedTree:
         return getattr(self._tree.find(name), "output_schema", None) if self._tree is not None else None
 
     def is_same(self, agent: BaseAgent | str | None) -> bool:
-        """False for a definition that is another one than that of the same name in the tree."""
+        """True if the tree has exactly this definition under its name, and for a name."""
         return not isinstance(agent, BaseAgent) or self._tree is None or self._tree.find(agent.name) == agent
 
     def default_workers(self) -> Sequence[str]:

@@ -46,7 +46,7 @@ class BatchesService(RuntimeService[M]):
 
     @waits
     async def list(self, *, limit: int = 100) -> Sequence[BatchInfo]:
-        """List batches, the one that began last first. The newest 1,000 of an app are kept.
+        """List batches, newest first. The newest 1,000 of an app are kept.
 
         Args:
             limit: at most so many.
@@ -83,7 +83,7 @@ class BatchesService(RuntimeService[M]):
 
 
 class BatchList(msgspec.Struct, frozen=True, kw_only=True):
-    """Batches, the one that began last first."""
+    """Batches, newest first."""
 
     batches: Sequence[BatchInfo]
 

@@ -99,7 +99,7 @@ class Refusals:
 T = TypeVar("T")
 
 MOST_STORES = 16
-"""How often a turn is asked for in another store, each time in that which the one before has named."""
+"""Redirects that are followed for a user who was moved between stores."""
 
 
 class TurnWork:

@@ -120,7 +120,7 @@ async def found_turns(client: EngineClient, which: TurnQuery, limit: int, before
 
 
 async def found_calls(client: EngineClient, which: CallQuery, most_turns: int) -> list[list[PendingCall]]:
-    """The calls that fit, by their turns; of the turn that began last first.
+    """The calls that fit, by their turns; of the newest turn first.
 
     Args:
         most_turns: those of at most so many turns.

@@ -19,7 +19,7 @@ from actors.messages.session import SessionKey, TurnKey
 from actors.rules.delivery.answers import AnswerPartials
 from actors.rules.delivery.event_buffer import EventBuffer
 from actors.rules.delivery.partials import Stream, rest_of, stream_of
-from runtime.driver.event_loop import Bell, HomeProcess
+from runtime.driver.event_loop import HomeProcess, ThreadSignal
 
 
 class TurnReaders(msgspec.Struct, eq=False):
@@ -315,7 +315,7 @@ class TurnState:
             lambda: buffer.take_events() if buffer.has_news or self.is_over else None, self._changed.readers
         )
 
-    async def wait_for_events_async(self, buffer: EventBuffer, wakeup: Wakeup) -> list[StoredEvent]:
+    async def wait_for_events_async(self, buffer: EventBuffer, wakeup: LoopSignal) -> list[StoredEvent]:
         """Wait for events as `wait_for_events` does, on the event loop of `wakeup`."""
         self._home.check(self.key.app)
         while True:
@@ -399,23 +399,23 @@ class Changed(msgspec.Struct, eq=False):
                 found = look()
                 if found is not None:
                     return found
-                bell = Bell()
-                sleepers.append(bell)
-            bell.wait()
+                signal = ThreadSignal()
+                sleepers.append(signal)
+            signal.wait()
 
     async def wait_for_async(self, is_so: Callable[[], bool], sleepers: list[Sleeper]) -> None:
         """Wait until something is so, on the running event loop. The caller does not have the lock."""
-        wakeup: Wakeup | None = None
+        wakeup: LoopSignal | None = None
         while True:
             with self.lock:
                 if is_so():
                     return
-                wakeup = wakeup or Wakeup()
+                wakeup = wakeup or LoopSignal()
                 sleepers.append(wakeup)
             await wakeup.wait()
 
 
-class Wakeup(msgspec.Struct, eq=False):
+class LoopSignal(msgspec.Struct, eq=False):
     """Wakes a coroutine of the running event loop, from any thread.
 
     Attributes:
@@ -442,17 +442,17 @@ class Wakeup(msgspec.Struct, eq=False):
             self._waiting.set_result(None)
 
 
-Sleeper = Bell | Wakeup
+Sleeper = ThreadSignal | LoopSignal
 """A thread or a coroutine that waits."""
 
-Woken = list[Wakeup]
+Woken = list[LoopSignal]
 """Coroutines that are to be woken."""
 
 
 def _wake(sleepers: list[Sleeper], woken: Woken | None) -> None:
     while sleepers:
         sleeper = sleepers.pop()
-        if woken is None or isinstance(sleeper, Bell):
+        if woken is None or isinstance(sleeper, ThreadSignal):
             sleeper.ring()
         else:
             woken.append(sleeper)

@@ -38,7 +38,7 @@ OnLost = Callable[[Sequence[TurnState], UpgradingError], None]
 """Takes turns that go on in another deployment."""
 
 
-class Rest:
+class PollPause:
     """A short wait, which ends early when there is something to do."""
 
     def __init__(self) -> None:
@@ -106,7 +106,7 @@ class Subscriber:
         self._turns: dict[TurnKey, list[TurnState]] = {}
         self.starting = Starting()
         self._unclaimed = self.starting.unclaimed
-        self._rest = Rest()
+        self._pause = PollPause()
         # The last event of each turn that has come.
         self._heads: dict[TurnKey, int] = {}
         self._poller: asyncio.Task[None] | None = None
@@ -119,7 +119,7 @@ class Subscriber:
     def add(self, turn: TurnState) -> None:
         """Feed a turn with its news."""
         self._turns.setdefault(turn.turn_key, []).append(turn)
-        self._rest.end_wait()
+        self._pause.end_wait()
         if self._poller is None or self._poller.done():
             self._poller = asyncio.ensure_future(self._poll())
 
@@ -197,7 +197,7 @@ class Subscriber:
                     await self._subscribe_again()
                 if not self._turns and self._is_permanent:
                     # The processor is for who waits for the end. The next turn is begun first, and then polled for.
-                    await self._rest.wait_for(REST_S)
+                    await self._pause.wait_for(REST_S)
             await self._session.unsubscribe(p.Unsubscribe(subscriber=self.name))
         except RaygroveError as error:
             self.fail(error)

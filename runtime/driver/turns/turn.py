@@ -36,7 +36,7 @@ from runtime.driver.notebook import is_cell
 from runtime.driver.turns.answers import Answers
 from runtime.driver.turns.client import TurnClient
 from runtime.driver.turns.given import output_of, text_of
-from runtime.driver.turns.state import TurnState, Wakeup, raisable
+from runtime.driver.turns.state import LoopSignal, TurnState, raisable
 from runtime.engine.process.told_to_end import ToldToEnd
 
 
@@ -221,7 +221,7 @@ class Turn:
         """The events as `async for` gives them, but as they are stored, and at once those that have come at once."""
         state = self._state
         buffer = state.open_reader()
-        wakeup = Wakeup()
+        wakeup = LoopSignal()
         try:
             if state.has_fingerprint:
                 await state.wait_until_started_async()

@@ -24,7 +24,7 @@ class BatchReadingStore(FencedSqlStore):
     """A store on an SQL database that reads batches."""
 
     def batches(self, app: str, batch_id: str = "", *, limit: int) -> list[BatchInfo]:
-        """Batches of an app, the one that began last first."""
+        """Batches of an app, newest first."""
         query = select(batches.c.raw).where(batches.c.app == app)
         if batch_id:
             query = query.where(batches.c.id == batch_id)

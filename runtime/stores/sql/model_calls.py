@@ -75,7 +75,7 @@ class ModelCallReader:
 
 
 def pages(digests: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
-    """Digests by so many as one statement may have."""
+    """Digests in batches that fit into one statement."""
     return (digests[first : first + MAX_DIGESTS] for first in range(0, len(digests), MAX_DIGESTS))
 
 

@@ -193,7 +193,7 @@ STATES_OF_SESSIONS = select(session_state.c.sid, session_state.c.key, session_st
 
 @cache
 def turn_list(scope: Literal["session", "user", "app"], status: str, *, paged: bool) -> Select[*tuple[Any, ...]]:
-    """Turns with their sessions, the one that began last first, without those that were rewound.
+    """Turns with their sessions, newest first, without those that were rewound.
 
     Of one session: sid; of a user: app, user; of an app: app. Also limit, and begun_s and invocation_id of the turn before the
     first if `paged`. It walks an index down from the newest: of a user, in each of the user's sessions.

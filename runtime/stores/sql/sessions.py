@@ -206,7 +206,7 @@ class SqlSessionStore(PlacedSqlStore, BatchReadingStore, SessionStore):
         return _turn_row(found[0]) if found else None
 
     def turns(self, wanted: TurnFilter) -> list[tuple[SessionKey, TurnRow]]:
-        """Turns that were not rewound, the one that began last first. The cost does not grow with older turns.
+        """Turns that were not rewound, newest first. The cost does not grow with older turns.
 
         The cost of all turns of a user grows with the number of the user's sessions; that of finished ones in an app that has
         few, with the turns that are passed over.
@@ -343,7 +343,7 @@ class SqlSessionStore(PlacedSqlStore, BatchReadingStore, SessionStore):
     def model_calls(
         self, key: SessionKey, invocation_id: str, *, after: tuple[float, str] | None = None, limit: int
     ) -> list[ModelCallRow]:
-        """The recorded model calls of a turn, the one that began first first."""
+        """The recorded model calls of a turn, oldest first."""
         return self._model_calls.calls(key, invocation_id, after=after, limit=limit)
 
     def model_call_parts(self, key: SessionKey, digests: Sequence[bytes]) -> dict[bytes, bytes]:
@@ -367,7 +367,7 @@ class SqlSessionStore(PlacedSqlStore, BatchReadingStore, SessionStore):
 
 
 def _parts(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    """Values by so many as one statement may have."""
+    """Values in batches that fit into one statement."""
     return (values[first : first + MAX_VALUES] for first in range(0, len(values), MAX_VALUES))
 
 

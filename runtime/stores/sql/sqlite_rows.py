@@ -41,7 +41,7 @@ def states_of_users(database: Database, app: str, users: Sequence[str]) -> Itera
 
 
 def _filled(values: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Values by so many as a statement has places."""
+    """Values in batches that fit into one statement."""
     first = 0
     while first < len(values):
         part = values[first : first + (FEW if len(values) - first <= FEW else MANY)]

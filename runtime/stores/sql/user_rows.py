@@ -30,7 +30,7 @@ OF_SESSIONS: Sequence[Table] = (
 """Tables with rows of sessions, by the session's number."""
 
 DERIVED: Sequence[Table] = (schema.authors,)
-"""Tables with rows that are made again from those of the others."""
+"""Derived tables: their rows are made again at the target."""
 
 OF_USERS: Sequence[Table] = (schema.shared_state, schema.removals, schema.schedules)
 """Tables with rows of users."""

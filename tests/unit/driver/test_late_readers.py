@@ -17,7 +17,7 @@ from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode
 from actors.refs.session import SessionRef
 from actors.rules.delivery.event_buffer import EventBuffer
-from runtime.driver.turns.state import TurnState, Wakeup
+from runtime.driver.turns.state import LoopSignal, TurnState
 from runtime.driver.turns.subscriber import Subscriber
 from tests.support import inside
 from tests.support.fixtures.direct_fixture import until
@@ -72,7 +72,7 @@ class Conversation:
                 while not self.has_all(reader):
                     # Of a turn that is over, waiting returns at once.
                     assert not reader.turn.is_over, reader.turn.error
-                    reader.heard.extend(await reader.turn.wait_for_events_async(reader.buffer, Wakeup()))
+                    reader.heard.extend(await reader.turn.wait_for_events_async(reader.buffer, LoopSignal()))
 
     def has_all(self, reader: Reader) -> bool:
         """True when a reader has what it can have of the answer under way."""

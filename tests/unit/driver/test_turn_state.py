@@ -16,7 +16,7 @@ from actors.errors import RuntimeClosedError
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.rules.delivery.event_buffer import EventBuffer
-from runtime.driver.turns.state import TurnState, Wakeup, Woken, wake_together
+from runtime.driver.turns.state import LoopSignal, TurnState, Woken, wake_together
 from tests.support.fixtures.session_fixture import KEY, settled
 
 
@@ -181,7 +181,7 @@ async def test_coroutines_of_several_loops_and_threads_are_woken_by_each_change(
     turn = TurnState(KEY, "e-1")
 
     async def heard() -> list[int]:
-        buffer, wakeup, events = turn.open_reader(), Wakeup(), []
+        buffer, wakeup, events = turn.open_reader(), LoopSignal(), []
         while batch := await turn.wait_for_events_async(buffer, wakeup):
             events += batch
         return seqs(events)
@@ -209,7 +209,7 @@ def test_a_loop_that_was_closed_while_it_waited_is_no_obstacle_for_others() -> N
     async def give_up() -> None:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0):
-                await turn.wait_for_events_async(turn.open_reader(), Wakeup())
+                await turn.wait_for_events_async(turn.open_reader(), LoopSignal())
 
     asyncio.run(give_up())
     turn.feed([stored(1)], p.Finished())
