@@ -229,9 +229,9 @@ class TurnDrain:
                 await self._recovered.wait()
         left = await self._table.emptied(ends_s - _now_s())
         # The store is away, and does not tell when it is back.
-        while not left and self._tasks.owed and _now_s() < ends_s:  # noqa: ASYNC110
+        while not left and self._tasks.unsaved and _now_s() < ends_s:  # noqa: ASYNC110
             await asyncio.sleep(OWED_POLL_S)
-        return p.Draining(left=left + self._tasks.owed + (not self._recovered.is_set()))
+        return p.Draining(left=left + self._tasks.unsaved + (not self._recovered.is_set()))
 
     async def refusal(self, key: SessionKey, sent_s: float = 0.0) -> DrainingError | None:
         """Why no new turn of a session may begin, if none may. `sent_s`: see StartTurn."""

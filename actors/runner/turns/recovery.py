@@ -72,8 +72,8 @@ class TurnResumer:
         self._drain = drain
         self._recovered: set[SessionRef] = set()
         self._recovering: dict[SessionRef, asyncio.Task[None]] = {}
-        self._announced: set[SessionRef] = set()
-        self._doubtful: dict[SessionRef, set[SessionKey]] = {}
+        # The sessions whose turns are resumed once their Session actor and the store can be asked; None: all.
+        self._due: dict[SessionRef, set[SessionKey] | None] = {}
         place.on_announced = self._recover_again
         # No other Session actor has a turn of this Runner.
         self._sessions = session.sharing(place.shard)
@@ -117,14 +117,11 @@ class TurnResumer:
     def _recover_again(self, session: SessionRef) -> None:
         """Another Runner has had this one's place since its turns were recovered, such as one that was thought to be lost."""
         if session in self._recovered:
-            self._announced.add(session)
-            self._recover_soon(session)
+            self._recover_soon(session, None)
 
     def resume_later(self, key: SessionKey) -> None:
         """Resume a session's turn once the store can be asked: a request that has failed may have left it open."""
-        session = self._session.of(key)
-        self._doubtful.setdefault(session, set()).add(key)
-        self._recover_soon(session)
+        self._recover_soon(self._session.of(key), {key})
 
     async def _ask_as_leader(self, turn: TurnKey, ask: Callable[[], Awaitable[T | p.NotLeader]]) -> T:
         """The reply to a request that takes a turn up. One that the store has failed is resumed later."""
@@ -134,24 +131,27 @@ class TurnResumer:
             self.resume_later(turn[0])
             raise
 
-    def _recover_soon(self, session: SessionRef) -> None:
+    def _recover_soon(self, session: SessionRef, only: set[SessionKey] | None) -> None:
+        self._add_due(session, only)
         if session not in self._recovering:
             self._recovering[session] = asyncio.create_task(self._recover_surely(session))
+
+    def _add_due(self, session: SessionRef, only: set[SessionKey] | None) -> None:
+        due = self._due.get(session, set())
+        self._due[session] = None if due is None or only is None else due | only
 
     async def _recover_surely(self, session: SessionRef) -> None:
         try:
             for attempt in count(1):
-                is_announced, doubtful = session in self._announced, self._doubtful.pop(session, set())
-                self._announced.discard(session)
+                only = self._due.pop(session)
                 try:
-                    await self._recover_from(session, None if is_announced else doubtful)
+                    await self._recover_from(session, only)
                 except RaygroveError as error:
                     logger.warning("turns that are open could not be resumed, and are tried again: %s", error)
-                    self._announced.update([session] if is_announced else [])
-                    self._doubtful.setdefault(session, set()).update(doubtful)
+                    self._add_due(session, only)
                     await asyncio.sleep(AGAIN.after_attempts(attempt))
                 else:
-                    if session not in self._announced and session not in self._doubtful:
+                    if session not in self._due:
                         return
         finally:
             del self._recovering[session]
@@ -213,7 +213,7 @@ class TurnResumer:
     async def _resume(self, key: TurnKey) -> None:
         """Run a turn that is open in the log. Tell the Session actor so if it runs here already."""
         # A Session actor that was started again does not know that it has ended here.
-        await self._tasks.settle(key)
+        await self._tasks.flush_end(key)
         running = self._table.get(key)
         async with self._table.resuming(key):
             if running is None and self._table.get(key) is not None:
@@ -235,7 +235,7 @@ class TurnResumer:
         key = (message.key, message.invocation_id)
         if self._table.get(key) is None and (refusal := await self._drain.refusal(message.key)) is not None:
             raise refusal
-        await self._tasks.settle(key)
+        await self._tasks.flush_end(key)
         async with self._table.resuming(key):
             running = self._table.get(key)
             running_ref = running.ref if running is not None else None

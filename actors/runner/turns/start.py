@@ -189,13 +189,12 @@ class TurnStarter:
         invocation_id = prepared.found.invocation_id if answers else message.invocation_id
         key = (message.key, invocation_id)
         event_id = self._user_messages.event_id(message, answers)
-        if self._table.goes_on(key) or self._tasks.owes(key):
-            await self._tasks.settle(key)
-            await self._table.resumed(key)
-            running = self._table.get(key)
-            if running is not None and running.is_opened_with(event_id):
-                # The request is repeated.
-                return self._joined(key, running.agent, running.message.stored.seq)
+        await self._tasks.flush_end(key)
+        await self._table.resumed(key)
+        running = self._table.get(key)
+        if running is not None and running.is_opened_with(event_id):
+            # The request is repeated.
+            return self._joined(key, running.agent, running.message.stored.seq)
         if actions is not None and actions.state_delta:
             message = msgspec.structs.replace(message, state_delta={**message.state_delta, **actions.state_delta})
         event = user_event(message, prepared.content, event_id, invocation_id, actions)

@@ -104,11 +104,6 @@ class TurnTable:
             entry.running = None
             self._drop(running.key, entry)
 
-    def goes_on(self, turn: TurnKey) -> bool:
-        """True while the turn runs, or `closed` or `resumed` would wait."""
-        entry = self._entries.get(turn)
-        return (entry is not None and bool(entry.running or entry.closing)) or self.is_resuming(turn)
-
     async def closed(self, turn: TurnKey) -> None:
         """Wait while the turn is being closed."""
         entry = self._entries.get(turn)

@@ -69,9 +69,9 @@ class TurnTasks:
         self._unstored_cancels: set[TurnKey] = set()
 
     @property
-    def owed(self) -> int:
+    def unsaved(self) -> int:
         """The number of turns that have ended here, and whose ends are still to be stored."""
-        return self._closer.owed
+        return self._closer.unsaved
 
     def launch(self, turn: RunningTurn) -> None:
         """Run a turn that is open, in a task of its own; not if it is out of date: see TurnTable.add."""
@@ -118,14 +118,10 @@ class TurnTasks:
         self._unstored_cancels.discard(key)
         return was_cancelled
 
-    def owes(self, key: TurnKey) -> bool:
-        """True when a turn has ended here, and its end is still to be stored."""
-        return self._closer.owes(key)
-
-    async def settle(self, key: TurnKey) -> None:
+    async def flush_end(self, key: TurnKey) -> None:
         """Wait until the Session actor knows of a turn that it has ended here, also one that was started again since."""
         await self._table.closed(key)
-        await self._closer.settle(key)
+        await self._closer.flush_end(key)
 
     async def _cancel_in_log(self, key: TurnKey) -> p.Ack | p.AlreadyRunning:
         begins = key in self._table or self._table.is_resuming(key)
@@ -267,18 +263,14 @@ class TurnCloser:
 
     def __init__(self, session: SessionRef) -> None:
         self._session = session
-        self._owed: dict[TurnKey, p.CloseTurn] = {}
+        self._unsaved: dict[TurnKey, p.CloseTurn] = {}
         self._sender: asyncio.Task[None] | None = None
         self._is_stopped = False
 
     @property
-    def owed(self) -> int:
+    def unsaved(self) -> int:
         """The number of ends that are still to be stored."""
-        return len(self._owed)
-
-    def owes(self, turn: TurnKey) -> bool:
-        """True when the end of this turn is still to be stored."""
-        return turn in self._owed
+        return len(self._unsaved)
 
     async def close(self, turn: p.TurnRef, agent: str, outcome: p.AnyOutcome) -> bool:
         """Store how a turn has ended, now or later. Returns False when that is another Runner's to say."""
@@ -291,32 +283,32 @@ class TurnCloser:
                 logger.error("the record of turn %s was not written, and the turn is open: %s", turn.invocation_id, error)
                 return True
             logger.error("the record of turn %s will be written when that is possible: %s", turn.invocation_id, error)
-            self._owed[turn.key, turn.invocation_id] = message
+            self._unsaved[turn.key, turn.invocation_id] = message
             if self._sender is None or self._sender.done():
                 self._sender = asyncio.create_task(self._send_again())
         return True
 
     async def _send_again(self) -> None:
         failed = 1
-        while self._owed:
+        while self._unsaved:
             await asyncio.sleep(BACKOFF.after_attempts(failed))
-            for turn in list(self._owed):
-                await self.settle(turn)
-                if turn in self._owed:
+            for turn in list(self._unsaved):
+                await self.flush_end(turn)
+                if turn in self._unsaved:
                     failed += 1
                     # Behind the others: those of another Session actor may be stored by now.
-                    self._owed[turn] = self._owed.pop(turn)
+                    self._unsaved[turn] = self._unsaved.pop(turn)
                     break
 
-    async def settle(self, turn: TurnKey) -> None:
+    async def flush_end(self, turn: TurnKey) -> None:
         """Send the end of a turn now, if it is still to be stored: then the Session actor knows of it, unless it is away."""
-        message = self._owed.get(turn)
+        message = self._unsaved.get(turn)
         if message is None:
             return
         with suppress(StoreError, ActorLostError):
             await self._send(message)
-            if self._owed.get(turn) is message:
-                del self._owed[turn]
+            if self._unsaved.get(turn) is message:
+                del self._unsaved[turn]
 
     async def _send(self, message: p.CloseTurn) -> bool:
         """Returns False if the turn is another Runner's, or over. Raises StoreError, ActorLostError: send it again."""

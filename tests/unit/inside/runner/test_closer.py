@@ -52,7 +52,7 @@ async def test_an_end_that_could_not_be_stored_is_sent_again_until_it_is() -> No
     async with asyncio.timeout(PATIENCE_S):
         await session.has_closed.wait()
     assert session.closed == ["e-1"]
-    await closer.settle((KEY, "e-1"))
+    await closer.flush_end((KEY, "e-1"))
     assert session.closed == ["e-1"]
 
 
@@ -61,7 +61,7 @@ async def test_each_end_is_sent_while_others_fail_and_who_needs_one_has_it_sent_
     closer = TurnCloser(session)
     for name in ("e-1", "e-2", "e-3"):
         await closer.close(turn(name), "root", p.Finished(agent="root"))
-    await closer.settle((KEY, "e-2"))
+    await closer.flush_end((KEY, "e-2"))
     assert session.closed == ["e-3", "e-2"]
     async with asyncio.timeout(PATIENCE_S):
         while "e-1" not in session.closed:
@@ -75,7 +75,7 @@ async def test_an_end_that_is_refused_is_not_sent_again(error: RaygroveError, is
     session = FailingSession(error)
     closer = TurnCloser(session)
     assert await closer.close(turn("e-1"), "root", p.Finished(agent="root")) is is_ours
-    await closer.settle((KEY, "e-1"))
+    await closer.flush_end((KEY, "e-1"))
     assert session.closed == []
 
 
