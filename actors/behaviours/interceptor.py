@@ -59,6 +59,20 @@ class CallLeftOutError(Exception):
         self.reason = reason
 
 
+class PrepareRequest(msgspec.Struct, eq=False, kw_only=True):
+    """A request is changed before it is sent, in place.
+
+    Attributes:
+        request: a copy of what the agent asks: nothing else has its contents.
+        context: of callbacks that change it.
+        perform: has the agent's tools change it. Returns None.
+    """
+
+    request: LlmRequest
+    context: CallbackContext
+    perform: Callable[[], Awaitable[None]]
+
+
 class CallModel(msgspec.Struct, eq=False, kw_only=True):
     """A model call. Interceptors may set its fields before they pass it on.
 
@@ -204,12 +218,12 @@ class RunInterceptor:
         """Around a step of an agent in a conversation: see TakeStep."""
         return self.next.take_step(step)
 
-    def prepare_request(self, request: LlmRequest, context: CallbackContext) -> Awaitable[LlmResponse | None]:
-        """Change the request of a model call. Returns the response that takes the call's place; None: it is made.
+    def prepare_request(self, prepare: PrepareRequest) -> Awaitable[LlmResponse | None]:
+        """Around changes of a request: see PrepareRequest. Returns the response that takes the call's place; None: it is made.
 
         It is called again when a run goes on at calls of tools that it may have added to the request; nothing is sent then.
         """
-        return self.next.prepare_request(request, context)
+        return self.next.prepare_request(prepare)
 
     def call_model(self, call: CallModel) -> Awaitable[LlmResponse]:
         """Around a model call: see CallModel. Raises what the model raises, which is then `call.error`, and other errors."""
@@ -254,8 +268,9 @@ class PlainCalls(RunInterceptor):
         """Take the step."""
         return step.perform()
 
-    async def prepare_request(self, request: LlmRequest, context: CallbackContext) -> LlmResponse | None:
-        """Leave the request as it is."""
+    async def prepare_request(self, prepare: PrepareRequest) -> LlmResponse | None:
+        """Have tools change the request."""
+        await prepare.perform()
         return None
 
     async def call_model(self, call: CallModel) -> LlmResponse:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import msgspec
 
 from actors.behaviours.callbacks import as_response, first_result
-from actors.behaviours.interceptor import CallModel, CallTool, RunInterceptor
+from actors.behaviours.interceptor import CallModel, CallTool, PrepareRequest, RunInterceptor
 from actors.behaviours.lifecycle import callback_context
 from actors.definitions.tools.context import Actions, CallbackContext
 from actors.definitions.tree.spec import AgentSpec
 from actors.messages.content import Content
 from actors.messages.event import MORE_RESULTS, NO_ACTIONS, Event
 from actors.messages.llm.drafts import draft_of_response
-from actors.messages.llm.model import LlmRequest, LlmResponse
+from actors.messages.llm.model import LlmResponse
 from actors.messages.protocol.outcomes import Paused
 from actors.messages.topology import LLM
 
@@ -31,14 +31,12 @@ class BeforeModelCallbacks(RunInterceptor):
         """For an agent with such callbacks."""
         return spec.kind == LLM and bool(spec.hooks("before_model_callback"))
 
-    async def prepare_request(self, request: LlmRequest, context: CallbackContext) -> LlmResponse | None:
-        """Call them until one gives a response."""
-        replaced = await first_result(self.run.spec.hooks("before_model_callback"), context, request)
-        return (
-            as_response(replaced, self.run.spec.model_name)
-            if replaced is not None
-            else await self.next.prepare_request(request, context)
-        )
+    async def prepare_request(self, prepare: PrepareRequest) -> LlmResponse | None:
+        """Call them until one gives a response. They see what tools have changed."""
+        if (given := await self.next.prepare_request(prepare)) is not None:
+            return given
+        replaced = await first_result(self.run.spec.hooks("before_model_callback"), prepare.context, prepare.request)
+        return as_response(replaced, self.run.spec.model_name) if replaced is not None else None
 
 
 class AfterModelCallbacks(RunInterceptor):

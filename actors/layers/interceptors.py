@@ -10,6 +10,7 @@ from actors.layers.compaction import Compaction
 from actors.layers.limiter.client import LimiterClient
 from actors.layers.limiter.permits import permits_of
 from actors.layers.model_calls import CallLimit, EmptyAnswers, FailedCalls
+from actors.layers.planning import Planning
 from actors.layers.recording.recorder import CallRecorder
 from actors.layers.spending.calls import BudgetQuestions, ModelBudgets, ToolBudgets
 from actors.layers.tracing import Tracing
@@ -18,6 +19,7 @@ INTERCEPTORS: Sequence[type[RunInterceptor]] = (
     EventHooks,
     BudgetQuestions,
     ToolBudgets,
+    Planning,
     # Callbacks see one model call, however often it is repeated.
     BeforeModelCallbacks,
     AfterModelCallbacks,

@@ -9,20 +9,18 @@ from functools import partial
 
 import msgspec
 
-from actors.behaviours.interceptor import CallModel, EventInsteadError, RunInterceptor
+from actors.behaviours.interceptor import CallModel, EventInsteadError, PrepareRequest, RunInterceptor
 from actors.behaviours.lifecycle import KeepOutput, callback_context
 from actors.behaviours.llm.output import InterimWords
 from actors.behaviours.llm.prompt import Prompt
 from actors.behaviours.llm.request import RequestBuilder
 from actors.behaviours.llm.tool_calls import ToolCalls
-from actors.definitions.agents.planner import BasePlanner
 from actors.definitions.tools.context import Actions, CallbackContext
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.context import Context
 from actors.interfaces.model import Model
 from actors.messages.content import Content, FunctionCall, Part
 from actors.messages.event import NO_ACTIONS, Event, EventActions, new_event_id
-from actors.messages.llm.drafts import draft_of_content
 from actors.messages.llm.model import LlmRequest, LlmResponse
 from actors.rules.checks import model_answer, user_message
 
@@ -30,25 +28,6 @@ CALL_ID_PREFIX = "call-"
 """Begins the ids that we give to calls whose model gave them none; they are not sent back to models."""
 
 logger = logging.getLogger(__name__)
-
-
-class _Pieces:
-    """The pieces of one response, as the agent's planner shows them."""
-
-    def __init__(self, planner: BasePlanner) -> None:
-        self._planner = planner
-        self._text = ""
-
-    def shown(self, content: Content) -> Content | None:
-        """The next piece; None when nothing of it is to be shown yet."""
-        parts: list[Part] = []
-        for part in content.parts:
-            if part.text and not part.thought and part.carries_only_text():
-                parts += self._planner.partial_text(self._text, part.text)
-                self._text += part.text
-            else:
-                parts.append(part)
-        return Content(role=content.role, parts=parts) if parts else None
 
 
 class ModelCall:
@@ -92,7 +71,7 @@ class ModelCall:
         """
         actions = Actions()
         context = callback_context(self._context, actions)
-        request = await self._requests.build(context)
+        request = await self._requests.build()
         call = CallModel(
             model=self._model,
             name=self._spec.model_name,
@@ -101,12 +80,11 @@ class ModelCall:
             context=context,
             streams=self._context.streaming,
         )
-        call.show = partial(self._show, call, _Pieces(planner) if (planner := self._spec.llm.planner) is not None else None)
+        call.show = partial(self._show, call)
         try:
             response = await self._prepared(request, context) or await self._interceptors.call_model(call)
         except EventInsteadError as instead:
             return instead.event
-        response = self._planned(response, context)
         if response.content is None and response.error_code in (None, model_answer.NO_CONTENT) and self._context.node_path:
             nothing = Content(role="model", parts=[Part(text="")])
             response = msgspec.structs.replace(response, content=nothing, error_code=None, error_message=None)
@@ -133,30 +111,20 @@ class ModelCall:
         if not self._interceptors.changes_requests or all(call.name in self._tools.by_name for call in calls):
             return
         context = callback_context(self._context, Actions())
-        await self._prepared(await self._requests.build(context), context)
+        await self._prepared(await self._requests.build(), context)
 
     async def _prepared(self, request: LlmRequest, context: CallbackContext) -> LlmResponse | None:
-        """Have interceptors change the request. Returns the response that one has in place of the model's, or None."""
+        """Have tools and interceptors change the request. Returns the response that one has in place of the model's, or None."""
         if not self._requests.is_changed:
             return None
-        replaced = await self._interceptors.prepare_request(request, context)
+        perform = partial(self._tools.change_request, request, context)
+        replaced = await self._interceptors.prepare_request(PrepareRequest(request=request, context=context, perform=perform))
         self._requests.settle(request)
         return replaced
 
-    async def _show(self, call: CallModel, pieces: _Pieces | None, content: Content | None) -> None:
+    async def _show(self, call: CallModel, content: Content | None) -> None:
         """Emit a piece of a response."""
-        shown = pieces.shown(content) if pieces is not None and content is not None else content
-        await self._context.emit(Event(id=call.event_id, content=shown, partial=True))
-
-    def _planned(self, response: LlmResponse, context: CallbackContext) -> LlmResponse:
-        """Return the response with the parts that the agent's planner makes of it."""
-        planner = self._spec.llm.planner
-        if planner is None or response.content is None:
-            return response
-        draft = draft_of_content(response.content)
-        parts = planner.process_planning_response(context, list(draft.parts))
-        planned = msgspec.structs.replace(response, content=Content(parts=parts or draft.parts))
-        return model_answer.checked_response(planned, self._spec.model_name, logger.warning)
+        await self._context.emit(Event(id=call.event_id, content=content, partial=True))
 
     async def _with_unique_ids(self, content: Content) -> Content:
         """A content with calls, with an id on each of them that no other call has that the agent sees."""

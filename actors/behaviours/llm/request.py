@@ -1,4 +1,4 @@
-"""The request of one model call: built from the agent, then changed by its planner, its tools and interceptors."""
+"""The request of one model call: built from the agent; tools and interceptors change it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from actors.behaviours.llm.prompt import Prompt
 from actors.behaviours.llm.tool_calls import ToolCalls
 from actors.definitions.agents.finish_task import FinishTaskTool
 from actors.definitions.tools.base import Tool
-from actors.definitions.tools.context import CallbackContext
 from actors.definitions.tree.own_tools import OwnTools
 from actors.definitions.tree.spec import AgentSpec
 from actors.messages.llm.drafts import ContentDrafts, own_contents
@@ -44,7 +43,7 @@ class RequestBuilder:
         may_change: interceptors change requests.
 
     Attributes:
-        is_changed: a planner, tools or interceptors may change them, so they are copies.
+        is_changed: tools or interceptors may change them, so they are copies.
     """
 
     def __init__(self, spec: AgentSpec, prompt: Prompt, tools: ToolCalls, *, may_change: bool) -> None:
@@ -52,14 +51,10 @@ class RequestBuilder:
         self._prompt = prompt
         self._tools = tools
         # Others are not copied: a long conversation stands in one list for all requests.
-        self.is_changed = bool(tools.given.changing or spec.llm.planner or may_change)
+        self.is_changed = bool(tools.given.changing) or may_change
 
-    async def build(self, context: CallbackContext) -> LlmRequest:
-        """Return the request as interceptors get it. It has to be settled when they have changed it.
-
-        Args:
-            context: of what changes it.
-        """
+    async def build(self) -> LlmRequest:
+        """Return the request as interceptors get it. It has to be settled when they have changed it."""
         agent, tools = self._spec.llm, self._tools.own
         schema = agent.output_type
         declared = _declared(self._tools.given) if tools else {}
@@ -75,8 +70,6 @@ class RequestBuilder:
             config=GenerateContentConfig(agent.config, system_instruction=instruction),
             output_schema=dict(schema.json_schema) if schema is not None and self._prompt.has_output_schema else None,
         )
-        if agent.planner is not None:
-            agent.planner.process_request(request, context)
         if agent.code_executor is not None:
             agent.code_executor.process_request(request)
         if not self.is_changed:
@@ -84,8 +77,6 @@ class RequestBuilder:
         # The agent's configuration is not to be changed with the request.
         request.config = GenerateContentConfig.of(request.config)
         request.tools_dict.update((name, tools[name]) for name in declared)
-        for tool in self._tools.given.changing:
-            await tool.process_request(request, context)
         return request
 
     def settle(self, request: LlmRequest) -> None:

@@ -21,7 +21,7 @@ from actors.definitions.agents.asking_tool import AskingTool
 from actors.definitions.agents.delegate_tool import DelegateTool
 from actors.definitions.agents.finish_task import FinishTaskTool
 from actors.definitions.tools.base import Tool
-from actors.definitions.tools.context import Actions, AnsweredInput, Report, ToolConfirmation, ToolContext
+from actors.definitions.tools.context import Actions, AnsweredInput, CallbackContext, Report, ToolConfirmation, ToolContext
 from actors.definitions.tools.state import StepState
 from actors.definitions.tree.own_tools import OwnTools
 from actors.definitions.tree.spec import AgentSpec
@@ -34,7 +34,7 @@ from actors.messages.codec import decode, encode
 from actors.messages.content import Content, FunctionCall, FunctionResponse, Part
 from actors.messages.event import NO_ACTIONS, USER, Event, EventActions, RequestedInput
 from actors.messages.json_types import JsonObject, JsonValue
-from actors.messages.llm.model import FunctionDeclaration
+from actors.messages.llm.model import FunctionDeclaration, LlmRequest
 from actors.messages.protocol.outcomes import AnyOutcome, Paused
 from actors.rules.checks import confirmation, state
 from actors.rules.checks.model_answer import MALFORMED
@@ -139,6 +139,11 @@ class ToolCalls:
             context = self._tool_context(call_id, Actions())
             self._needs_consent[call_id] = await tool.needs_confirmation(dict(call.args or {}), context)
         return self._needs_consent[call_id]
+
+    async def change_request(self, request: LlmRequest, context: CallbackContext) -> None:
+        """Have those tools change a request that do. Raises what a tool raises."""
+        for tool in self.given.changing:
+            await tool.process_request(request, context)
 
     def number(self, calls: Iterable[FunctionCall]) -> None:
         """Number calls of agents whose runs are numbered, each once, as they follow each other in the log."""
