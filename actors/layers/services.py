@@ -22,7 +22,7 @@ from actors.layers.sharing.news import StateNews
 from actors.layers.spending.service import SpendingService
 from actors.layers.spending.turn_spending import Spending
 from actors.layers.timeouts import Timeout
-from actors.layers.updates import Updates
+from actors.layers.updates.service import Updates
 from actors.layers.users.service import UserDeletion
 from actors.messages.session import ONLY_SHARD, Shard
 from actors.session.actor import CORE_EXTENSIONS, SessionActor

@@ -13,7 +13,6 @@ from typing import Any, Literal, Self
 import msgspec
 
 from actors.definitions.agents import BaseAgent, Plugin
-from actors.definitions.tree import AgentTree
 from actors.definitions.tree.compaction import EventsCompactionConfig
 from actors.errors import DefinitionError, OverloadedError, RequestError
 from actors.errors.calls import explains_all_wrong_calls

@@ -14,12 +14,13 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from actors.definitions.agents import BaseAgent, Plugin
-from actors.definitions.tree import AgentTree
-from actors.definitions.tree.adapted import Adapted
 from actors.definitions.tree.compaction import EventsCompactionConfig
 from actors.errors import ClusterError, RequestError, UpdateConflictError, UpdateRefusedError
 from actors.errors.listing import some_of
 from actors.layers.flows.definitions import Flow
+from actors.layers.trees.adapted import Adapted
+from actors.layers.trees.tree import AgentTree
+from actors.layers.updates.rules import rolled_back, tree_difference, updated
 from actors.messages.event import now_s
 from actors.messages.operating.versions import (
     KeptVersion,
@@ -30,8 +31,6 @@ from actors.messages.operating.versions import (
 )
 from actors.messages.topology import FLOW
 from actors.messages.turn_info import PendingCall
-from actors.rules.versions.changing import rolled_back, updated
-from actors.rules.versions.difference import tree_difference
 from runtime.driver.checked_tree import checked_tree
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.services.agents import DeployedTree

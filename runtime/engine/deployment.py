@@ -7,10 +7,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from actors.definitions.tree import AgentTree
 from actors.interfaces.model import Model, name_of
 from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
 from actors.layers.flows.definitions import FlowAgent, FlowPlan
+from actors.layers.trees.tree import AgentTree
 from runtime.engine.interface import LoopClock
 from runtime.engine.store_urls import SessionAndMemory
 from runtime.models.registry import Check, check_of, resolve, sdks

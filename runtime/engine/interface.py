@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from actors.definitions.tree import AgentTree
 from actors.interfaces.clock import Clock
 from actors.interfaces.deployment_events import DeploymentEvent
 from actors.interfaces.stores import ArtifactStore
 from actors.layers.flows.definitions import FlowPlan
 from actors.layers.limiter.ref import LimiterRef
 from actors.layers.mcp.client import McpRef
+from actors.layers.trees.tree import AgentTree
 from actors.messages.operating.versions import TreeVersion, VersionRecord
 from actors.messages.protocol.statistics import ConnectionFigures
 from actors.messages.session import SessionKey, TurnKey

@@ -8,10 +8,10 @@ from collections.abc import Collection, Mapping, Sequence
 
 from actors.actor import Actor
 from actors.agent.environment import AgentEnvironment
-from actors.definitions.tree import AgentTree
-from actors.definitions.tree.process_groups import Replica, replica_for
 from actors.interfaces.transport import EARLY_REPLY, EarlyReply, Link
 from actors.layers.kinds import agent_actor
+from actors.layers.trees.process_groups import Replica, replica_for
+from actors.layers.trees.tree import AgentTree
 from actors.messages.codec import encode
 from actors.messages.protocol.lifecycle import Stop
 from actors.messages.session import SessionKey

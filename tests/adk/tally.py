@@ -71,7 +71,7 @@ def _deployable(root: Any, *, islands: bool) -> list[str]:
     """The notes of the tree that is made of it. Raises what a deployment raises."""
     from ray import cloudpickle
 
-    from actors.definitions.tree.tree import AgentTree
+    from actors.layers.trees.tree import AgentTree
     from runtime.adk import from_adk
 
     adapted = from_adk(root, islands=islands)

@@ -14,12 +14,12 @@ from unittest import mock
 
 from actors import BaseAgent
 from actors.agent.environment import AgentEnvironment
-from actors.definitions.tree import AgentTree
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.clock import Clock
 from actors.layers.interceptors import INTERCEPTORS
 from actors.layers.kinds import agent_actor
 from actors.layers.services import session_actor
+from actors.layers.trees.tree import AgentTree
 from actors.messages import event as event_module
 from actors.messages.codec import encode
 from actors.messages.limits import DEFAULT_LIMITS, Limits

@@ -39,7 +39,7 @@ def test_only_the_cluster_and_what_tells_models_apart_know_a_pickler() -> None:
     knows = {path for path, nodes in modules() if imported(nodes) & PICKLERS}
     assert knows == {
         # Its bytes are compared, and never read.
-        "actors/definitions/tree/likeness.py",
+        "actors/layers/trees/likeness.py",
         # It only says how a class is pickled.
         "runtime/cluster/packing/cached_properties.py",
         "runtime/cluster/packing/chunks.py",

@@ -15,12 +15,12 @@ from typing import Any
 
 from ray.exceptions import RayError
 
-from actors.definitions.tree import AgentTree
 from actors.errors import ClusterError, UpdateConflictError
+from actors.layers.trees.tree import AgentTree
+from actors.layers.updates.rules import taken_over
 from actors.messages.codec import decode, encode
 from actors.messages.event import now_s
 from actors.messages.operating.versions import NO_VERSIONS, KeptVersion, TreeVersion, VersionRecord
-from actors.rules.versions.changing import taken_over
 from runtime.cluster.packing.chunks import from_chunks, to_chunks
 from runtime.cluster.packing.definitions import unpack
 from runtime.cluster.packing.importing import unpickle

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from actors.messages.operating.release import this_version
+from actors.layers.trees.release import this_version
 from actors.messages.shown import Shown
 
 _HOME = Path(__file__).parents[3]

@@ -19,18 +19,19 @@ from typing import Any, NamedTuple
 import msgspec
 
 from actors.definitions.agents import BaseAgent, Placement, Plugin
-from actors.definitions.tree import AgentSpec, AgentTree
 from actors.definitions.tree.compaction import EventsCompactionConfig, LlmEventSummarizer
-from actors.definitions.tree.likeness import likeness
-from actors.definitions.tree.process_groups import ProcessGroup
 from actors.definitions.tree.recording import Recording
+from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.model import Model
+from actors.layers.trees.likeness import likeness
+from actors.layers.trees.process_groups import ProcessGroup
+from actors.layers.trees.summarisers import summarises
+from actors.layers.trees.tree import AgentTree
 from actors.messages.codec import decode, encode
 from actors.messages.json_types import JsonObject
 from actors.messages.limits import Limits
 from actors.messages.topology import Topology
 from actors.rules.capacity.eviction import LruDict
-from actors.rules.compaction.summarisers import summarises
 from actors.rules.routing.transfer import Target, transfer_targets
 from runtime.cluster.packing.chunks import refused
 from runtime.cluster.packing.class_fields import fields_of, identity_of, is_copy_of, is_data

@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from actors.definitions.tree import AgentTree
 from actors.errors import ClusterError
 from actors.interfaces.model import Model
 from actors.layers.flows.definitions import FlowPlan
+from actors.layers.trees.tree import AgentTree
 from actors.messages.operating.versions import TreeVersion
 from actors.rules.versions.marks import MarkedVersion, Marks, known_still, marks_of
 from runtime.cluster.packing.chunks import pickled, pickled_plan

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from actors.definitions.tree.process_groups import ProcessGroup, Replica
 from actors.errors import ActorLostError
+from actors.layers.trees.process_groups import ProcessGroup, Replica
 from actors.messages.codec import encode
 from actors.messages.protocol.lifecycle import Stop
 from runtime.cluster.processes.process_table import ProcessTable

@@ -7,8 +7,8 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 from zlib import crc32
 
-from actors.definitions.tree.process_groups import Replica
 from actors.interfaces.transport import AgentDirectory, Link
+from actors.layers.trees.process_groups import Replica
 from actors.messages.session import SessionKey
 from actors.rules.versions.marks import Marks
 from runtime.cluster.cluster_watch import ClusterWatch, Nodes

@@ -9,8 +9,8 @@ from collections.abc import Callable
 import ray
 
 from actors.definitions.agents import Placement
-from actors.definitions.tree.process_groups import ProcessGroup
 from actors.errors import ClusterError, PlacementError
+from actors.layers.trees.process_groups import ProcessGroup
 from runtime.cluster.cluster_watch import cluster_nodes
 from runtime.cluster.handle import Handle
 from runtime.cluster.ray.nodes import free_resources

@@ -12,9 +12,9 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from actors.definitions.tree.process_groups import ProcessGroup, Replica, scaled_group
 from actors.errors import ActorLostError
 from actors.interfaces.transport import Link
+from actors.layers.trees.process_groups import ProcessGroup, Replica, scaled_group
 from actors.messages.codec import encode
 from actors.messages.protocol.lifecycle import Stop
 from actors.messages.session import SessionKey

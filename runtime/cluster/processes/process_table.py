@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from actors.definitions.tree.process_groups import Replica
 from actors.errors.listing import some_of
 from actors.interfaces.deployment_events import tell_event
 from actors.interfaces.transport import Link
+from actors.layers.trees.process_groups import Replica
 from runtime.cluster.processes.worker_process import HostedAgent, WorkerProcess
 from runtime.cluster.rules.node_choice import NOTHING, node_for
 from runtime.cluster.rules.nodes import Node

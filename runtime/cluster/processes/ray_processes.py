@@ -12,10 +12,10 @@ from typing import TypeVar
 import ray
 from ray.exceptions import RayTaskError
 
-from actors.definitions.tree.process_groups import ProcessGroup
 from actors.errors import ActorLostError, ClusterError, RaygroveError
 from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.transport import Link
+from actors.layers.trees.process_groups import ProcessGroup
 from runtime.cluster.handle import Handle
 from runtime.cluster.packing.versions import Definitions
 from runtime.cluster.processes.agent_host import AgentHost, Prepared

@@ -10,8 +10,8 @@ import asyncio
 import logging
 import time
 
-from actors.definitions.tree.process_groups import SCALED, ProcessGroup, Replica
 from actors.errors import RaygroveError
+from actors.layers.trees.process_groups import SCALED, ProcessGroup, Replica
 from actors.messages.session import SessionKey
 from actors.rules.capacity.sharding import replica_among
 from runtime.cluster.processes.activation import Activation

@@ -7,8 +7,8 @@ import logging
 from collections.abc import Coroutine
 from typing import Any
 
-from actors.definitions.tree.process_groups import ProcessGroup
 from actors.interfaces.deployment_events import tell_event
+from actors.layers.trees.process_groups import ProcessGroup
 from runtime.cluster.processes.process_table import ProcessTable
 from runtime.cluster.processes.worker_process import AgentProcess, ProcessSource, WorkerProcess
 from runtime.cluster.rules.process_choice import least_used

@@ -7,9 +7,9 @@ import time
 from collections.abc import Awaitable, Callable, Container, Sequence
 from typing import NamedTuple, Protocol
 
-from actors.definitions.tree.process_groups import ProcessGroup, Replica
 from actors.errors import ActorLostError
 from actors.interfaces.transport import EarlyReply, Link
+from actors.layers.trees.process_groups import ProcessGroup, Replica
 from runtime.cluster.rules.process_choice import Load
 
 CANCELLED_S = 2.0

@@ -8,10 +8,10 @@ from typing import Protocol
 import msgspec
 
 from actors.definitions.agents import BaseAgent
-from actors.definitions.tree import AgentTree
 from actors.errors import DefinitionError
 from actors.layers.flows.definitions import Flow
 from actors.layers.flows.definitions.workers import check_defined_workers
+from actors.layers.trees.tree import AgentTree
 from actors.messages.topology import GraphEdge, Topology
 from actors.refs.session import SessionRef
 from runtime.driver.engine_client import EngineClient

@@ -20,8 +20,8 @@ from google.genai import types
 
 from actors.definitions.agents import AgentTool, BaseAgent, LoopAgent, ParallelAgent, Plugin, SequentialAgent
 from actors.definitions.tools.requests.base import BuiltInCodeExecutor
-from actors.definitions.tree.adapted import Adapted
 from actors.errors import DefinitionError
+from actors.layers.trees.adapted import Adapted
 from actors.messages.topology import TASK
 from runtime.integrations.adk.agents import AdkAgent, AnsweringAgent, detached, with_stand_ins
 from runtime.integrations.adk.aliens import is_delegate, is_function, node_of, runs_model, without_counterpart

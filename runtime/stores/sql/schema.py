@@ -46,7 +46,7 @@ from sqlalchemy import (
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from actors.errors import SchemaVersionError, StoreError
-from actors.messages.operating.release import UNKNOWN_RELEASE, this_version
+from actors.layers.trees.release import UNKNOWN_RELEASE, this_version
 from runtime.stores.sql import statements
 
 VERSION = 2

@@ -15,8 +15,8 @@ import pytest
 import ray
 
 from actors import CustomAgent, Event, InvocationContext, LlmAgent, LlmRequest, LlmResponse, Placement
-from actors.definitions.tree.process_groups import ProcessGroup
 from actors.errors import PlacementError
+from actors.layers.trees.process_groups import ProcessGroup
 from actors.messages.content import Content
 from actors.testing import PatternModel
 from runtime import Runtime

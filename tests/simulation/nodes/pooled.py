@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from actors.definitions.tree.process_groups import ProcessGroup, Replica
 from actors.errors import ActorLostError
 from actors.interfaces.transport import Link
 from actors.layers.kinds import agent_actor
+from actors.layers.trees.process_groups import ProcessGroup, Replica
 from actors.messages.session import SessionKey
 from runtime.cluster.processes.pool import Pool
 from runtime.cluster.processes.process_table import PoolLimits

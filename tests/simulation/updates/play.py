@@ -12,8 +12,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from actors import Content, FunctionResponse, Part
-from actors.definitions.tree import AgentTree
 from actors.errors import RequestError
+from actors.layers.trees.tree import AgentTree
 from actors.messages.codec import decode_event
 from actors.messages.event import Event
 from actors.messages.operating.versions import VersionRecord

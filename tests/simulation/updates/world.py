@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from typing import Any
 
 from actors import BaseAgent, FunctionCall, LlmAgent, LlmRequest, LlmResponse, LongRunningFunctionTool, Part
-from actors.definitions.tree import AgentTree
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.transport import Link
+from actors.layers.trees.tree import AgentTree
 from actors.messages.operating.versions import VersionRecord
 from actors.messages.session import SessionKey
 from actors.rules.versions.marks import MarkedVersion, Marks, known_still, marks_of, serves_any

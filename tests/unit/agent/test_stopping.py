@@ -12,7 +12,7 @@ import pytest
 from actors import LlmAgent, ReadonlyContext, Tool, Toolset
 from actors.agent.actor import AgentActor
 from actors.agent.environment import AgentEnvironment
-from actors.definitions.tree import AgentTree
+from actors.layers.trees.tree import AgentTree
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.event import USER, Event

@@ -11,7 +11,7 @@ import pytest
 
 from actors import Failed, Finished, ParallelAgent, Paused, SequentialAgent, Supervision
 from actors.behaviours.workflow.run import run_parallel, run_sequential
-from actors.definitions.tree import AgentSpec
+from actors.definitions.tree.spec import AgentSpec
 from actors.messages.protocol.outcomes import AnyOutcome
 from actors.rules.routing.resumption import child_after_seq
 from actors.testing import ManualClock

@@ -8,7 +8,7 @@ import pytest
 
 from actors import LlmAgent
 from actors.agent.environment import AgentEnvironment
-from actors.definitions.tree import AgentTree
+from actors.layers.trees.tree import AgentTree
 from actors.testing import PatternModel
 from runtime.cluster.packing.definitions import pack_tree
 from runtime.cluster.processes import agent_host

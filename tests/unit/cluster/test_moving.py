@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.definitions.tree.process_groups import Replica
 from actors.errors import ActorLostError, ClusterError
+from actors.layers.trees.process_groups import Replica
 from actors.messages.codec import encode
 from actors.messages.event import now_s
 from actors.messages.protocol.lifecycle import Stop

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from actors import AgentTool, LlmAgent, Placement
-from actors.definitions.tree.process_groups import ProcessGroup
-from actors.definitions.tree.tree import AgentTree
 from actors.errors import AgentTreeError, DefinitionError
+from actors.layers.trees.process_groups import ProcessGroup
+from actors.layers.trees.tree import AgentTree
 from runtime.cluster.rules.nodes import Node
 from runtime.cluster.rules.placement import Needs, refusal, selects
 

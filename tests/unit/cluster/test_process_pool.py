@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.definitions.agents import Placement
-from actors.definitions.tree.process_groups import ProcessGroup, Replica
 from actors.errors import ActorLostError, ClusterError
+from actors.layers.trees.process_groups import ProcessGroup, Replica
 from runtime.cluster.processes.pool import Pool
 from runtime.cluster.processes.worker_process import RECYCLE_AFTER, Activated
 from tests.support.fixtures.pool_fixture import FakeCluster, FakeProcess, group_of, process_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from actors.definitions.agents import Placement
-from actors.definitions.tree.process_groups import SCALED, ProcessGroup, Replica, scaled_group
 from actors.errors import ClusterError
+from actors.layers.trees.process_groups import SCALED, ProcessGroup, Replica, scaled_group
 from actors.messages.session import SessionKey
 from runtime.cluster.processes.pool import Pool
 from tests.support.fixtures.pool_fixture import FakeCluster

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from actors.definitions.tree.process_groups import Replica
 from actors.errors import PlacementError
+from actors.layers.trees.process_groups import Replica
 from runtime.cluster.processes.pool import Pool
 from tests.support.fixtures.pool_fixture import FakeCluster, process_of
 

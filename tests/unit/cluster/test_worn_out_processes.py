@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from actors.definitions.tree.process_groups import Replica
 from actors.errors import ActorLostError
+from actors.layers.trees.process_groups import Replica
 from runtime.cluster.processes.pool import Pool
 from runtime.cluster.processes.worker_process import HostedAgent
 from tests.support.fixtures.pool_fixture import FakeCluster, FakeProcess, group_of, process_of

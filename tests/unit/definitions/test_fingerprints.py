@@ -14,9 +14,10 @@ import pytest
 from pydantic import BaseModel
 
 from actors import FunctionTool, LlmAgent, Plugin
-from actors.definitions.tree import AgentTree, fingerprints
-from actors.definitions.tree.fingerprints import Fingerprints
-from actors.rules.versions.difference import tree_difference
+from actors.layers.trees import fingerprints
+from actors.layers.trees.fingerprints import Fingerprints
+from actors.layers.trees.tree import AgentTree
+from actors.layers.updates.rules import tree_difference
 from actors.testing import PatternModel, ScriptedModel
 
 MODEL = PatternModel([], default="ok")

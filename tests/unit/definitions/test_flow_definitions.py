@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from actors import AgentTool, AnyComplete, Flow, FlowAgent, LlmAgent, SequentialAgent, Task, create_tasks, exit_loop
-from actors.definitions.tree import AgentTree
 from actors.errors import DefinitionError
+from actors.layers.trees.tree import AgentTree
 from actors.testing import ScriptedModel
 
 

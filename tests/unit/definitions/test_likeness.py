@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.definitions.tree.fingerprints import Fingerprints
-from actors.definitions.tree.likeness import likeness
+from actors.layers.trees.fingerprints import Fingerprints
+from actors.layers.trees.likeness import likeness
 
 
 class Plain:

@@ -10,8 +10,8 @@ import pytest
 from actors import LlmAgent, Plugin
 from actors.definitions.agents.callback import UserCallback
 from actors.definitions.agents.plugin import hooks
-from actors.definitions.tree import AgentTree
 from actors.errors import DefinitionError
+from actors.layers.trees.tree import AgentTree
 from actors.testing import ScriptedModel
 
 

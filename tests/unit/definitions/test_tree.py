@@ -25,8 +25,8 @@ from actors import (
     ToolContext,
     tool,
 )
-from actors.definitions.tree.tree import AgentTree
 from actors.errors import AgentTreeError, DefinitionError
+from actors.layers.trees.tree import AgentTree
 from actors.messages.flow import CONTROLLER
 from actors.messages.limits import Limits
 from actors.messages.topology import AgentNode

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from actors import LlmAgent
-from actors.definitions.tree import AgentTree
+from actors.layers.trees.tree import AgentTree
 from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.driver import checked_tree

@@ -12,12 +12,12 @@ import pytest
 from actors import Content, CustomAgent, Event, InvocationContext
 from actors.actor import Actor
 from actors.agent.environment import AgentEnvironment
-from actors.definitions.tree.tree import AgentTree
 from actors.errors import ActorLostError, RaygroveError
 from actors.interfaces.transport import EarlyReply
 from actors.layers.interceptors import INTERCEPTORS
 from actors.layers.services import session_actor
 from actors.layers.sharing.client import ShardedRunnerRef, ShardedSessionRef, runner_client, session_client
+from actors.layers.trees.tree import AgentTree
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode
 from actors.messages.session import SessionKey, Shard

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from actors import AgentTool, LlmAgent, ParallelAgent, ToolContext
-from actors.definitions.tree import AgentTree
+from actors.layers.trees.tree import AgentTree
 from actors.messages import protocol as p
 from actors.rules.routing.selection import select_agent
 from actors.rules.routing.transfer import route_refusal

@@ -11,7 +11,6 @@ import pytest
 
 from actors import BaseAgent, CallbackContext, Content, CustomAgent, InvocationContext, LlmAgent, Plugin, SequentialAgent
 from actors.agent.environment import AgentEnvironment
-from actors.definitions.tree import AgentTree
 from actors.errors import DrainingError, StoreError
 from actors.interfaces.transport import Link
 from actors.layers.interceptors import INTERCEPTORS

@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 
 from actors import LlmAgent
-from actors.definitions.tree import AgentTree
+from actors.layers.trees.tree import AgentTree
 from runtime.cluster.packing.definitions import pack_tree, unpack
 from tests.unit.cluster.packing.test_packed_definitions import OwnModel
 

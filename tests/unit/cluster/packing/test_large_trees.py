@@ -7,7 +7,7 @@ import tracemalloc
 from collections.abc import AsyncIterator
 
 from actors import Content, LlmAgent, LlmRequest, LlmResponse
-from actors.definitions.tree import AgentTree
+from actors.layers.trees.tree import AgentTree
 from actors.testing import PatternModel
 from runtime.cluster.packing.definitions import pack_tree, unpack
 

@@ -30,10 +30,11 @@ from actors import (
     Task,
     tool,
 )
-from actors.definitions.tree import AgentSpec, AgentTree
+from actors.definitions.tree.spec import AgentSpec
 from actors.errors import DefinitionError, UnknownAgentError
 from actors.interfaces.context import InvocationContext
 from actors.layers.flows.definitions import FlowAgent
+from actors.layers.trees.tree import AgentTree
 from actors.testing import PatternModel
 from runtime.cluster.packing import definitions
 from runtime.cluster.packing.chunks import from_chunks, to_chunks

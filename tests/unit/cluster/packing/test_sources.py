@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from actors import LlmAgent
-from actors.definitions.tree import AgentTree
 from actors.errors.tracebacks import foreign_traceback
+from actors.layers.trees.tree import AgentTree
 from actors.testing import PatternModel
 from runtime.cluster.packing.definitions import pack_tree, unpack
 from runtime.cluster.packing.sources import MAX_SOURCE, TOGETHER, install_sources, sources_of

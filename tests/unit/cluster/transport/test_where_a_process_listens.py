@@ -12,7 +12,7 @@ import ray
 
 from actors import LlmAgent
 from actors.agent.environment import AgentEnvironment
-from actors.definitions.tree import AgentTree
+from actors.layers.trees.tree import AgentTree
 from actors.refs.agent import AgentRef
 from actors.testing import PatternModel
 from runtime.cluster.packing.definitions import pack_tree

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from actors.layers.updates.rules import taken_over
 from actors.messages.operating.versions import KeptVersion, VersionRecord, VersionShare
-from actors.rules.versions.changing import taken_over
 
 RECORD = VersionRecord(
     number=4,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.errors import RequestError
+from actors.layers.updates.rules import rolled_back, tree_difference, updated
 from actors.messages.operating.versions import (
     PRINT_BYTES,
     KeptVersion,
@@ -15,8 +16,6 @@ from actors.messages.operating.versions import (
 )
 from actors.messages.session import SessionKey
 from actors.messages.topology import AgentNode, Topology
-from actors.rules.versions.changing import rolled_back, updated
-from actors.rules.versions.difference import tree_difference
 from actors.rules.versions.marks import MarkedVersion, known_still, marks_of, serves_any, version_for
 
 FIRST = VersionRecord(current="v1", kept=(KeptVersion("v1", 1.0),))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from actors import LlmAgent
-from actors.definitions.tree import AgentTree
 from actors.layers.services import session_actor
+from actors.layers.trees.tree import AgentTree
 from actors.messages import protocol as p
 from actors.messages.operating.versions import KeptVersion, VersionRecord
 from actors.refs.session import SessionRef

@@ -10,7 +10,7 @@ from collections.abc import Collection
 import msgspec
 
 from actors.errors import RequestError
-from actors.messages.operating.versions import KeptVersion, VersionRecord, VersionShare
+from actors.messages.operating.versions import KeptVersion, TreeDifference, TreeVersion, VersionRecord, VersionShare
 
 
 def updated(record: VersionRecord, version: KeptVersion, part: float = 1.0, in_use: Collection[str] = ()) -> VersionRecord:
@@ -73,3 +73,20 @@ def _kept(
     if new is not None and new.id not in record.ids:
         kept = (*kept, new)
     return msgspec.structs.replace(record, number=record.number + 1, current=current, previous=previous, share=share, kept=kept)
+
+
+def tree_difference(before: TreeVersion, after: TreeVersion) -> TreeDifference:
+    """The agents that were added, changed, removed, or touched by what was: each is in one of the lists."""
+    if before.id == after.id:
+        return TreeDifference()
+    old, new = before.definition_prints, after.definition_prints
+    kept = old.keys() & new.keys()
+    changed = {name for name in kept if old[name] != new[name]}
+    actors = before.actor_prints, after.actor_prints
+    touched = {name for name in kept - changed if actors[0][name] != actors[1][name]}
+    return TreeDifference(
+        added=sorted(new.keys() - old.keys()),
+        changed=sorted(changed),
+        removed=sorted(old.keys() - new.keys()),
+        touched=sorted(touched),
+    )

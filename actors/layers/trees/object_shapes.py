@@ -21,7 +21,7 @@ import msgspec
 from pydantic import BaseModel
 
 from actors.definitions.agents.base import BaseAgent
-from actors.definitions.tree.origins import is_installed, is_pythons, is_users
+from actors.layers.trees.origins import is_installed, is_pythons, is_users
 
 _SHOWN = (date, time, timedelta, tzinfo, Decimal, UUID, complex, range)
 """Classes whose values their text tells."""

@@ -14,11 +14,11 @@ from pydantic_core import PydanticUndefined
 from actors.definitions.agents.base import BaseAgent
 from actors.definitions.agents.llm import Instruction, LlmAgent
 from actors.definitions.agents.plugin import Plugin
-from actors.definitions.tree.fingerprints import Fingerprints, combined
 from actors.definitions.tree.recording import Recording
 from actors.interfaces.model import Model
+from actors.layers.trees.fingerprints import Fingerprints, combined
+from actors.layers.trees.release import this_version
 from actors.messages.limits import Limits
-from actors.messages.operating.release import this_version
 from actors.messages.operating.versions import TreeVersion
 from actors.messages.topology import LLM, AgentNode, Topology
 

@@ -14,7 +14,7 @@ from sys import getrefcount
 from types import NoneType
 from typing import Any
 
-from actors.definitions.tree.object_shapes import is_plain, shape_of
+from actors.layers.trees.object_shapes import is_plain, shape_of
 
 _VALUES = frozenset({NoneType, bool, int, float, str, bytes})
 

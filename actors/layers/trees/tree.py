@@ -10,17 +10,17 @@ from actors.definitions.agents.delegate_tool import DELEGATED
 from actors.definitions.agents.llm import Instruction, LlmAgent
 from actors.definitions.agents.plugin import Plugin, checked
 from actors.definitions.tree.compaction import EventsCompactionConfig, with_model_of
-from actors.definitions.tree.index import AgentIndex
-from actors.definitions.tree.process_groups import process_groups
 from actors.definitions.tree.recording import NO_RECORDING, Recording
 from actors.definitions.tree.spec import AgentSpec
-from actors.definitions.tree.versions import Defined, version_of
 from actors.errors import AgentTreeError, DefinitionError
 from actors.interfaces.model import Model, name_of
+from actors.layers.trees.index import AgentIndex
+from actors.layers.trees.process_groups import process_groups
+from actors.layers.trees.summarisers import summarises
+from actors.layers.trees.version import Defined, version_of
 from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.messages.operating.versions import TreeVersion
 from actors.messages.topology import GRAPH, LLM, TASK, AgentNode, Topology
-from actors.rules.compaction.summarisers import summarises
 from actors.rules.routing.transfer import FIND_TOOL, transfer_targets
 
 

@@ -23,9 +23,9 @@ import msgspec
 from pydantic import BaseModel
 
 from actors.definitions.agents.base import BaseAgent
-from actors.definitions.tree.likeness import likeness
-from actors.definitions.tree.object_shapes import attributes, is_plain, shape_of
-from actors.definitions.tree.origins import is_installed, is_users
+from actors.layers.trees.likeness import likeness
+from actors.layers.trees.object_shapes import attributes, is_plain, shape_of
+from actors.layers.trees.origins import is_installed, is_users
 from actors.messages.operating.versions import PRINT_BYTES
 
 MAX_PARTS = 20_000

@@ -1,0 +1,1 @@
+"""Updates: another version of the tree for turns that begin from now on."""
