@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from actors.layers.batches.service import KeptBatches
 from actors.layers.draining import DrainNotes
 from actors.layers.forks.service import SessionForks
+from actors.layers.listing.service import TurnListing
 from actors.layers.memory import Memory
 from actors.layers.placing.gate import UserGate
 from actors.layers.placing.moves import UserMoves
@@ -62,4 +63,5 @@ def all_services(parts: SessionParts) -> Sequence[SessionService]:
         Archiving(parts),
         DrainNotes(parts),
         Schedules(parts),
+        TurnListing(parts),
     )

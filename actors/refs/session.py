@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-import msgspec
-
 from actors.messages import protocol as p
 from actors.messages.operating.versions import VersionRecord
 from actors.messages.protocol.request import replies_to
 from actors.messages.session import SessionKey, Shard
 from actors.messages.topology import Topology
-from actors.messages.turn_info import TurnCounts, TurnInfo
 from actors.refs.base import Ref
 
 
@@ -138,26 +135,6 @@ class SessionRef(Ref):
         """A page of the agents' events in a turn. Raises SessionNotFoundError, StoreError."""
         return await self.ask(message)
 
-    async def list_turns(self, message: p.ListTurns) -> list[TurnInfo]:
-        """List turns, those in line first, then the one that began last. Raises StoreError."""
-        found: list[TurnInfo] = []
-        while len(found) < message.limit:
-            asked = msgspec.structs.replace(message, limit=message.limit - len(found))
-            reply = await self.ask(asked)
-            found += reply.turns
-            if reply.next is None:
-                break
-            message = msgspec.structs.replace(message, before=reply.next)
-        return found
-
-    async def count_turns(self, app: str) -> TurnCounts:
-        """Count the turns of an app that have not ended. Raises StoreError."""
-        return added_up([await self.ask(p.CountTurns(app=app))])
-
-    async def get_turn(self, message: p.GetTurn) -> TurnInfo:
-        """Where a turn is. Raises InvocationNotFoundError, SessionNotFoundError, StoreError."""
-        return (await self.ask(message)).turns[0]
-
     async def read_log(self, message: p.ReadLog) -> p.LogPart:
         """A part of a session's log. Raises SessionNotFoundError, StoreError."""
         return await self.ask(message)
@@ -193,16 +170,3 @@ class SessionRef(Ref):
     async def stop(self) -> None:
         """Write what waits, then close the store."""
         await self.ask(p.Stop())
-
-
-def added_up(counted: Sequence[p.TurnsCounted]) -> TurnCounts:
-    """The sums of what several Session actors count of one app, of whom one has asked the store.
-
-    A paused turn whose answer waits in line is in line; its record says that it is paused.
-    """
-    continued = sum(each.continued for each in counted)
-    return TurnCounts(
-        waiting=sum(each.in_line for each in counted),
-        running=sum(each.running for each in counted),
-        paused=max(0, sum(each.paused for each in counted) - continued),
-    )

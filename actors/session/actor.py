@@ -43,7 +43,6 @@ from actors.session.store.access import StoreAccess
 from actors.session.subscribers.outbox import POLL_S
 from actors.session.subscribers.subscriptions import Subscriptions
 from actors.session.turns.joining import TurnJoiner
-from actors.session.turns.listing import TurnListing
 from actors.session.turns.lookup import TurnLookup
 from actors.session.turns.opening import TurnOpener
 from actors.session.turns.parts import SessionParts
@@ -131,7 +130,6 @@ class SessionActor(Actor):
         self._opener = TurnOpener(parts, lookup, self._joiner, recovery)
         self._ender = TurnEnder(parts, lookup)
         logs.comparison.on_lost = self._ender.end_all
-        self._listing = TurnListing(parts, lookup)
         self._writer = TurnWriter(parts, lookup, self._ender)
         self._sessions = StoredSessions(parts)
         self._lanes = Lanes(limits, user_holds, changes)
@@ -173,10 +171,6 @@ class SessionActor(Actor):
             p.Fetch: self._queries.fetch,
             p.ReadTurn: self._queries.read_turn,
             p.ReadLog: self._queries.read_log,
-            p.ListTurns: self._listing.list_turns,
-            p.CountTurns: self._listing.count_turns,
-            p.GetTurn: self._listing.get_turn,
-            p.ListPending: self._listing.list_pending,
             p.Subscribe: self._joiner.subscribe,
             p.Poll: self._subscriptions.poll,
             p.Unsubscribe: self._subscriptions.unsubscribe,

@@ -11,6 +11,8 @@ from functools import partial
 import msgspec
 
 from actors.errors import RaygroveError
+from actors.layers.listing.client import count_turns, list_turns
+from actors.layers.listing.messages import ListTurns
 from actors.messages import protocol as p
 from actors.messages.event import now_s
 from actors.messages.shown import Shown
@@ -117,7 +119,7 @@ async def _until_drained(client: EngineClient, within_s: float) -> Drained:
         left = await _tell(client, msgspec.structs.replace(drain, wait_s=wait_s))
     took_s = clock() - began_s
     await _wait_for_readers(client, drain)
-    counts = await engine.session.count_turns(client.app_name)
+    counts = await count_turns(engine.session, client.app_name)
     return Drained(left=await _left(client) if left else (), paused=counts.paused, took_s=took_s)
 
 
@@ -133,7 +135,7 @@ async def _wait_for_readers(client: EngineClient, drain: p.Drain) -> None:
 async def _left(client: EngineClient) -> list[TurnInfo]:
     session = client.engine.session
     lists = [
-        await session.list_turns(p.ListTurns(app=client.app_name, state=state, limit=MOST_LEFT))
+        await list_turns(session, ListTurns(app=client.app_name, state=state, limit=MOST_LEFT))
         for state in ("waiting", "running")
     ]
     return [turn for each in lists for turn in each][:MOST_LEFT]

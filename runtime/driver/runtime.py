@@ -18,6 +18,7 @@ from actors.errors import DefinitionError, OverloadedError, RequestError
 from actors.errors.calls import explains_all_wrong_calls
 from actors.interfaces.stores import ArtifactStore
 from actors.layers.flows.definitions import Flow, ResultType, Task
+from actors.layers.trees.tree import AgentTree
 from actors.messages import protocol as p
 from actors.messages.config import RunOptions, run_config_of
 from actors.messages.event import USER, new_invocation_id

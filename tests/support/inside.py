@@ -14,6 +14,7 @@ import pytest
 
 from actors import RunConfig
 from actors.interfaces.records import TurnRow
+from actors.layers.listing import service as listing
 from actors.layers.recording import service as recording
 from actors.layers.retention import archiving
 from actors.layers.retention import service as retention
@@ -31,7 +32,6 @@ from actors.session.store import access
 from actors.session.store.access import StoreAccess
 from actors.session.store.store_thread import Job, Worker
 from actors.session.subscribers import outbox
-from actors.session.turns import listing
 
 FIRST_S, EACH_S = recording.FIRST_S, recording.EACH_S
 FORGET_S = outbox.FORGET_S

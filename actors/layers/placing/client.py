@@ -22,7 +22,6 @@ from actors.layers.sharing.client import ShardedSessionRef
 from actors.messages import protocol as p
 from actors.messages.protocol.request import ABOUT_USERS, user_of
 from actors.messages.session import SessionKey, Shard
-from actors.messages.turn_info import TurnCounts, TurnInfo
 from actors.refs.session import SessionRef
 from actors.rules.capacity.eviction import LruDict
 
@@ -94,10 +93,10 @@ class StoresSessionRef(ShardedSessionRef):
             except UserArrivingError as error:
                 await self.settle_move(*owner, error.store)
                 raise UserElsewhereError(owner[1], self.store_of(*owner)) from error
-        return await self._at_store(owner, lambda store: store._ask(request, replies, once=once, early=early))
+        return await self.at_store(owner, lambda store: store._ask(request, replies, once=once, early=early))
 
-    async def _at_store(self, owner: tuple[str, str], ask: Callable[[SessionRef], Awaitable[T]]) -> T:
-        """Ask the store in which a user is."""
+    async def at_store(self, owner: tuple[str, str], ask: Callable[[SessionRef], Awaitable[T]]) -> T:
+        """Ask the store in which a user, of an app, is. Raises what `ask` raises."""
         for _ in range(MOST_HOPS + len(self._stores)):
             try:
                 return await ask(self._stores[self.store_of(*owner)])
@@ -132,21 +131,6 @@ class StoresSessionRef(ShardedSessionRef):
                     self.note_store(app, user, arrival.source)
                     return
         self.note_store(app, user, to)
-
-    async def list_turns(self, message: p.ListTurns) -> list[TurnInfo]:
-        """List turns, those in line first, then the one that began last. Raises StoreError."""
-        if message.user is not None:
-            return await self._at_store((message.app, message.user), lambda store: store.list_turns(message))
-        return message.merged(await asyncio.gather(*(store.list_turns(message) for store in self._stores)))
-
-    async def count_turns(self, app: str) -> TurnCounts:
-        """Count the turns of an app that have not ended. Raises StoreError."""
-        counted = await asyncio.gather(*(store.count_turns(app) for store in self._stores))
-        return TurnCounts(
-            waiting=sum(each.waiting for each in counted),
-            running=sum(each.running for each in counted),
-            paused=sum(each.paused for each in counted),
-        )
 
 
 def stores_client(shards: Sequence[SessionRef], stores: int) -> SessionRef:

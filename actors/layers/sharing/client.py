@@ -9,17 +9,14 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Generic, TypeVar, cast
 
-import msgspec
-
 from actors.errors import RaygroveError
 from actors.interfaces.transport import EarlyReply
 from actors.messages import protocol as p
 from actors.messages.protocol.request import Route, key_of
 from actors.messages.session import SessionKey, Shard
-from actors.messages.turn_info import TurnCounts, TurnInfo
 from actors.refs.base import Ref
 from actors.refs.runner import RunnerRef
-from actors.refs.session import SessionRef, added_up
+from actors.refs.session import SessionRef
 from actors.rules.capacity.sharding import all_shards, may_share, shard_of
 
 AnyRef = TypeVar("AnyRef", bound=Ref)
@@ -87,23 +84,6 @@ class ShardedSessionRef(_ShardedRef[SessionRef], SessionRef):
 
     def _serving(self, key: SessionKey) -> SessionRef:
         return self.of(key)
-
-    async def list_turns(self, message: p.ListTurns) -> list[TurnInfo]:
-        """List turns: any of them reads the store, and each knows its own lines."""
-        if message.session is not None or message.before is not None:
-            return await super().list_turns(message)
-        chosen = self.of(key_of(message))
-        in_line = msgspec.structs.replace(message, state="waiting")
-        others = [shard for shard in self._shards if shard is not chosen and message.state in ("", "waiting")]
-        found, *of_others = await asyncio.gather(chosen.list_turns(message), *(other.list_turns(in_line) for other in others))
-        waiting = {(turn.user_id, turn.session_id, turn.invocation_id): turn for turns in of_others for turn in turns}
-        rest = [turn for turn in found if (turn.user_id, turn.session_id, turn.invocation_id) not in waiting]
-        return [*waiting.values(), *rest][: message.limit]
-
-    async def count_turns(self, app: str) -> TurnCounts:
-        """Count turns: one of them asks the store, and each knows its own lines."""
-        asked = (shard.ask(p.CountTurns(app=app, in_line_only=at > 0)) for at, shard in enumerate(self._shards))
-        return added_up(await asyncio.gather(*asked))
 
 
 class ShardedRunnerRef(_ShardedRef[RunnerRef], RunnerRef):

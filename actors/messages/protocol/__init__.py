@@ -18,5 +18,4 @@ from actors.messages.protocol.runs import *
 from actors.messages.protocol.sessions import *
 from actors.messages.protocol.statistics import *
 from actors.messages.protocol.subscriptions import *
-from actors.messages.protocol.turn_queries import *
 from actors.messages.protocol.turns import *

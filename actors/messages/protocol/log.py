@@ -185,3 +185,29 @@ class Fetch(Request[Fetched], frozen=True, kw_only=True):
     after_seq: int = 0
     generation: str = ""
     state_only: bool = False
+
+
+class LogPart(Message, frozen=True, kw_only=True):
+    """Events in the order asked for. `more`: there are others within the positions."""
+
+    events: Sequence[StoredEvent] = ()
+    more: bool = False
+
+
+class ReadLog(Request[LogPart], frozen=True, kw_only=True):
+    """Ask for a part of a session's log. The reply is LogPart.
+
+    Attributes:
+        after_seq, before_seq: only events between these positions; None: to the newest.
+        limit: at most so many; fewer come when they are large.
+        newest_first: begin at the newest.
+    """
+
+    route = Route.SESSION
+    lane = Lane.QUERY
+
+    key: SessionKey
+    after_seq: int = 0
+    before_seq: int | None = None
+    limit: int = 100
+    newest_first: bool = False

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from actors.layers.graphs.rules.edge_reason import EdgeReason
-from actors.messages import protocol as p
+from actors.layers.listing.client import get_turn
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
 from actors.messages.turn_info import TurnInfo
@@ -83,4 +83,4 @@ class TurnReports(RuntimeService[M]):
     async def _turn(self, user_id: str, session_id: str, invocation_id: str) -> tuple[SessionKey, TurnInfo]:
         key = checked_key(self._client.app_name, user_id, session_id)
         checked = checked_id("invocation id", invocation_id)
-        return key, await self._client.session.get_turn(p.GetTurn(key=key, invocation_id=checked))
+        return key, await get_turn(self._client.session, key, checked)

@@ -12,6 +12,7 @@ import msgspec
 from actors.errors import InvalidMessageError, RequestError, SessionNotFoundError
 from actors.errors.calls import explains_all_wrong_calls
 from actors.layers.forks.messages import ForkSession
+from actors.layers.listing.client import get_turn
 from actors.layers.rewinds.messages import RewindRequest
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode_event
@@ -39,7 +40,7 @@ class ForkMethods(RuntimeService[M]):
     async def _forked(self, key: SessionKey, invocation_id: str, fork: str | None) -> SessionKey:
         turn = checked_known_id("invocation id", invocation_id)
         to = SessionKey(key.app, key.user, checked_id("session id", fork) if fork is not None else uuid.uuid4().hex)
-        info = await self._client.session.get_turn(p.GetTurn(key=key, invocation_id=turn))
+        info = await get_turn(self._client.session, key, turn)
         await self._client.session.ask(ForkSession(key=key, invocation_id=turn, fork=to.session))
         versions = await self._versions(key, info.last_seq)
         await asyncio.to_thread(self._copy_artifacts, key, to, versions)
@@ -266,7 +267,7 @@ class SessionsService(ForkMethods[M]):
         """
         key = self._key(user_id, session_id)
         turn = checked_known_id("invocation id", invocation_id)
-        info = await self._client.session.get_turn(p.GetTurn(key=key, invocation_id=turn))
+        info = await get_turn(self._client.session, key, turn)
         first: dict[str, int] = {}
         async for saved in self._saved(key, max(info.first_seq - 1, 0), None):
             first = {**saved, **first}

@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from actors.errors import InvocationNotFoundError, RaygroveError, RequestError, TurnStateError
+from actors.layers.listing.client import get_turn
 from actors.messages import protocol as p
 from actors.messages.config import RunOptions
 from actors.messages.event import new_invocation_id
@@ -211,7 +212,7 @@ class BulkTurns(RuntimeService[M]):
         key = self._key(turn)
         await self._client.engine.runner.cancel_turn(p.CancelTurn(key=key, invocation_id=turn.invocation_id))
         try:
-            now = await self._client.session.get_turn(p.GetTurn(key=key, invocation_id=turn.invocation_id))
+            now = await get_turn(self._client.session, key, turn.invocation_id)
         except InvocationNotFoundError:
             # It waited in line, and is gone.
             return 0

@@ -12,6 +12,7 @@ import msgspec
 
 from actors.errors import OverloadedError, RaygroveError, RuntimeClosedError, UpgradingError, UserElsewhereError
 from actors.layers.flows.definitions import FlowPlan
+from actors.layers.listing.messages import ListPending
 from actors.messages import protocol as p
 from actors.messages.limits import DEFAULT_LIMITS
 from actors.messages.protocol.base import StoredEvent
@@ -382,7 +383,7 @@ class TurnClient:
     async def pending(self, turn: TurnState) -> list[PendingCall]:
         """The calls at which a turn waits. Raises SessionNotFoundError, StoreError."""
         key = turn.key
-        message = p.ListPending(app=key.app, user=key.user, session=key.session, invocation_id=turn.invocation_id)
+        message = ListPending(app=key.app, user=key.user, session=key.session, invocation_id=turn.invocation_id)
         return list((await self._engine.session.ask(message)).calls)
 
     async def catch_up(self, turn: TurnState, buffer: EventBuffer) -> None:

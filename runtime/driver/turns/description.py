@@ -8,6 +8,8 @@ from collections.abc import Sequence
 import msgspec
 
 from actors.errors import NotEncodableError, StoreError
+from actors.layers.listing.client import get_turn, list_turns
+from actors.layers.listing.messages import ListPending, ListTurns
 from actors.layers.spending.messages import GetTurnBudgets, GetUsage
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
@@ -29,7 +31,7 @@ async def describe_turn(engine: Engine, key: SessionKey, invocation_id: str) -> 
         InvocationNotFoundError, SessionNotFoundError: there is no such turn, or session.
         StoreError: the store cannot be read.
     """
-    turn = await engine.session.get_turn(p.GetTurn(key=key, invocation_id=invocation_id))
+    turn = await get_turn(engine.session, key, invocation_id)
     account = TurnAccount()
     if turn.first_seq:
         await _read(engine, key, turn, account)
@@ -95,7 +97,7 @@ async def _usage(engine: Engine, key: SessionKey, invocation_id: str) -> UsageRe
 
 
 async def _pending(engine: Engine, key: SessionKey, turn: TurnInfo) -> Sequence[PendingCall]:
-    message = p.ListPending(
+    message = ListPending(
         app=key.app, user=key.user, session=key.session, invocation_id=turn.invocation_id, with_open=turn.state == "running"
     )
     return (await engine.session.ask(message)).calls
@@ -105,7 +107,7 @@ async def _turns_before(engine: Engine, key: SessionKey, invocation_id: str) -> 
     """Count the turns of the session that come before one that waits: those in line, and the one that runs."""
     turns = []
     for state in ("waiting", "running"):
-        wanted = p.ListTurns(app=key.app, user=key.user, session=key.session, state=state, limit=IN_LINE)
-        turns.append([each.invocation_id for each in await engine.session.list_turns(wanted)])
+        wanted = ListTurns(app=key.app, user=key.user, session=key.session, state=state, limit=IN_LINE)
+        turns.append([each.invocation_id for each in await list_turns(engine.session, wanted)])
     waiting, running = turns
     return len(running) + (waiting.index(invocation_id) if invocation_id in waiting else 0)

@@ -8,7 +8,8 @@ from datetime import timedelta
 import msgspec
 
 from actors.errors import RequestError
-from actors.messages import protocol as p
+from actors.layers.listing.client import list_turns
+from actors.layers.listing.messages import ListPending, ListTurns, PendingReply
 from actors.messages.event import now_s
 from actors.messages.turn_info import TURN_STATES, PendingCall, TurnInfo, TurnMatch
 from actors.rules.checks.arguments import checked_age, checked_choice, checked_number, checked_text
@@ -100,7 +101,7 @@ async def found_turns(client: EngineClient, which: TurnQuery, limit: int, before
     after = min(places, default=None)
     found: list[TurnInfo] = []
     while left > 0:
-        message = p.ListTurns(
+        message = ListTurns(
             app=client.app_name,
             user=user,
             session=session,
@@ -110,7 +111,7 @@ async def found_turns(client: EngineClient, which: TurnQuery, limit: int, before
             since_s=since_s,
             match=match,
         )
-        page = await client.session.list_turns(message)
+        page = await list_turns(client.session, message)
         found += page
         left -= len(page)
         if len(page) < message.limit or page[-1].state == "waiting":
@@ -138,7 +139,7 @@ async def found_calls(client: EngineClient, which: CallQuery, most_turns: int) -
     begins = checked_text("invocation", which.invocation or "")
     asked_s = now_s()
     found: list[list[PendingCall]] = []
-    reply = p.PendingReply()
+    reply = PendingReply()
     while len(found) < most_turns:
         reply = await pending_page(client, user, session, reply.next)
         fitting = [
@@ -166,9 +167,9 @@ def calls_by_turn(calls: Iterable[PendingCall]) -> list[list[PendingCall]]:
 
 async def pending_page(
     client: EngineClient, user: str | None, session: str | None, before: tuple[float, str] | None
-) -> p.PendingReply:
+) -> PendingReply:
     """The calls at which some of the paused turns wait. `before` is the `next` of the page before it."""
-    return await client.session.ask(p.ListPending(app=client.app_name, user=user, session=session, before=before))
+    return await client.session.ask(ListPending(app=client.app_name, user=user, session=session, before=before))
 
 
 def checked_scope(user_id: str | None, session_id: str | None) -> tuple[str | None, str | None]:

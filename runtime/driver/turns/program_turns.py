@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from actors.layers.flows.definitions import FlowPlan, ResultType
+from actors.layers.listing.messages import ListPending
 from actors.messages import protocol as p
 from actors.messages.config import RunOptions, run_config_of
 from actors.messages.event import new_event_id, new_invocation_id
@@ -128,7 +129,7 @@ class ProgramTurns:
         invocation_id, event_id, traceparent = new_invocation_id(), new_event_id(), callers_traceparent()
 
         async def build() -> p.StartTurn:
-            message = p.ListPending(app=key.app, user=key.user, session=key.session, with_open=True)
+            message = ListPending(app=key.app, user=key.user, session=key.session, with_open=True)
             pending = (await self._client.session.ask(message)).calls
             return p.StartTurn(
                 key=key,

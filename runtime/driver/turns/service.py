@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 import msgspec
 
+from actors.layers.listing.client import count_turns
+from actors.layers.listing.messages import PendingReply
 from actors.layers.recording.messages import GetModelCalls, ModelCallsReply
-from actors.messages import protocol as p
 from actors.messages.llm.model import LlmRequest
 from actors.messages.llm.recorded import PackedCall, RecordedCall
 from actors.messages.operating.turn_description import TurnDescription
@@ -102,7 +103,7 @@ class TurnsService(TurnReports[M], BulkTurns[M]):
     @waits
     async def counts(self) -> TurnCounts:
         """Count the turns of the app that wait in line, run and are paused. Raises StoreError."""
-        return await self._client.session.count_turns(self._client.app_name)
+        return await count_turns(self._client.session, self._client.app_name)
 
     @waits
     async def resume(self) -> int:
@@ -117,7 +118,7 @@ class TurnsService(TurnReports[M], BulkTurns[M]):
             DrainingError: the deployment is about to be stopped.
             StoreError: the store cannot be read, or does not take that a turn goes on.
         """
-        counts = await self._client.session.count_turns(self._client.app_name)
+        counts = await count_turns(self._client.session, self._client.app_name)
         await self._client.engine.runner.resume_turns()
         return counts.running
 
@@ -178,7 +179,7 @@ class TurnsService(TurnReports[M], BulkTurns[M]):
         user, session = checked_scope(user_id, session_id)
         limit = checked_number("limit", limit)
         found: list[PendingCall] = []
-        reply = p.PendingReply()
+        reply = PendingReply()
         while len(found) < limit:
             reply = await pending_page(self._client, user, session, reply.next)
             found += reply.calls

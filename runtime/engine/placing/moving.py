@@ -21,6 +21,8 @@ from contextlib import asynccontextmanager, suppress
 import msgspec
 
 from actors.errors import RequestError, StoreError, UserArrivingError, UserElsewhereError
+from actors.layers.listing.client import list_turns
+from actors.layers.listing.messages import ListTurns
 from actors.layers.placing.messages import (
     AdmitUser,
     BeginArrival,
@@ -31,7 +33,6 @@ from actors.layers.placing.messages import (
     StageUserRows,
 )
 from actors.layers.users.messages import HoldUser, ReleaseUser, UserHeld
-from actors.messages import protocol as p
 from actors.refs.session import SessionRef
 
 RENEWED_S = 15.0
@@ -78,7 +79,7 @@ async def move_user(session: SessionRef, app: str, user: str, to: int, timeout_s
     give_up_s = asyncio.get_running_loop().time() + timeout_s
     for _ in range(MOST_MOVES):
         # Whichever store answers has the user, and the client knows it then.
-        await session.list_turns(p.ListTurns(app=app, user=user, limit=1))
+        await list_turns(session, ListTurns(app=app, user=user, limit=1))
         source = session.store_of(app, user)
         if source == to:
             found = await stores[source].ask(ReadUserRows(app=app, user=user))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from actors.layers.listing.messages import ListTurns
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from actors.messages.turn_info import TurnInfo
@@ -29,5 +30,5 @@ def test_sessions_of_all_stores_come_in_the_order_in_which_they_were_written() -
 def test_a_user_who_is_moved_meanwhile_is_listed_once() -> None:
     moved = session("ada", 5.0)
     assert users(3, [moved, session("bob", 1.0)], [moved, session("cyd", 3.0)]) == ["ada", "cyd", "bob"]
-    turns = p.ListTurns(app="app", limit=9).merged([[turn("ada", 2.0)], [turn("ada", 2.0), turn("bob", 0.0, "waiting")]])
+    turns = ListTurns(app="app", limit=9).merged([[turn("ada", 2.0)], [turn("ada", 2.0), turn("bob", 0.0, "waiting")]])
     assert [each.user_id for each in turns] == ["bob", "ada"]

@@ -6,6 +6,7 @@ from typing import get_type_hints
 
 import pytest
 
+from actors.layers.listing.messages import ListTurns
 from actors.layers.services import session_actor
 from actors.messages import protocol as p
 from actors.messages.protocol.request import Route, replies_to
@@ -35,5 +36,5 @@ def test_each_message_names_what_it_is_about(kind: type[p.Request[p.Message]]) -
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.route is Route.USER], ids=lambda kind: kind.__name__)
 def test_lists_over_all_users_are_joined(kind: type[p.Request[p.Message]]) -> None:
-    if get_type_hints(kind)["user"] == str | None and kind is not p.ListTurns:
+    if get_type_hints(kind)["user"] == str | None and kind is not ListTurns:
         assert "joined" in vars(kind)

@@ -14,6 +14,9 @@ from actors.agent.environment import AgentEnvironment
 from actors.errors import DrainingError, StoreError
 from actors.interfaces.transport import Link
 from actors.layers.interceptors import INTERCEPTORS
+from actors.layers.listing.client import get_turn, list_turns
+from actors.layers.listing.messages import ListTurns
+from actors.layers.trees.tree import AgentTree
 from actors.messages import protocol as p
 from actors.messages.codec import encode, encode_event
 from actors.messages.event import USER, Event, EventActions
@@ -252,7 +255,7 @@ async def test_requests_that_meet_at_one_that_was_lost_take_it_up_once(tmp_path:
     while (await fixture.runner.statistics()).counts["running"]:
         await settled()
     assert [event.text for event in await fixture.log()] == ["hi", "I run"]
-    turn = await fixture.session.get_turn(p.GetTurn(key=KEY, invocation_id="e-1"))
+    turn = await get_turn(fixture.session, KEY, "e-1")
     assert (turn.state, turn.epoch, len(turn.lost)) == ("finished", 2, 1)
     await fixture.close()
 
@@ -268,7 +271,7 @@ async def test_one_of_which_a_cancel_could_not_be_stored_runs_no_more_when_it_is
         await fixture.runner.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-1"))
     await fixture.restart_session()
     await fixture.runner.recover_turn(p.RecoverTurn(key=KEY, invocation_id="e-1"))
-    while (found := await fixture.session.get_turn(p.GetTurn(key=KEY, invocation_id="e-1"))).state == "running":
+    while (found := await get_turn(fixture.session, KEY, "e-1")).state == "running":
         await settled()
     assert found.state == "cancelled"
     assert [event.text for event in await fixture.log()] == ["hi"]
@@ -300,7 +303,7 @@ async def test_one_whose_end_was_not_stored_ends_and_runs_no_more(tmp_path: Path
         await settled()
     await fixture.restart_session()
     await fixture.runner.recover_turn(p.RecoverTurn(key=KEY, invocation_id="e-1"))
-    while (found := await fixture.session.get_turn(p.GetTurn(key=KEY, invocation_id="e-1"))).state == "running":
+    while (found := await get_turn(fixture.session, KEY, "e-1")).state == "running":
         await settled()
     assert (found.state, found.epoch, model.calls) == ("failed", 1, 1)
     await fixture.close()
@@ -317,7 +320,7 @@ async def test_those_that_were_lost_are_taken_up_at_the_same_time(tmp_path: Path
     recovering = asyncio.create_task(fixture.use(session).receive(encode(p.RecoverTurns())))
     await session.until_sent(p.ResumeTurn)
     # A loss has given each an epoch more.
-    while {turn.epoch for turn in await fixture.session.list_turns(p.ListTurns(app=KEY.app, state="running", limit=9))} != {2}:
+    while {turn.epoch for turn in await list_turns(fixture.session, ListTurns(app=KEY.app, state="running", limit=9))} != {2}:
         await settled()
     assert not recovering.done()
     session.let_come(p.ResumeTurn)

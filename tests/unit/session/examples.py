@@ -14,6 +14,7 @@ from actors import Budget, Content, FunctionResponse, Part, RunConfig
 from actors.errors import StoreError, StoreUnavailableError
 from actors.layers.batches.messages import ListBatches, ListBatchItems, SaveBatch
 from actors.layers.forks.messages import ForkSession
+from actors.layers.listing.messages import CountTurns, GetTurn, ListPending, ListTurns
 from actors.layers.placing.messages import (
     AdmitUser,
     BeginArrival,
@@ -416,7 +417,7 @@ MOVES: Mapping[type[p.Message], Example] = {
 
 OTHERS: Mapping[type[p.Message], Example] = {
     p.AnnounceRunner: Example(lambda _: p.AnnounceRunner(runner="test/other", number=0)),
-    p.CountTurns: Example(lambda _: p.CountTurns(app=APP)),
+    CountTurns: Example(lambda _: CountTurns(app=APP)),
     p.Drain: Example(lambda _: p.Drain(lease_s=1.0)),
     p.Fetch: Example(lambda _: p.Fetch(key=KEY)),
     FindOldSessions: Example(lambda _: FindOldSessions(app=APP, before_s=SOON_S, limit=9)),
@@ -428,18 +429,18 @@ OTHERS: Mapping[type[p.Message], Example] = {
     p.GetStatistics: Example(lambda _: p.GetStatistics()),
     GetStoreSeat: Example(lambda _: GetStoreSeat(app=APP)),
     p.GetTopology: Example(lambda _: p.GetTopology()),
-    p.GetTurn: Example(lambda _: p.GetTurn(key=KEY, invocation_id="e-1")),
+    GetTurn: Example(lambda _: GetTurn(key=KEY, invocation_id="e-1")),
     GetTurnBudgets: Example(lambda _: GetTurnBudgets(key=KEY, invocation_id="e-1")),
     GetUsage: Example(lambda _: GetUsage(app=APP, user=USER)),
     p.GetVersions: Example(lambda _: p.GetVersions(app=APP)),
     ListBatchItems: Example(lambda _: ListBatchItems(app=APP, batch="b", limit=9)),
     ListBatches: Example(lambda _: ListBatches(app=APP, limit=9)),
     p.ListOpenTurns: Example(lambda desk: p.ListOpenTurns(app=APP, runner=desk.runner)),
-    p.ListPending: Example(lambda _: p.ListPending(app=APP, user=USER)),
+    ListPending: Example(lambda _: ListPending(app=APP, user=USER)),
     ListSchedules: Example(lambda _: ListSchedules(app=APP, user=USER, limit=9)),
     p.ListSessionsRequest: Example(lambda _: p.ListSessionsRequest(app=APP, user=USER)),
     ListStoreUsers: Example(lambda _: ListStoreUsers(app=APP)),
-    p.ListTurns: Example(lambda _: p.ListTurns(app=APP, user=USER)),
+    ListTurns: Example(lambda _: ListTurns(app=APP, user=USER)),
     p.OpenStore: Example(lambda _: p.OpenStore()),
     PlaceUsers: Example(lambda _: PlaceUsers(app=APP, digests=[b"another user"], store=1)),
     p.ReadLog: Example(lambda _: p.ReadLog(key=KEY)),

@@ -13,6 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from actors.layers.listing.client import list_turns
+from actors.layers.listing.messages import ListTurns
 from actors.layers.placing.messages import GetArrivalDigest, GetPlacement, ListArrivals, ReadUserRows
 from actors.layers.users.messages import HoldUser, ReleaseUser
 from actors.messages import protocol as p
@@ -91,7 +93,7 @@ async def seen(desk: Desk) -> list[object]:
         session = (await desk.session.ref.get_session(p.GetSessionRequest(key=key))).session
         if session is not None:
             found += [msgspec.structs.replace(session, updated_s=0.0), await desk.session.state(key)]
-    listed = await desk.session.ref.list_turns(p.ListTurns(app=APP))
+    listed = await list_turns(desk.session.ref, ListTurns(app=APP))
     return [*found, *(msgspec.structs.replace(turn, epoch=0) for turn in listed)]
 
 
@@ -109,11 +111,11 @@ async def test_what_the_store_refuses_changes_nothing_and_leaves_the_session_fre
 
 async def next_turn(desk: Desk, key: SessionKey) -> None:
     """Run a turn in a session, once the one that is open there is cancelled."""
-    for turn in await desk.session.ref.list_turns(p.ListTurns(app=APP, user=USER, session=key.session, state="running")):
+    for turn in await list_turns(desk.session.ref, ListTurns(app=APP, user=USER, session=key.session, state="running")):
         await desk.done(p.CancelTurn(key=key, invocation_id=turn.invocation_id, runner=desk.runner))
     await desk.session.open("e-next", key=key, runner=desk.runner)
     await desk.session.close("e-next", key=key)
-    assert not await desk.session.ref.list_turns(p.ListTurns(app=APP, user=USER, session=key.session, state="running"))
+    assert not await list_turns(desk.session.ref, ListTurns(app=APP, user=USER, session=key.session, state="running"))
 
 
 @each

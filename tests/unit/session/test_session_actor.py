@@ -17,6 +17,7 @@ from actors.errors import (
     TurnCancelledError,
     UnknownFunctionCallError,
 )
+from actors.layers.listing.client import get_turn
 from actors.layers.rewinds.messages import RewindRequest
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode
@@ -304,7 +305,7 @@ async def test_a_call_with_an_interim_response_is_not_answered_once_more_when_it
     if is_paused:
         await session.close(outcome=p.Paused(agent="root", call_ids=("c1",)))
     await session.ref.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-1", runner="runner"))
-    assert (await session.ref.get_turn(p.GetTurn(key=KEY, invocation_id="e-1"))).state == "cancelled"
+    assert (await get_turn(session.ref, KEY, "e-1")).state == "cancelled"
     assert session.positions() == [1, 2, 3]
 
 

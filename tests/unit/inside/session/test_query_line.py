@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from actors.errors import OverloadedError
+from actors.layers.listing.messages import CountTurns, GetTurn
 from actors.messages import protocol as p
 from actors.messages.limits import Limits
 from actors.messages.session import SessionKey
@@ -24,7 +25,7 @@ class Asked:
         self.may_end = asyncio.Semaphore(0)
         self.handle = self.line.bounded(self._answer)
 
-    async def _answer(self, message: p.GetTurn) -> p.Ack:
+    async def _answer(self, message: GetTurn) -> p.Ack:
         self.begun.append(message.invocation_id)
         await self.may_end.acquire()
         return p.Ack()
@@ -32,8 +33,7 @@ class Asked:
     def ask(self, *turns: str) -> list[asyncio.Task[p.Message]]:
         """Ask for turns; each is named by its user and a number."""
         return [
-            asyncio.ensure_future(self.handle(p.GetTurn(key=SessionKey("app", turn[0], "s"), invocation_id=turn)))
-            for turn in turns
+            asyncio.ensure_future(self.handle(GetTurn(key=SessionKey("app", turn[0], "s"), invocation_id=turn))) for turn in turns
         ]
 
     async def fill(self) -> list[asyncio.Task[p.Message]]:
@@ -109,7 +109,7 @@ async def test_a_request_that_fails_makes_room() -> None:
 
     handle = line.bounded(fail)
     for _ in range(3):
-        failed = await asyncio.gather(*(handle(p.CountTurns(app="app")) for _ in range(AT_ONCE + 1)), return_exceptions=True)
+        failed = await asyncio.gather(*(handle(CountTurns(app="app")) for _ in range(AT_ONCE + 1)), return_exceptions=True)
         assert {type(error) for error in failed} == {ValueError}
 
 

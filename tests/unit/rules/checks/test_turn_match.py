@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from actors.layers.listing.rules import fits
 from actors.messages.turn_info import ANY_TURN, TurnInfo, TurnMatch
-from actors.rules.checks.turn_match import fits
 
 FAILED = TurnInfo(
     user_id="ada",

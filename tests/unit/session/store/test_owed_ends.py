@@ -6,6 +6,8 @@ import msgspec
 import pytest
 
 from actors.errors import StoreError, StoreUnavailableError
+from actors.layers.listing.client import count_turns, list_turns
+from actors.layers.listing.messages import ListPending, ListTurns
 from actors.messages import protocol as p
 from tests.support.fixtures.session_fixture import KEY, SessionFixture
 
@@ -25,12 +27,12 @@ async def test_a_call_waits_for_an_answer_although_the_store_does_not_know_that_
     session: SessionFixture,
 ) -> None:
     await paused(session)
-    for asked in (p.ListPending(app="app"), p.ListPending(app="app", user=KEY.user, session=KEY.session)):
+    for asked in (ListPending(app="app"), ListPending(app="app", user=KEY.user, session=KEY.session)):
         assert [call.call_id for call in (await session.ref.ask(asked)).calls] == ["c1"]
-    [listed] = await session.ref.list_turns(p.ListTurns(app="app", state="paused"))
+    [listed] = await list_turns(session.ref, ListTurns(app="app", state="paused"))
     assert listed.state == "paused"
-    assert await session.ref.list_turns(p.ListTurns(app="app", state="running")) == []
-    counts = await session.ref.count_turns("app")
+    assert await list_turns(session.ref, ListTurns(app="app", state="running")) == []
+    counts = await count_turns(session.ref, "app")
     assert (counts.running, counts.paused) == (0, 1)
 
 
@@ -38,11 +40,11 @@ async def test_a_turn_that_was_answered_before_the_store_knew_of_its_pause_runs_
     await paused(session)
     begun = await session.answer("e-1", "c1")
     assert isinstance(begun, p.TurnBegun)
-    [listed] = await session.ref.list_turns(p.ListTurns(app="app"))
+    [listed] = await list_turns(session.ref, ListTurns(app="app"))
     assert (listed.state, listed.epoch) == ("running", 2)
-    assert (await session.ref.ask(p.ListPending(app="app"))).calls == []
+    assert (await session.ref.ask(ListPending(app="app"))).calls == []
     await session.close(epoch=2)
-    [listed] = await session.ref.list_turns(p.ListTurns(app="app"))
+    [listed] = await list_turns(session.ref, ListTurns(app="app"))
     assert (listed.state, listed.epoch) == ("finished", 2)
 
 

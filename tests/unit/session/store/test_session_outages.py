@@ -12,6 +12,7 @@ import pytest
 
 from actors.errors import ActorLostError, StoreConflictError, StoreUnavailableError
 from actors.interfaces.records import AddEvent, EventHead, EventRow, PutTurn, Write
+from actors.layers.listing.client import count_turns
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from runtime.stores.sql.sessions import SqlSessionStore
@@ -89,7 +90,7 @@ async def test_who_reads_after_the_end_is_served_without_the_place_in_the_store(
     await session.ref.stop()
     claimed = Mock()
     monkeypatch.setattr(session.store, "claim", claimed)
-    assert (await session.ref.count_turns(KEY.app)).running == 0
+    assert (await count_turns(session.ref, KEY.app)).running == 0
     claimed.assert_not_called()
 
 

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from actors.layers.listing.client import get_turn
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.turn_info import TurnInfo
@@ -53,7 +54,7 @@ async def test_an_answer_that_is_sent_again_is_joined(session: SessionFixture) -
 
 
 async def where(session: SessionFixture) -> TurnInfo:
-    return await session.ref.get_turn(p.GetTurn(key=KEY, invocation_id="e-1"))
+    return await get_turn(session.ref, KEY, "e-1")
 
 
 ENDS: dict[str, p.AnyOutcome] = {

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from actors.layers.forks.messages import ForkSession
+from actors.layers.listing.client import get_turn
 from actors.layers.rewinds.messages import RewindRequest
 from actors.messages import protocol as p
 from actors.messages.codec import encode
@@ -79,6 +80,6 @@ async def test_a_paused_turn_is_cancelled_that_is_being_forked(session: SessionF
     await session.close("e-p", p.Paused(agent="root", call_ids=("c1",)))
     fork, cancel = ForkSession(key=KEY, invocation_id="e-0", fork="other"), p.CancelTurn(key=KEY, invocation_id="e-p")
     await asyncio.gather(session.ref.ask(fork), session.ref.cancel_turn(cancel))
-    turn = await session.ref.get_turn(p.GetTurn(key=KEY, invocation_id="e-p"))
+    turn = await get_turn(session.ref, KEY, "e-p")
     assert turn is not None
     assert turn.state == "cancelled"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from actors.layers.listing.client import get_turn
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from tests.support.fixtures.session_fixture import KEY, SessionFixture
@@ -18,7 +19,7 @@ def cancel(runner: str, *, begins: bool = False) -> p.CancelTurn:
 
 
 async def status(session: SessionFixture) -> str:
-    turn = await session.ref.get_turn(p.GetTurn(key=KEY, invocation_id="e-1"))
+    turn = await get_turn(session.ref, KEY, "e-1")
     return turn.state
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from actors.errors import StoreError
+from actors.layers.listing.client import get_turn
 from actors.messages import protocol as p
 from tests.support.fixtures.session_fixture import KEY, SessionFixture
 
@@ -89,7 +90,7 @@ async def test_the_loss_of_a_runner_is_counted_once_also_if_the_turn_could_not_b
     resumed = await session.ref.resume_turn(resume)
     assert isinstance(resumed, p.TurnResumed)
     assert resumed.progress.losses[""].times == 1
-    assert len((await session.ref.get_turn(p.GetTurn(key=KEY, invocation_id="e-1"))).lost) == 1
+    assert len((await get_turn(session.ref, KEY, "e-1")).lost) == 1
     await session.ref.stop()
 
 

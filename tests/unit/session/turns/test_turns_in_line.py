@@ -8,6 +8,8 @@ import msgspec
 import pytest
 
 from actors.errors import RaygroveError, SessionBusyError, TooLargeError, TurnCancelledError, TurnStateError
+from actors.layers.listing.client import count_turns, get_turn, list_turns
+from actors.layers.listing.messages import ListTurns
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.limits import DEFAULT_LIMITS
@@ -145,17 +147,17 @@ async def test_a_paused_turn_whose_answer_is_in_line_is_listed_with_its_record(s
     answering = await answer_in_line(session)
     waiting = asyncio.create_task(session.open("e-3"))
     await settled()
-    got = await session.ref.get_turn(p.GetTurn(key=KEY, invocation_id="e-1"))
-    listed = await session.ref.list_turns(p.ListTurns(app=KEY.app, state="waiting"))
+    got = await get_turn(session.ref, KEY, "e-1")
+    listed = await list_turns(session.ref, ListTurns(app=KEY.app, state="waiting"))
     assert (got.state, got.agent, got.first_seq, got.last_seq, got.epoch) == ("waiting", "root", 1, 2, 1)
     assert listed[0] == got
     assert [(turn.invocation_id, turn.state, turn.first_seq) for turn in listed] == [("e-1", "waiting", 1), ("e-3", "waiting", 0)]
-    assert await session.ref.count_turns(KEY.app) == TurnCounts(waiting=2, running=1, paused=0)
+    assert await count_turns(session.ref, KEY.app) == TurnCounts(waiting=2, running=1, paused=0)
     await session.close("e-2")
     await answering
     again = asyncio.create_task(session.open("e-1", "yes", answers=("c1",)))
     await settled()
-    listed = await session.ref.list_turns(p.ListTurns(app=KEY.app))
+    listed = await list_turns(session.ref, ListTurns(app=KEY.app))
     assert [(turn.invocation_id, turn.state) for turn in listed] == [("e-3", "waiting"), ("e-2", "finished"), ("e-1", "running")]
     await session.close("e-1", epoch=2)
     await waiting

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from actors.interfaces.records import TurnRow
+from actors.layers.listing.messages import CountTurns
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from tests.support.counted_lines import counted_lines
@@ -49,7 +50,7 @@ async def test_it_costs_the_same_with_ten_sessions_open_and_with_a_hundred(tmp_p
         assert isinstance(reply, p.OpenTurnsReply)
         assert {key for key, _ in reply.turns} == {key_of(idle + number) for number in range(OPEN_TURNS)}
         with counted_lines(counted):
-            assert (await session.ref.ask(p.CountTurns(app="app", in_line_only=True))).in_line == 0
+            assert (await session.ref.ask(CountTurns(app="app", in_line_only=True))).in_line == 0
         taken[idle] = [counts["lines"] for counts in (announced, listed, counted)]
         await session.ref.stop()
     assert taken[10] == taken[100]

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import msgspec
 
+from actors.actor import Handlers
 from actors.errors import InvocationNotFoundError
 from actors.interfaces.records import TurnFilter, TurnRow
+from actors.layers.listing.messages import CountTurns, GetTurn, ListPending, ListTurns, PendingReply, TurnsCounted, TurnsReply
+from actors.layers.listing.rules import fits
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.event import Event
 from actors.messages.session import SessionKey
 from actors.messages.turn_info import ANY_TURN, TURN_STATES, PendingCall, TurnInfo
-from actors.rules.checks.turn_match import fits
 from actors.rules.routing.pending import open_calls
 from actors.session.log.event_scan import scan
-from actors.session.log.said import TextSearch
+from actors.session.log.reader import LogReader
 from actors.session.log.session_log import SessionLog
+from actors.session.service import SessionService
 from actors.session.turns.lookup import TurnLookup
 from actors.session.turns.parts import SessionParts
+
+PAGE = 200
+"""Events that are read at once."""
+
 
 MAX_LISTED = 1_000
 """Turns in one reply."""
@@ -29,22 +36,31 @@ MAX_SCANNED = 10_000
 """Records of turns that are looked at for one reply."""
 
 
-class TurnListing:
+class TurnListing(SessionService):
     """Answers ListTurns, CountTurns, GetTurn and ListPending."""
 
-    def __init__(self, parts: SessionParts, lookup: TurnLookup) -> None:
+    def __init__(self, parts: SessionParts) -> None:
         self._logs = parts.logs
         self._reader = parts.reader
-        self._lookup = lookup
+        self._lookup = TurnLookup(parts)
 
-    async def list_turns(self, message: p.ListTurns) -> p.TurnsReply:
+    def handlers(self) -> Handlers:
+        """Its messages."""
+        return {
+            ListTurns: self.list_turns,
+            CountTurns: self.count_turns,
+            GetTurn: self.get_turn,
+            ListPending: self.list_pending,
+        }
+
+    async def list_turns(self, message: ListTurns) -> TurnsReply:
         """List turns: those in line, unless it is a later page, then those of the store. Raises StoreError."""
         limit = min(message.limit, MAX_LISTED)
         turns = await self._in_line(message) if message.state in ("", "waiting") and message.before is None else []
         said = TextSearch(message.match.text) if message.match.text else None
         turns = [turn for turn in turns if fits(turn, message.match)] if said is None else []
         if message.state == "waiting" or len(turns) >= limit:
-            return p.TurnsReply(turns=turns[:limit])
+            return TurnsReply(turns=turns[:limit])
         listed = {(turn.user_id, turn.session_id, turn.invocation_id) for turn in turns}
         before = message.before
         # Where all fit, no more are read than are wanted.
@@ -58,28 +74,28 @@ class TurnListing:
                 turn = self._info(key, row)
                 if fits(turn, message.match) and (turn.user_id, turn.session_id, turn.invocation_id) not in listed:
                     if said is not None and not left:
-                        return p.TurnsReply(turns=turns, next=before)
+                        return TurnsReply(turns=turns, next=before)
                     left -= 1
                     if said is None or await said.is_in(self._reader, key, turn):
                         turns.append(turn)
                 if len(turns) >= limit:
-                    return p.TurnsReply(turns=turns)
+                    return TurnsReply(turns=turns)
                 before = (row.begun_s, row.invocation_id)
             if len(recent) < count:
-                return p.TurnsReply(turns=turns)
-        return p.TurnsReply(turns=turns, next=before)
+                return TurnsReply(turns=turns)
+        return TurnsReply(turns=turns, next=before)
 
-    async def count_turns(self, message: p.CountTurns) -> p.TurnsCounted:
+    async def count_turns(self, message: CountTurns) -> TurnsCounted:
         """Count the turns that have not ended. Raises StoreError."""
-        in_line = await self._in_line(p.ListTurns(app=message.app))
+        in_line = await self._in_line(ListTurns(app=message.app))
         continued = sum(turn.first_seq > 0 for turn in in_line)
         if message.in_line_only:
-            return p.TurnsCounted(in_line=len(in_line), continued=continued)
+            return TurnsCounted(in_line=len(in_line), continued=continued)
         running = await self._reader.count_turns(message.app, "running")
         paused = await self._reader.count_turns(message.app, "paused")
-        return p.TurnsCounted(in_line=len(in_line), continued=continued, running=running, paused=paused)
+        return TurnsCounted(in_line=len(in_line), continued=continued, running=running, paused=paused)
 
-    async def _in_line(self, message: p.ListTurns) -> list[TurnInfo]:
+    async def _in_line(self, message: ListTurns) -> list[TurnInfo]:
         """The turns in line, each once; without one that runs, and for which one more answer waits."""
         wanted = _filter(message, "waiting", message.limit)
         in_line = [
@@ -95,14 +111,14 @@ class TurnListing:
                 turns.append(self._waiting(log, invocation_id, row))
         return [turn for turn in turns if turn.state == "waiting"]
 
-    async def get_turn(self, message: p.GetTurn) -> p.TurnsReply:
+    async def get_turn(self, message: GetTurn) -> TurnsReply:
         """Tell where a turn is. Raises InvocationNotFoundError, SessionNotFoundError, StoreError."""
         log, row = await self._lookup.log_and_row(message.key, message.invocation_id)
         if log.queue.has(message.invocation_id):
-            return p.TurnsReply(turns=[self._waiting(log, message.invocation_id, row)])
+            return TurnsReply(turns=[self._waiting(log, message.invocation_id, row)])
         if row is None:
             raise InvocationNotFoundError(message.invocation_id, message.key.session)
-        return p.TurnsReply(turns=[self._info(message.key, row)])
+        return TurnsReply(turns=[self._info(message.key, row)])
 
     def _waiting(self, log: SessionLog, invocation_id: str, row: TurnRow | None) -> TurnInfo:
         """A turn in line. One with a record has begun before, and its answer waits; it may even run, and get one more answer."""
@@ -146,14 +162,14 @@ class TurnListing:
         )
         return turn.describe(info)
 
-    async def list_pending(self, message: p.ListPending) -> p.PendingReply:
+    async def list_pending(self, message: ListPending) -> PendingReply:
         """List the calls at which turns wait. Raises SessionNotFoundError for a session that is not there, StoreError."""
         if message.session is None:
             limit = min(message.limit, MAX_LISTED)
             rows = await self._reader.turns(_filter(message, "paused", limit))
             last = rows[-1][1] if len(rows) == limit else None
             found = [(row.begun_s, call) for key, row in rows for call in await self._pending(key, row, row.last_seq)]
-            return p.PendingReply(
+            return PendingReply(
                 calls=[call for _, call in found],
                 begun_s=[begun_s for begun_s, _ in found],
                 next=(last.begun_s, last.invocation_id) if last is not None else None,
@@ -169,7 +185,7 @@ class TurnListing:
         waiting = [(row, row.last_seq) for _, row in rows if log.open_row(row.invocation_id) is None]
         if message.with_open and log.turn is not None and message.invocation_id in ("", log.turn.row.invocation_id):
             waiting.insert(0, (log.turn.row, log.committed_seq))
-        return p.PendingReply(calls=[call for row, last_seq in waiting for call in await self._pending(key, row, last_seq)])
+        return PendingReply(calls=[call for row, last_seq in waiting for call in await self._pending(key, row, last_seq)])
 
     async def _pending(self, key: SessionKey, row: TurnRow, last_seq: int) -> list[PendingCall]:
         """The open long-running calls of a turn whose events stand between its first and `last_seq`."""
@@ -197,7 +213,7 @@ class TurnListing:
         ]
 
 
-def _filter(message: p.ListTurns | p.ListPending, status: str, limit: int) -> TurnFilter:
+def _filter(message: ListTurns | ListPending, status: str, limit: int) -> TurnFilter:
     return TurnFilter(
         app=message.app, user=message.user, session=message.session, status=status, limit=limit, before=message.before
     )
@@ -205,3 +221,30 @@ def _filter(message: p.ListTurns | p.ListPending, status: str, limit: int) -> Tu
 
 def _speaker(log: SessionLog) -> str:
     return next(log.authors(), "")
+
+
+class TextSearch:
+    """A text that is looked for, in small or capital letters.
+
+    Args:
+        text: the text; not empty.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text.casefold()
+        # What its letters may be in other cases is more than these only beyond ASCII.
+        self._bytes = text.lower().encode() if text.isascii() else b""
+
+    async def is_in(self, reader: LogReader, key: SessionKey, turn: TurnInfo) -> bool:
+        """Whether the user or an agent has said it in a turn, in a text that is no thought. Raises StoreError."""
+        after_seq, end = turn.first_seq - 1, turn.last_seq + 1
+        while after_seq < turn.last_seq and (page := await reader.part(key, after_seq, end, PAGE, newest=False)):
+            after_seq = page[-1].seq
+            if any(self._is_said(stored.raw, turn.invocation_id) for stored in page):
+                return True
+        return False
+
+    def _is_said(self, raw: bytes, invocation_id: str) -> bool:
+        if self._bytes and self._bytes not in raw.lower():
+            return False
+        return scan(raw).invocation_id == invocation_id and self._text in decode_event(raw, 0).text.casefold()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from actors.messages.operating.turn_description import LiveRun
-from actors.messages.protocol.base import Message, StoredEvent
+from actors.messages.protocol.base import Message
 from actors.messages.protocol.request import Lane, Request, Route
 from actors.messages.session import SessionKey
 from actors.messages.turn_info import ANY_TURN, PendingCall, TurnInfo, TurnMatch
@@ -142,50 +141,3 @@ class ListPending(Request[PendingReply], frozen=True, kw_only=True):
         # Calls of one turn stay in their order.
         found.sort(key=lambda each: (each[0], each[1].invocation_id), reverse=True)
         return PendingReply(calls=[call for _, call in found], begun_s=[begun_s for begun_s, _ in found], next=end)
-
-
-class LogPart(Message, frozen=True, kw_only=True):
-    """Events in the order asked for. `more`: there are others within the positions."""
-
-    events: Sequence[StoredEvent] = ()
-    more: bool = False
-
-
-class ReadLog(Request[LogPart], frozen=True, kw_only=True):
-    """Ask for a part of a session's log. The reply is LogPart.
-
-    Attributes:
-        after_seq, before_seq: only events between these positions; None: to the newest.
-        limit: at most so many; fewer come when they are large.
-        newest_first: begin at the newest.
-    """
-
-    route = Route.SESSION
-    lane = Lane.QUERY
-
-    key: SessionKey
-    after_seq: int = 0
-    before_seq: int | None = None
-    limit: int = 100
-    newest_first: bool = False
-
-
-class RunningTurnReply(Message, frozen=True, kw_only=True):
-    """What goes on in a turn. One that does not run there has no runs.
-
-    Attributes:
-        runs: those under way, the oldest first.
-    """
-
-    runs: Sequence[LiveRun] = ()
-    transfers: int = 0
-    llm_calls: int = 0
-
-
-class GetRunningTurn(Request[RunningTurnReply], frozen=True, kw_only=True):
-    """Ask a Runner what goes on in a turn that it runs. The reply is RunningTurnReply."""
-
-    route = Route.SESSION
-
-    key: SessionKey
-    invocation_id: str
