@@ -89,8 +89,8 @@ judge: $(JUDGE_READY)
 	@$(JUDGE)/python -m tests.adk.judge $(FOLDER) $(ARGS)
 
 test-browser: $(ADK_READY) $(UI_READY)
-	@$(BIN)/pytest -m browser tests/browser
-	@$(ADK)/pytest -m browser tests/adk
+	@$(BIN)/pytest -m browser tests/browser $(ARGS)
+	@$(ADK)/pytest -m browser tests/adk $(ARGS)
 
 # A file is run by one process: that of the OpenAPI document counts what it has asked, and clusters are started one after the other.
 test-extras: $(EXTRAS_READY)
