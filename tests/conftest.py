@@ -50,7 +50,7 @@ BROWSER_TESTS = Path(__file__).with_name("browser")
 ONE_IN_ON_RAY = 16
 """Of the acceptance tests of a folder that run on both engines, the ordinary run has one in so many on Ray."""
 
-FULL_ONE_IN_ON_RAY = 3
+FULL_ONE_IN_ON_RAY = 5
 """Of the others the full set has one in so many on Ray; `make soak` has all."""
 
 

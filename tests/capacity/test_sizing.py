@@ -41,7 +41,7 @@ MACHINE = msgspec.structs.replace(
 """A machine of which the unit costs are known: its loads are simulated."""
 
 
-@pytest.mark.full
+@pytest.mark.soak
 def test_the_page_has_the_tables_that_the_program_prints() -> None:
     page = (ROOT / sizing.PAGE).read_text()
     assert sizing.with_sizing(page, unit_costs.read()) == page

@@ -31,6 +31,7 @@ WAYS: dict[str, tuple[str, list[signal.Signals], str]] = {
 """How the program waits for its turn, the signals that it gets then, and what becomes of the turn."""
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("way", WAYS)
 def test_a_turn_is_open_or_cancelled_afterwards(engine: str, way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     waits, signals, becomes = WAYS[way]

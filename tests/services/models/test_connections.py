@@ -43,7 +43,7 @@ async def make(sdk: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Make]
         await model.aclose()
 
 
-@pytest.mark.parametrize("at_once", [110, pytest.param(1_500, marks=pytest.mark.full)])
+@pytest.mark.parametrize("at_once", [110, pytest.param(1_500, marks=[pytest.mark.full, pytest.mark.sampled(full=3)])])
 async def test_each_call_has_a_connection_at_once_and_they_are_kept_for_the_next_ones(make: Make, at_once: int) -> None:
     with ModelService(together=at_once, pieces=1) as service:
         model = make(service.url)

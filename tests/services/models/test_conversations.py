@@ -31,6 +31,8 @@ from tests.support.models.vendors import (
 from tests.support.runtimes import Deploy
 from tests.support.servers.gemini_server import Failure
 
+pytestmark = pytest.mark.sampled(3, of="module")
+
 SERVICES: list[MakeService] = [GeminiService, OpenAIService, AnthropicService, OwnService]
 
 USER: dict[str, Any] = {"user_id": "ada", "session_id": "s1"}

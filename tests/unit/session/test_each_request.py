@@ -48,6 +48,8 @@ COUNTED = ("seq", "rewinds", "turns", "status", "epoch", "last_seq", "paused", "
 
 SESSIONS = (KEY, OTHER, PAUSED, FAILED, NEW, LONG)
 
+pytestmark = pytest.mark.sampled(3, of="module")
+
 each = pytest.mark.parametrize("name", WRITES)
 
 

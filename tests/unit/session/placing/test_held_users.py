@@ -33,6 +33,8 @@ from tests.unit.session.examples import (
     hold_for_move,
 )
 
+pytestmark = pytest.mark.sampled(3, of="module")
+
 
 @pytest.fixture
 async def desk(tmp_path: Path) -> Desk:
