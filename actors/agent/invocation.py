@@ -14,7 +14,6 @@ from actors.agent.session_reader import SessionReader
 from actors.agent.views.session_view import AgentView
 from actors.behaviours.interceptor import RunParts, linked
 from actors.interfaces.access import ArtifactAccess, MemoryAccess
-from actors.interfaces.context import CallRuns
 from actors.interfaces.session import LogAccess
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
@@ -103,7 +102,6 @@ class Invocation(RunAccess):
         has_begun: its task runs.
         interceptors: what features do around its calls: the first of them.
         repeat: see SupervisorContext.
-        call_runs: see Context.
         begun_seq: the place in the log after which the run began.
     """
 
@@ -115,7 +113,6 @@ class Invocation(RunAccess):
     progress: JsonMapping = _NOTHING
     resume_at: tuple[str, ...] = ()
     repeat: Callable[[Event], None] = staticmethod(lambda event: None)
-    call_runs: Callable[[str, str], CallRuns] = staticmethod(lambda tool, call_id: CallRuns())
     history: type[History] | None = None
     _noted: JsonMapping | None = None
 

@@ -129,6 +129,11 @@ class CallTool(msgspec.Struct, eq=False, kw_only=True):
     perform: Callable[[CallTool], Awaitable[object]]
     error: BaseException | None = None
 
+    def fail(self, error: BaseException) -> None:
+        """The tool has raised: what it wanted to ask the user is not asked."""
+        self.context.actions.forget_questions()
+        self.error = error
+
 
 class RunTools(msgspec.Struct, eq=False, kw_only=True):
     """The tools of one response are run, and their results stored.

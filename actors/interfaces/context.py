@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Protocol
 
 from actors.interfaces.access import Offload, Reach
 from actors.interfaces.clock import Clock
@@ -68,20 +68,6 @@ class InvocationContext(RunContext, Protocol):
         ...
 
 
-class CallRuns:
-    """Runs nodes for one call of a tool. This one runs none."""
-
-    async def run(self, node: Any, node_input: Any = None, **options: Any) -> JsonValue:
-        """Run a node: see ToolContext.run_node."""
-        raise NotImplementedError
-
-    async def finish(self) -> None:
-        """Wait for the runs that the tool has not waited for."""
-
-    async def stop(self) -> None:
-        """Stop all runs: the tool has failed."""
-
-
 class Context(RunContext, Protocol):
     """What a behaviour is given.
 
@@ -97,7 +83,6 @@ class Context(RunContext, Protocol):
         offload: runs tools that need resources of their own.
         telemetry: learns of the run's model calls and tool calls.
         clock: the time by which it waits before it runs something again.
-        call_runs: what runs nodes for a call of a tool, of the name and the call id given.
     """
 
     streaming: bool
@@ -110,7 +95,6 @@ class Context(RunContext, Protocol):
     done: Sequence[Event]
     user_seq: int
     clock: Clock
-    call_runs: Callable[[str, str], CallRuns]
 
     @property
     def reach(self) -> Reach:

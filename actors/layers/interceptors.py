@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from actors.behaviours.interceptor import RunInterceptor
 from actors.layers.callbacks import AfterModelCallbacks, BeforeModelCallbacks, EventHooks, ToolCallbacks
 from actors.layers.compaction import Compaction
+from actors.layers.graphs.behaviour.tool_runs import ToolRuns
 from actors.layers.limiter.client import LimiterClient
 from actors.layers.limiter.permits import permits_of
 from actors.layers.model_calls import CallLimit, EmptyAnswers, FailedCalls
@@ -31,6 +32,7 @@ INTERCEPTORS: Sequence[type[RunInterceptor]] = (
     ModelBudgets,
     CallLimit,
     CallRecorder,
+    ToolRuns,
     # The span of a model call has the wait for a permit, that of a tool call its callbacks.
     Tracing,
     ToolCallbacks,

@@ -11,14 +11,13 @@ from actors.agent.environment import AgentEnvironment
 from actors.agent.kinds import CORE_KINDS, AgentKind
 from actors.definitions.tree.spec import AgentSpec
 from actors.layers.flows.agents import FLOWS, ROUNDS
-from actors.layers.graphs.agents import GRAPHS, LLM_AGENTS
+from actors.layers.graphs.agents import GRAPHS
 from actors.layers.graphs.runs.invocation import NodeInvocation
 from actors.messages.flow import ROUND
-from actors.messages.topology import FLOW, GRAPH, LLM
+from actors.messages.topology import FLOW, GRAPH
 
 KINDS: Mapping[str, AgentKind[Any]] = {
     **{name: replace(kind, node=NodeInvocation) for name, kind in CORE_KINDS.items()},
-    LLM: LLM_AGENTS,
     GRAPH: GRAPHS,
     FLOW: FLOWS,
     ROUND: ROUNDS,

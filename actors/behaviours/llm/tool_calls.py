@@ -29,7 +29,7 @@ from actors.errors import ActorLostError, FencedError, InvalidIdError, NotCarrie
 from actors.errors.suggestions import did_you_mean
 from actors.errors.tracebacks import foreign_traceback
 from actors.errors.user_code import code_of, error_text, in_thread, is_cancellation
-from actors.interfaces.context import CallRuns, Context
+from actors.interfaces.context import Context
 from actors.messages.codec import decode, encode
 from actors.messages.content import Content, FunctionCall, FunctionResponse, Part
 from actors.messages.event import NO_ACTIONS, USER, Event, EventActions, RequestedInput
@@ -285,10 +285,8 @@ class ToolCalls:
         if tool.require_confirmation and answered is None and await self._ask(tool, call):
             return ToolResult(call, actions, None)
         try:
-            runs = self._context.call_runs(tool.name, call.id or "")
-            context = self._tool_context(call.id or "", actions, answered, runs, partial(self._report, call))
-            perform = partial(_perform, runs)
-            made = CallTool(call=call, tool=tool, args=dict(call.args or {}), context=context, perform=perform)
+            context = self._tool_context(call.id or "", actions, answered, partial(self._report, call))
+            made = CallTool(call=call, tool=tool, args=dict(call.args or {}), context=context, perform=_perform)
             try:
                 result = await self._interceptors.call_tool(made)
             except BaseException as error:  # A tool is the user's code: whatever it raises, the model gets it and goes on.
@@ -352,7 +350,6 @@ class ToolCalls:
         call_id: str,
         actions: Actions,
         answered: UserAnswer | None = None,
-        runs: CallRuns | None = None,
         report: Report | None = None,
     ) -> ToolContext:
         context = self._context
@@ -360,7 +357,6 @@ class ToolCalls:
             function_call_id=call_id,
             ask=context.ask_agent,
             delegate=self._delegate,
-            run_node=runs.run if runs is not None else None,
             report=report,
             offload=context.offload,
             input=answered if isinstance(answered, AnsweredInput) else None,
@@ -372,20 +368,16 @@ class ToolCalls:
         )
 
 
-async def _perform(runs: CallRuns, call: CallTool) -> object:
-    """Run a tool, and the nodes that it runs, to their end."""
+async def _perform(call: CallTool) -> object:
+    """Run a tool."""
     try:
-        result = await call.tool.run(call.args, call.context)
-        await runs.finish()
-        return result
+        return await call.tool.run(call.args, call.context)
     except (FencedError, ActorLostError, NotCarriedOverError):
         # Not the tool's fault: an agent that it has asked cannot go on here, or the program cannot.
         raise
     except BaseException as error:
         if not is_cancellation(error):
-            await runs.stop()
-            call.context.actions.forget_questions()
-            call.error = error
+            call.fail(error)
         raise
 
 

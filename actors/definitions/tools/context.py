@@ -326,6 +326,7 @@ class ToolContext(CallbackContext):
         offload: runs a function where the cluster has the resources that it needs.
         input: what the user has answered to the question of this call; None as long as there is no answer.
         tool_confirmation: what the user has decided on this call; None as long as there is no decision.
+        node_runner: runs nodes below this call; None: nothing does.
     """
 
     def __init__(
@@ -335,7 +336,6 @@ class ToolContext(CallbackContext):
         offload: Offload,
         ask: Ask | None = None,
         delegate: Delegate | None = None,
-        run_node: RunNode | None = None,
         report: Report | None = None,
         input: AnsweredInput | None = None,
         tool_confirmation: ToolConfirmation | None = None,
@@ -348,7 +348,7 @@ class ToolContext(CallbackContext):
         self.offload = offload
         self._ask = ask
         self._delegate = delegate
-        self._run_node = run_node
+        self.node_runner: RunNode | None = None
         self._report = report
 
     async def report_progress(self, value: Any) -> None:
@@ -439,10 +439,10 @@ class ToolContext(CallbackContext):
             ValueError: `run_id` is a number; or this is no call of an LLM agent.
             UnknownAgentError: the agent has no such child.
         """
-        if self._run_node is None:
+        if self.node_runner is None:
             raise ValueError("only the call of a tool of an LLM agent runs nodes: a node has ctx.run_node")
         options = {"run_id": run_id, "use_sub_branch": use_sub_branch, "override_branch": override_branch}
-        return await self._run_node(node, node_input, **options)
+        return await self.node_runner(node, node_input, **options)
 
     async def delegate(self, name: str, data: JsonValue) -> AnyOutcome:
         """Have a delegate of the running agent work for this call; a call that is made again goes on where it was.

@@ -8,13 +8,11 @@ from actors.definitions.tree.spec import AgentSpec
 from actors.layers.flows.behaviour.controller import run_flow
 from actors.layers.flows.behaviour.round import run_round
 from actors.layers.flows.runs import ControllerInvocation, RoundInvocation
-from actors.layers.graphs.behaviour.tool_runs import ToolRuns
 from actors.messages.protocol.outcomes import AnyOutcome
 
 
 async def run_round_agent(spec: AgentSpec, run: RoundInvocation) -> AnyOutcome:
     """Run an LLM agent for one round of a flow."""
-    run.call_runs = ToolRuns(spec, run).of_call
     return await with_tools(spec, run, run_round, can_wait=False)
 
 

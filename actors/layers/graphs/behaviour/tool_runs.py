@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from functools import cached_property
-from typing import Any
+from collections.abc import Awaitable, Callable
+from functools import cached_property, partial
+from typing import Any, cast
 
 from actors.agent.invocation import Invocation
-from actors.definitions.tree.spec import AgentSpec
-from actors.interfaces.context import CallRuns
+from actors.behaviours.interceptor import CallTool, RunInterceptor
+from actors.errors import ActorLostError, FencedError, NotCarriedOverError
+from actors.errors.user_code import is_cancellation
 from actors.layers.graphs.behaviour.dynamic import DynamicRuns
 from actors.layers.graphs.behaviour.node_runs import NodeRuns, RunsOwner
 from actors.layers.graphs.behaviour.results import NodePlace
@@ -20,31 +22,33 @@ from actors.messages.json_types import JsonValue
 from actors.rules.routing.branches import tool_run
 
 
-class ToolRuns:
-    """Runs nodes for the calls of one agent's run, each from where the log has it.
+class ToolRuns(RunInterceptor):
+    """Runs nodes for the calls of one agent's run, each from where the log has it. The agent's children may be run."""
 
-    Args:
-        spec: the agent: its children may be run.
-        run: its run.
-    """
+    _recalling: asyncio.Task[None] | None = None
 
-    def __init__(self, spec: AgentSpec, run: Invocation) -> None:
-        self._spec = spec
-        self._run = run
-        self._path = run.node_path or root_path(spec.name)
-        self._recalling: asyncio.Task[None] | None = None
+    def call_tool(self, call: CallTool) -> Awaitable[object]:
+        """Have the tool run nodes."""
+        runs = ToolCallRuns(self, call.tool.name, call.call.id or "")
+        call.context.node_runner = runs.run
+        call.perform = partial(runs.around, call.perform)
+        return self.next.call_tool(call)
 
-    def of_call(self, tool: str, call_id: str) -> ToolCallRuns:
-        """The runs below one call."""
-        return ToolCallRuns(self, tool, call_id)
+    @cached_property
+    def _run(self) -> Invocation:
+        return cast(Invocation, self.run.context)
+
+    @cached_property
+    def _path(self) -> str:
+        return self._run.node_path or root_path(self.run.spec.name)
 
     @cached_property
     def _agents(self) -> dict[str, AgentName]:
-        return {name: AgentName(name) for name in self._spec.children}
+        return {name: AgentName(name) for name in self.run.spec.children}
 
     @cached_property
     def _runs(self) -> NodeRuns:
-        return NodeRuns(RunsOwner(self._spec.name, self._agents, UserAnswers()), self._run, may_wait=False)
+        return NodeRuns(RunsOwner(self.run.spec.name, self._agents, UserAnswers()), self._run, may_wait=False)
 
     async def below(self, tool: str, call_id: str) -> DynamicRuns:
         """The runs below one call; of a call that is made again those that are over give what they gave."""
@@ -70,7 +74,7 @@ class ToolRuns:
                 self._runs.recall(info.path.removeprefix(below), event, info)
 
 
-class ToolCallRuns(CallRuns):
+class ToolCallRuns:
     """The runs below one call of a tool: made ready when the tool asks for the first."""
 
     def __init__(self, runs: ToolRuns, tool: str, call_id: str) -> None:
@@ -85,15 +89,21 @@ class ToolCallRuns(CallRuns):
             self._below = await self._runs.below(self._tool, self._call_id)
         return await self._below.run(node, node_input, **options)
 
-    async def finish(self) -> None:
-        """Wait for the runs that the tool has not waited for."""
-        if self._below is not None:
-            await self._below.finish()
-
-    async def stop(self) -> None:
-        """Stop all runs: the tool has failed."""
-        if self._below is not None:
-            await self._below.stop()
+    async def around(self, perform: Callable[[CallTool], Awaitable[object]], call: CallTool) -> object:
+        """Run the tool, and wait for the runs that it has not waited for. Where it fails they are stopped."""
+        try:
+            result = await perform(call)
+            if self._below is not None:
+                await self._below.finish()
+        except (FencedError, ActorLostError, NotCarriedOverError):
+            raise
+        except BaseException as error:
+            if not is_cancellation(error):
+                if self._below is not None:
+                    await self._below.stop()
+                call.fail(error)
+            raise
+        return result
 
 
 async def _called() -> None:
