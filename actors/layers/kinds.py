@@ -8,19 +8,21 @@ from typing import Any
 
 from actors.agent.actor import AgentActor
 from actors.agent.environment import AgentEnvironment
-from actors.agent.kinds import CORE_KINDS, AgentKind
+from actors.agent.kinds import CORE_KINDS, AgentKind, with_callbacks
 from actors.definitions.tree.spec import AgentSpec
-from actors.layers.flows.agents import FLOWS, ROUNDS
-from actors.layers.graphs.agents import GRAPHS
-from actors.layers.graphs.runs.invocation import NodeInvocation
+from actors.layers.flows.behaviour.controller import run_flow
+from actors.layers.flows.behaviour.round import run_round
+from actors.layers.flows.runs import ControllerInvocation, RoundInvocation
+from actors.layers.graphs.behaviour.attempts import run_graph
+from actors.layers.graphs.runs.invocation import GraphInvocation, NodeInvocation
 from actors.messages.flow import ROUND
 from actors.messages.topology import FLOW, GRAPH
 
 KINDS: Mapping[str, AgentKind[Any]] = {
     **{name: replace(kind, node=NodeInvocation) for name, kind in CORE_KINDS.items()},
-    GRAPH: GRAPHS,
-    FLOW: FLOWS,
-    ROUND: ROUNDS,
+    GRAPH: AgentKind(run_graph, GraphInvocation),
+    FLOW: AgentKind(with_callbacks(run_flow), ControllerInvocation),
+    ROUND: AgentKind(run_round, RoundInvocation),
 }
 """By the `kind` of the definition; rounds of flows by a name of their own."""
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from actors.agent.llm_runs import with_tools
 from actors.behaviours.lifecycle import emit_content_of, stored_failure
 from actors.behaviours.llm.model_call import ModelCall
 from actors.behaviours.llm.tool_calls import NO_ANSWERS, CallAnswers, Decisions, ToolCalls, UserAnswer
@@ -34,12 +35,16 @@ from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused
 from actors.rules.routing.resumption import is_failure
 
 
-async def run_round(spec: AgentSpec, model: Model, context: RoundInvocation) -> AnyOutcome:
+async def run_round(spec: AgentSpec, context: RoundInvocation) -> AnyOutcome:
     """Do one round of an LLM agent in a flow.
 
     Returns:
         Finished, or Paused while calls of the agent wait for responses. Its `mark` tells the controller what the round decided.
     """
+    return await with_tools(spec, context, _run, can_wait=False)
+
+
+async def _run(spec: AgentSpec, model: Model, context: RoundInvocation) -> AnyOutcome:
     plan = await context.parts.environment.plans(context.work.definition)
     board = (await context.task_view()).board(context.work.run)
     return await _Round(spec, model, context, plan, board).run()

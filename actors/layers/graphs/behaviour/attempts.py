@@ -12,7 +12,7 @@ from typing import cast
 import msgspec
 
 from actors.behaviours.failure_log import log_failure
-from actors.behaviours.lifecycle import known_failure
+from actors.behaviours.lifecycle import known_failure, run_lifecycle
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import ActorLostError, FencedError, NodeTimeoutError
 from actors.errors.tracebacks import whole_traceback
@@ -30,6 +30,11 @@ logger = logging.getLogger(__name__)
 
 async def run_graph(spec: AgentSpec, context: GraphInvocation) -> AnyOutcome:
     """Run a graph, from START or from where it was when it was paused or lost, to its end or to a pause; again when it fails."""
+    # It finds out itself whether it has failed before, since it may be tried again.
+    return await run_lifecycle(spec, context, lambda: _run(spec, context))
+
+
+async def _run(spec: AgentSpec, context: GraphInvocation) -> AnyOutcome:
     graph = cast(Graph, spec.definition)
     is_tried = graph.retry_config is not None or graph.timeout is not None
     if is_tried and not context.is_node:
