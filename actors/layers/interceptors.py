@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from actors.behaviours.interceptor import RunInterceptor
 from actors.layers.callbacks import AfterModelCallbacks, BeforeModelCallbacks, EventHooks, ToolCallbacks
-from actors.layers.compaction import Compaction
+from actors.layers.compaction.interceptor import Compaction
 from actors.layers.graphs.behaviour.tool_runs import ToolRuns
 from actors.layers.limiter.client import LimiterClient
 from actors.layers.limiter.permits import permits_of

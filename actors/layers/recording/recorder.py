@@ -19,12 +19,12 @@ from actors.errors import NotEncodableError, StoreError
 from actors.errors.tracebacks import whole_traceback
 from actors.errors.user_code import error_text, is_cancellation
 from actors.interfaces.model import noting_attempts
+from actors.layers.recording.rules.packing import RequestPacker
 from actors.messages.event import Usage, now_s
 from actors.messages.llm.model import LlmRequest, LlmResponse
 from actors.messages.llm.recorded import CallAttempt, PackedCall, PackedPart
 from actors.messages.protocol.log import Append, Appended
 from actors.messages.topology import LLM
-from actors.rules.recording.packing import RequestPacker
 
 logger = logging.getLogger(__name__)
 

@@ -11,13 +11,13 @@ from actors.actor import Handlers
 from actors.errors import InvocationNotFoundError, RaygroveError, UserArrivingError, UserElsewhereError
 from actors.interfaces.records import AddModelCall, DeleteModelCalls, ModelCallRow, Write
 from actors.layers.recording.messages import GetModelCalls, ModelCallsReply, StoredCall
+from actors.layers.recording.rules.packing import reachable
 from actors.messages import protocol as p
 from actors.messages.codec import decode, encode
 from actors.messages.event import now_s
 from actors.messages.llm.recorded import PackedCall, PackedPart
 from actors.messages.session import SessionKey
 from actors.rules.capacity.sharding import holds
-from actors.rules.recording.packing import reachable
 from actors.session.log.session_log import SessionLog
 from actors.session.log.writer import Events
 from actors.session.service import SessionService

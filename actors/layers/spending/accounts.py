@@ -13,13 +13,13 @@ from actors.interfaces.usage import UsageFilter
 from actors.layers.retries.last_retry import LastRetry
 from actors.layers.spending.day_sums import DaySums
 from actors.layers.spending.rules.at_limit import Account, is_overdrawn, raised
+from actors.layers.spending.rules.budgets import LikelyCall
 from actors.layers.spending.stored_usage import StoredUsage
 from actors.layers.spending.today import SumsOfToday
 from actors.layers.spending.turn_spending import Spending
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
-from actors.rules.accounting.budgets import LikelyCall
 from actors.rules.accounting.turn_usage import Spent, together
 from actors.rules.routing.branches import tool_root
 from actors.session.log.open_turn import SessionTurn

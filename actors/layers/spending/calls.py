@@ -20,15 +20,15 @@ from actors.behaviours.interceptor import (
 from actors.behaviours.lifecycle import callback_context
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import Actions
-from actors.definitions.tools.requests.more_budget import RequestBudgetTool
 from actors.errors import BudgetExceededError
 from actors.interfaces.telemetry import BudgetTold
+from actors.layers.spending.more_budget import RequestBudgetTool
+from actors.layers.spending.rules.budgets import tokens_of
 from actors.messages import protocol as p
 from actors.messages.event import new_event_id
 from actors.messages.llm.model import LlmResponse
 from actors.messages.operating.usage import BudgetWarning
 from actors.messages.protocol.outcomes import AnyOutcome, Paused
-from actors.rules.accounting.budgets import tokens_of
 from actors.rules.checks.budget_question import REQUEST_BUDGET, question
 from actors.rules.prompt import instructions
 

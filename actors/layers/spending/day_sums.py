@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from actors.interfaces.usage import UsageFilter
+from actors.layers.spending.rules.budgets import LikelyCall
 from actors.layers.spending.rules.report import DAY_S
 from actors.layers.spending.stored_usage import StoredUsage
 from actors.layers.spending.turn_spending import Spending
 from actors.messages.event import now_s
 from actors.messages.session import SessionKey
-from actors.rules.accounting.budgets import LikelyCall
 from actors.rules.accounting.turn_usage import Spent, minus, negated, together
 from actors.session.log.logs import SessionLogs
 from actors.session.log.open_turn import SessionTurn

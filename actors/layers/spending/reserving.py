@@ -20,11 +20,11 @@ from actors.layers.spending.rules.at_limit import (
     facts_of,
     if_room,
 )
+from actors.layers.spending.rules.budgets import likely_call
 from actors.layers.spending.turn_spending import Spending
 from actors.layers.spending.warnings import BudgetWarnings
 from actors.messages import protocol as p
 from actors.messages.operating.usage import Price
-from actors.rules.accounting.budgets import likely_call
 from actors.session.log.logs import SessionLogs
 from actors.session.turns.lookup import TurnLookup
 

@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import msgspec
 
+from actors.layers.spending.rules.budgets import LikelyCall
 from actors.messages.codec import decode
 from actors.messages.event import USER
-from actors.rules.accounting.budgets import LikelyCall
 from actors.rules.accounting.turn_usage import Spent
 from actors.rules.checks.budget_question import BudgetAnswers, scope_of
 from actors.session.log.event_scan import EventScan

@@ -8,8 +8,8 @@ from actors.errors import InvocationNotFoundError
 from actors.layers.spending.accounts import BudgetAccounts
 from actors.layers.spending.messages import GetTurnBudgets, TurnBudgetsReply
 from actors.layers.spending.rules.at_limit import Account
+from actors.layers.spending.rules.budgets import used_of
 from actors.messages.operating.usage import Price, UsedBudget
-from actors.rules.accounting.budgets import used_of
 from actors.rules.accounting.turn_usage import minus, sum_of_packed
 from actors.session.turns.lookup import TurnLookup
 from actors.session.turns.parts import SessionParts

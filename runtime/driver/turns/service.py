@@ -10,6 +10,7 @@ import msgspec
 from actors.layers.listing.client import count_turns
 from actors.layers.listing.messages import PendingReply
 from actors.layers.recording.messages import GetModelCalls, ModelCallsReply
+from actors.layers.recording.rules.packing import MissingPartError, unpacked
 from actors.messages.llm.model import LlmRequest
 from actors.messages.llm.recorded import PackedCall, RecordedCall
 from actors.messages.operating.turn_description import TurnDescription
@@ -18,7 +19,6 @@ from actors.messages.topology import Topology
 from actors.messages.turn_info import PendingCall, SelectionReason, TurnCounts, TurnInfo
 from actors.rules.checks.arguments import checked_number
 from actors.rules.checks.ids import checked_id, checked_key
-from actors.rules.recording.packing import MissingPartError, unpacked
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.reports.service import TurnReports
 from runtime.driver.turns.bulk import BulkTurns

@@ -8,10 +8,10 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, bindparam, delete, or_, select
 
 from actors.interfaces.records import ModelCallRow
+from actors.layers.recording.rules.packing import reachable
 from actors.messages.codec import decode
 from actors.messages.llm.recorded import PackedCall
 from actors.messages.session import SessionKey
-from actors.rules.recording.packing import reachable
 from runtime.stores.sql.database import Rows
 from runtime.stores.sql.schema import model_call_parts, model_calls, sessions
 

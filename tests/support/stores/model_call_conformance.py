@@ -10,10 +10,10 @@ from sqlalchemy import func, select
 from actors import Content, LlmRequest
 from actors.interfaces.records import AddModelCall, CreateSession, DeleteModelCalls, HideEvents, ModelCallRow, RemoveSession
 from actors.interfaces.stores import SessionStore
+from actors.layers.recording.rules.packing import RequestPacker, reachable, unpacked
 from actors.messages.codec import decode, encode
 from actors.messages.llm.recorded import PackedCall
 from actors.messages.session import SessionKey
-from actors.rules.recording.packing import RequestPacker, reachable, unpacked
 from runtime.stores.sql.schema import model_call_parts
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.support.stores.store_writes import APP, OTHER, S1, S2, event, turn

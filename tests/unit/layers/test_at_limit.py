@@ -23,7 +23,7 @@ from actors.layers.spending.rules.at_limit import (
     is_overdrawn,
     raised,
 )
-from actors.rules.accounting.budgets import LikelyCall
+from actors.layers.spending.rules.budgets import LikelyCall
 from actors.rules.accounting.turn_usage import Amounts, Spent
 
 PRICES = {"m": Price(input=1_000_000, output=0), "cheap": Price(input=1_000, output=0)}

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 
 import msgspec
 
-from actors.behaviours.chance import seeded_draw
 from actors.behaviours.llm.prompt import Templates
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import FlowLimitExceededError, FlowStalledError, TemplateError
@@ -24,6 +23,7 @@ from actors.layers.flows.rules.task_briefing import result_text, shortened
 from actors.layers.flows.rules.turn_order import Assignment, TurnRules, next_rounds, peers
 from actors.layers.flows.rules.until import Facts
 from actors.layers.flows.runs import ControllerInvocation
+from actors.layers.graphs.behaviour.chance import seeded_draw
 from actors.messages.content import Content
 from actors.messages.event import Event, EventActions, new_event_id
 from actors.messages.flow import FlowMark, TaskChange, Work

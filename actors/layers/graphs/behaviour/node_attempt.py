@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from typing import NamedTuple
 
-from actors.behaviours.chance import seeded_share
+from actors.layers.graphs.behaviour.chance import seeded_share
 from actors.layers.graphs.definitions.nodes import RetryConfig
 from actors.layers.graphs.rules.user_answers import UserAnswers
 from actors.messages.event import Event

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, timedelta
 from functools import cache, partial
 
+from actors.layers.spending.rules.budgets import cost, currency_of, price_of
 from actors.messages.operating.usage import Price, UsageReport, UsageSums, UsedTurn
-from actors.rules.accounting.prices import cost, currency_of, price_of
 from actors.rules.accounting.turn_usage import (
     US,
     Amounts,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.behaviours.chance import seeded_draw
 from actors.layers.flows.rules.board import Board
 from actors.layers.flows.rules.task_graph import cycle
 from actors.layers.flows.rules.turn_order import Assignment, Strategy, TurnRules, candidates, next_rounds, peers
@@ -118,7 +118,7 @@ def after(board: Board, agent: str, *, named: str | None = None) -> Board:
 
 
 def begin_rounds(how: TurnRules, board: Board, *, at_work: Sequence[Assignment] = ()) -> list[Assignment]:
-    return next_rounds(how, board, seeded_draw, at_work)
+    return next_rounds(how, board, lambda seed, names: random.Random(seed).choice(names), at_work)
 
 
 def chosen(board: Board, how: TurnRules) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from actors import Blob, Budget, Content, FunctionCall, FunctionResponse, LlmRequest, Part, Price
-from actors.rules.accounting.budgets import Excess, LikelyCall, excess_of_call, excess_of_tools, likely_call, tokens_of
+from actors.layers.spending.rules.budgets import Excess, LikelyCall, excess_of_call, excess_of_tools, likely_call, tokens_of
 from actors.rules.accounting.turn_usage import Amounts, Spent
 
 PRICES = {"m": Price(input=1_000_000, output=2_000_000)}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from actors import Blob, Content, FunctionCall, FunctionResponse, Part
+from actors.layers.recording.rules.packing import RequestPacker, unpacked
 from actors.messages.codec import encode
 from actors.messages.content import CodeExecutionResult, ExecutableCode, FileData
 from actors.messages.llm.model import FunctionDeclaration, LlmRequest
-from actors.rules.recording.packing import RequestPacker, unpacked
 from actors.rules.recording.share import is_recorded
 
 SECRET = "4111-1111"

@@ -19,14 +19,14 @@ from actors.definitions.tree.spec import AgentSpec
 from actors.errors.tracebacks import whole_traceback
 from actors.errors.user_code import in_thread, is_cancellation
 from actors.interfaces.model import name_of
+from actors.layers.compaction.rules.sizes import estimated_tokens
+from actors.layers.compaction.rules.window import CompactionWindow, window
 from actors.messages.content import Content
 from actors.messages.event import Event, EventActions, EventCompaction, new_event_id
 from actors.messages.llm.model import LlmRequest
 from actors.messages.protocol.outcomes import AnyOutcome
 from actors.messages.topology import LLM
-from actors.rules.compaction.sizes import estimated_tokens
 from actors.rules.compaction.triggers import Trigger
-from actors.rules.compaction.window import CompactionWindow, window
 from actors.rules.routing.branches import tool_root
 
 logger = logging.getLogger(__name__)

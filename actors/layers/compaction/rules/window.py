@@ -16,11 +16,11 @@ from typing import NamedTuple
 
 import msgspec
 
+from actors.layers.compaction.rules.sizes import is_worth_it
 from actors.messages.content import Content
 from actors.messages.event import USER, Event
 from actors.rules.checks.credentials import REQUEST_CREDENTIAL, asks_credential
 from actors.rules.compaction.shown import is_of_conversation, standing
-from actors.rules.compaction.sizes import is_worth_it
 from actors.rules.compaction.triggers import CompactionRule, Trigger
 
 

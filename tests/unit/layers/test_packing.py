@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from actors import Blob, Content, FunctionCall, Part
 from actors.errors import NotEncodableError
+from actors.layers.recording.rules.packing import GROUP, MissingPartError, RequestPacker, reachable, unpacked
 from actors.messages.codec import encode
 from actors.messages.llm.model import FunctionDeclaration, LlmRequest
 from actors.messages.llm.recorded import PackedPart
-from actors.rules.recording.packing import GROUP, MissingPartError, RequestPacker, reachable, unpacked
 
 LARGE = 10**6
 

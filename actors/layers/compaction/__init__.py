@@ -1,0 +1,1 @@
+"""Compaction: summaries in place of what a long conversation began with."""

@@ -1,0 +1,1 @@
+"""How much of a conversation is summarised, and when."""

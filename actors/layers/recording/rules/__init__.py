@@ -1,0 +1,1 @@
+"""Recorded model calls: their parts, and what is masked of them."""
