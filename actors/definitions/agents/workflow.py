@@ -8,7 +8,6 @@ from pydantic import Field
 
 from actors.definitions.agents.base import BaseAgent
 from actors.definitions.agents.supervision import Supervision
-from actors.messages.flow import CONTROLLER
 
 
 class WorkflowAgent(BaseAgent):
@@ -31,14 +30,6 @@ class ParallelAgent(WorkflowAgent):
     """Runs all children at once, each on a branch of its own, so that none sees the others' events."""
 
     kind: ClassVar[Literal["parallel"]] = "parallel"
-
-
-class Controller(BaseAgent):
-    """Orders the work on the tasks of a flow. Each run is given its flow."""
-
-    kind: ClassVar[Literal["flow"]] = "flow"
-
-    name: str = CONTROLLER
 
 
 class LoopAgent(WorkflowAgent):

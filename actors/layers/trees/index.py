@@ -9,8 +9,8 @@ from typing import Never
 from actors.definitions.agents.agent_tool import AgentTool
 from actors.definitions.agents.base import BaseAgent
 from actors.definitions.agents.llm import LlmAgent
-from actors.definitions.agents.workflow import Controller
 from actors.errors import AgentTreeError
+from actors.layers.flows.definitions.agent import Controller
 from actors.rules.routing.transfer import FIND_TOOL
 
 

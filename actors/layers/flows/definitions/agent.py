@@ -1,15 +1,23 @@
-"""A flow as an agent of a tree."""
+"""Flows as agents: one that is part of a tree, and the agent beside each tree that runs all other flows."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 from actors.definitions.agents.base import BaseAgent
-from actors.definitions.agents.workflow import Controller
 from actors.errors import DefinitionError
 from actors.layers.flows.definitions.flow import Flow
 from actors.layers.flows.definitions.workers import check_defined_workers
+from actors.messages.flow import CONTROLLER
+
+
+class Controller(BaseAgent):
+    """Orders the work on the tasks of a flow. Each run is given its flow."""
+
+    kind: ClassVar[Literal["flow"]] = "flow"
+
+    name: str = CONTROLLER
 
 
 class FlowAgent(Controller):
