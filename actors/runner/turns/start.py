@@ -25,7 +25,7 @@ from actors.rules.checks import user_message as messages
 from actors.runner.dispatch.versions import TurnVersions, VersionParts
 from actors.runner.running.origin import FRESH, Continued
 from actors.runner.running.running_turn import OpeningMessage, RunningTurn
-from actors.runner.turns.admission import AdmittedTurn, OpenSlot, TurnAdmission
+from actors.runner.turns.admission import OpenSlot, TurnAdmission
 from actors.runner.turns.place import RunnerPlace
 from actors.runner.turns.recovery import TurnResumer
 from actors.runner.turns.table import TurnTable
@@ -104,23 +104,20 @@ class TurnStarter:
             config = msgspec.structs.replace(message.config, app_daily_budget=self._daily_budget)
             message = msgspec.structs.replace(message, config=config)
         key = (message.key, message.invocation_id)
-        admitted: AdmittedTurn | None = None
-        has_begun = False
-        opening = self._table.opening(key).begin()
-        try:
+        with self._table.opening(key):
             admitted = await self._admission.admit(message, key)
-            if message.subscriber:
-                # The driver asks where it polls. Where that is wrong it gets UserElsewhereError, and asks again.
-                self._session.note_store(message.key.app, message.key.user, message.store)
-                started = await self._start_admitted(message, admitted.slot)
-            else:
-                started = await self._start_anywhere(message, admitted.slot)
-            has_begun = True
-            return started
-        finally:
-            if admitted is not None:
+            has_begun = False
+            try:
+                if message.subscriber:
+                    # The driver asks where it polls. Where that is wrong it gets UserElsewhereError, and asks again.
+                    self._session.note_store(message.key.app, message.key.user, message.store)
+                    started = await self._start_admitted(message, admitted.slot)
+                else:
+                    started = await self._start_anywhere(message, admitted.slot)
+                has_begun = True
+                return started
+            finally:
                 self._admission.leave(admitted, has_begun=has_begun)
-            opening.end()
 
     async def _start_anywhere(self, message: p.StartTurn, slot: OpenSlot) -> p.TurnStarted:
         """Start a turn that no driver follows, in whichever store its user is."""

@@ -111,10 +111,7 @@ class TurnTable:
             await entry.closing.over()
 
     def opening(self, turn: TurnKey) -> OpeningTurn:
-        """A request that opens the turn: from `begin` to `end`, or inside the block of a context manager.
-
-        A turn that is added before the end is never seen as absent.
-        """
+        """A context manager: inside the block a request opens the turn. A turn that is added there is never seen as absent."""
         return OpeningTurn(self._entry(turn), turn, self._drop)
 
     def is_opening(self, turn: TurnKey) -> bool:
@@ -187,13 +184,10 @@ class OpeningTurn(msgspec.Struct, eq=False):
     _turn: TurnKey
     _drop: Callable[[TurnKey, _Entry], None]
 
-    def begin(self) -> OpeningTurn:
-        """The request begins to open the turn."""
+    def __enter__(self) -> None:
         self._entry.openings += 1
-        return self
 
-    def end(self) -> None:
-        """The turn is open, or cannot be opened."""
+    def __exit__(self, *_: object) -> None:
         entry = self._entry
         entry.openings -= 1
         if not entry.openings:
@@ -203,12 +197,6 @@ class OpeningTurn(msgspec.Struct, eq=False):
                 entry.opened = None
         if entry.running is None:
             self._drop(self._turn, entry)
-
-    def __enter__(self) -> None:
-        self.begin()
-
-    def __exit__(self, *_: object) -> None:
-        self.end()
 
 
 class ClosingTurn:
