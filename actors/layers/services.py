@@ -44,7 +44,7 @@ def session_actor(environment: SessionEnvironment, name: str = "session", shard:
 def all_services(parts: SessionParts) -> Sequence[SessionService]:
     """Make all services of a Session actor."""
     memory, batches = Memory(parts), KeptBatches(parts)
-    placements = UserPlacements(parts, memory)
+    placements, schedules = UserPlacements(parts, memory), Schedules(parts)
     return (
         StateNews(parts),
         SpendingService(parts),
@@ -57,11 +57,11 @@ def all_services(parts: SessionParts) -> Sequence[SessionService]:
         batches,
         placements,
         UserGate(parts.user_holds, placements),
-        UserMoves(parts, memory, placements, batches),
+        UserMoves(parts, memory, placements, batches, schedules),
         UserDeletion(parts, memory, batches),
         Retention(parts, batches),
         Archiving(parts),
         DrainNotes(parts),
-        Schedules(parts),
+        schedules,
         TurnListing(parts),
     )

@@ -9,7 +9,6 @@ There may be several Session actors, each with a shard of the sessions: then eac
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections import Counter
@@ -24,7 +23,6 @@ from actors.refs.keyed_locks import KeyedLocks
 from actors.rules.accounting.tallies import Tallies
 from actors.rules.capacity.cache_share import Cache
 from actors.session.admission import Admission
-from actors.session.due_times import LONGEST_NAP_S, DueTimes
 from actors.session.environment import SessionEnvironment
 from actors.session.lanes import Lanes
 from actors.session.log.logs import SessionLogs
@@ -99,9 +97,6 @@ class SessionActor(Actor):
         self._tallies = tallies = Tallies()
         writer = LogWriter(logs, subscriptions, counts, tallies)
         admission = Admission(limits, is_one_of_several=environment.place.of > 1)
-        self._due_times = due = DueTimes(
-            access, shard, environment.now_s, tallies, user_holds, LONGEST_NAP_S if environment.looks_again else math.inf
-        )
         changes = KeyedLocks[SessionKey]()
         parts = SessionParts(
             environment=environment,
@@ -117,7 +112,6 @@ class SessionActor(Actor):
             admission=admission,
             user_holds=user_holds,
             runners=Runners(),
-            due_times=due,
             tallies=tallies,
             changes=changes,
         )
@@ -215,7 +209,6 @@ class SessionActor(Actor):
     async def stop(self, _: p.Stop) -> p.Ack:
         """Write what waits, then close the stores."""
         self._subscriptions.close()
-        self._due_times.close()
         for service in self._services:
             await service.close()
         await self._access.close()

@@ -26,6 +26,7 @@ from actors.layers.placing.messages import (
 )
 from actors.layers.placing.placements import UserPlacements
 from actors.layers.placing.rules.homes import digest_with
+from actors.layers.schedules.service import Schedules
 from actors.messages import protocol as p
 from actors.messages.codec import decode, encode
 from actors.messages.memory import MemoryEntry
@@ -45,12 +46,15 @@ _OF_ROWS = b"rows/"
 class UserMoves(SessionService):
     """Answers what programs ask that move users: see `actors.layers.placing.messages`."""
 
-    def __init__(self, parts: SessionParts, memory: Memory, placements: UserPlacements, batches: KeptBatches) -> None:
+    def __init__(
+        self, parts: SessionParts, memory: Memory, placements: UserPlacements, batches: KeptBatches, schedules: Schedules
+    ) -> None:
         self._parts = parts
         self._access = parts.access
         self._memory = memory
         self._placements = placements
         self._batches = batches
+        self._due_times = schedules.due
         # A program that moves a user asks to admit them, and so do all requests that find the user arriving: it is done once.
         self._settling = asyncio.Lock()
         # A request to leave that is sent again comes after the first one.
@@ -157,7 +161,7 @@ class UserMoves(SessionService):
             # The user may have gone on to another store since.
             self._placements.note_arrived(app, user, await self._access.read(store.placement, app, user))
         for schedule in await self._access.read(store.schedules, app, user):
-            self._parts.due_times.note_due(schedule.due_s)
+            self._due_times.note_due(schedule.due_s)
         return p.Ack()
 
     async def drop_arrival(self, message: DropArrival) -> p.Ack:

@@ -14,11 +14,11 @@ from actors.errors import DefinitionError, InvalidScheduleError, RequestError
 from actors.errors.calls import explains_wrong_calls
 from actors.layers.schedules.client import UserSchedules
 from actors.layers.schedules.rules.asked_for import DAY_S, check_interval, shown_time, timing_of
+from actors.layers.schedules.rules.due_times import next_due_s
+from actors.layers.schedules.rules.time_zones import zone_of
 from actors.messages.content import Content
 from actors.messages.json_types import JsonObject
 from actors.messages.operating.schedule import Schedule, SchedulePlan, Timing
-from actors.rules.schedules.due_times import next_due_s
-from actors.rules.schedules.time_zones import zone_of
 
 PREAMBLE = "It is time for a reminder. Remind the user, as was asked for earlier, of this: "
 """Begins the message that the session gets."""

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
 from actors.actor import Handlers
 from actors.errors import InvalidScheduleError, ScheduleExistsError, TooLargeError, TooManySchedulesError
 from actors.interfaces.records import AddSchedule, RemoveSchedule, SetDueTime
+from actors.layers.schedules.due_times import LONGEST_NAP_S, DueTimes
 from actors.layers.schedules.messages import ChangeSchedule, CreateSchedule, ListSchedules, SchedulesReply
 from actors.layers.schedules.rules.asked_for import first_due_s, shown_time
+from actors.layers.schedules.rules.due_times import next_due_s
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.limits import KIB
 from actors.messages.operating.schedule import ScheduleRow
 from actors.messages.session import SessionKey
-from actors.rules.schedules.due_times import next_due_s
 from actors.session.service import SessionService
 from actors.session.turns.parts import SessionParts
 
@@ -23,12 +26,25 @@ MAX_BYTES = 64 * KIB
 
 
 class Schedules(SessionService):
-    """Answers the requests about schedules of this actor's sessions."""
+    """Answers the requests about schedules of this actor's sessions.
+
+    Attributes:
+        due: what is due of them.
+    """
 
     def __init__(self, parts: SessionParts) -> None:
         self._parts = parts
         self._access = parts.access
-        self._due = parts.due_times
+        environment = parts.environment
+        self.due = DueTimes(
+            parts.access,
+            parts.shard,
+            environment.now_s,
+            parts.tallies,
+            parts.user_holds,
+            LONGEST_NAP_S if environment.looks_again else math.inf,
+        )
+        parts.opening_hooks.append(self.due)
         self._limits = parts.environment.limits
 
     def handlers(self) -> Handlers:
@@ -40,6 +56,10 @@ class Schedules(SessionService):
             p.AwaitDue: self.await_due,
             p.PassDueTime: self.pass_due_time,
         }
+
+    async def close(self) -> None:
+        """End the waits of Runners."""
+        self.due.close()
 
     async def create_schedule(self, message: CreateSchedule) -> SchedulesReply:
         """Create a schedule, unless this very request has done so.
@@ -56,12 +76,12 @@ class Schedules(SessionService):
         same = await self._find(key, name)
         if same is None:
             self._check_number(message, await self._access.read(self._access.store.schedules, key.app, key.user))
-            await self._due.write(key, AddSchedule(key, self._new(message)))
+            await self.due.write(key, AddSchedule(key, self._new(message)))
             # Another Session actor may have created one of that name for a session of its own.
             same = await self._find(key, name)
         if same is None or same.id != message.id:
             raise ScheduleExistsError(name, key.user)
-        self._due.note_due(same.due_s)
+        self.due.note_due(same.due_s)
         return SchedulesReply(schedules=[same])
 
     async def list_schedules(self, message: ListSchedules) -> SchedulesReply:
@@ -85,28 +105,28 @@ class Schedules(SessionService):
         """
         key, name = message.key, message.name
         if message.change == "delete":
-            await self._due.write(key, RemoveSchedule(key, name, message.id))
+            await self.due.write(key, RemoveSchedule(key, name, message.id))
             return SchedulesReply()
         row = await self._find(key, name)
         if row is not None and row.id == message.id:
             if message.change == "pause" and not row.paused:
-                await self._due.write(key, SetDueTime(key, name, row.id, None, paused=True))
+                await self.due.write(key, SetDueTime(key, name, row.id, None, paused=True))
             if message.change == "resume" and row.due_s is None:
                 # What was due while it was paused was not missed.
                 due_s = self._next_due_s(row)
-                await self._due.write(key, SetDueTime(key, name, row.id, due_s, paused=False))
-                self._due.note_due(due_s)
+                await self.due.write(key, SetDueTime(key, name, row.id, due_s, paused=False))
+                self.due.note_due(due_s)
             row = await self._find(key, name)
         return SchedulesReply(schedules=[row] if row is not None and row.id == message.id else [])
 
     async def await_due(self, message: p.AwaitDue) -> p.DueReply | p.NotLeader:
         """Wait until something is due, and return it. Raises StoreError."""
         refusal = self._parts.runners.refusal(message.runner, message.term)
-        return refusal if refusal is not None else await self._due.next_due(message)
+        return refusal if refusal is not None else await self.due.next_due(message)
 
     async def pass_due_time(self, message: p.PassDueTime) -> p.Ack:
         """Have a schedule go on to its next due time. Raises StoreError."""
-        await self._due.go_on(message.key, message.time, message.error)
+        await self.due.go_on(message.key, message.time, message.error)
         return p.Ack()
 
     def _check_number(self, message: CreateSchedule, others: list[ScheduleRow]) -> None:
@@ -119,7 +139,7 @@ class Schedules(SessionService):
                 raise TooManySchedulesError(key.user, of_agents, "the toolset")
 
     def _new(self, message: CreateSchedule) -> ScheduleRow:
-        now_s = self._due.now_s()
+        now_s = self.due.now_s()
         topology = self._parts.versions.current.topology
         for name in message.plan.config.agent_budgets or ():
             _ = topology[name]
@@ -133,7 +153,7 @@ class Schedules(SessionService):
 
     def _next_due_s(self, row: ScheduleRow) -> int:
         timing = row.plan.timing
-        due_s = next_due_s(timing, self._due.now_s())
+        due_s = next_due_s(timing, self.due.now_s())
         if due_s is None:
             why = f"its time has passed: {shown_time(timing.at_s)}" if timing.at_s else "it is never due again"
             raise InvalidScheduleError(f"schedule {row.name!r}", f"{why}. Run it now, or create another one")

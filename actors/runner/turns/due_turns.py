@@ -28,7 +28,7 @@ from actors.messages import protocol as p
 from actors.messages.operating.schedule import DuePlace
 from actors.refs.session import SessionRef
 from actors.rules.recovery.backoff import Backoff
-from actors.rules.schedules.turn_ids import turn_config, turn_id
+from actors.rules.routing.scheduled_turns import turn_config, turn_id
 from actors.runner.turns.place import RunnerPlace
 from actors.runner.turns.recovery import TurnResumer
 from actors.runner.turns.start import TurnStarter

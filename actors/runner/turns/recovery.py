@@ -17,7 +17,7 @@ from actors.messages.flow import CONTROLLER
 from actors.messages.session import SessionKey, TurnKey
 from actors.refs.session import SessionRef
 from actors.rules.recovery.backoff import Backoff
-from actors.rules.schedules.turn_ids import is_turn_of_schedule
+from actors.rules.routing.scheduled_turns import is_turn_of_schedule
 from actors.runner.dispatch.versions import TurnVersions, VersionParts
 from actors.runner.running.origin import Resumed
 from actors.runner.running.running_turn import OpeningMessage, RunningTurn

@@ -22,7 +22,7 @@ from actors.errors import (
     TurnStateError,
     UnknownFunctionCallError,
 )
-from actors.interfaces.records import AdvanceSchedule, TurnRow, Write
+from actors.interfaces.records import TurnRow, Write
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode
 from actors.messages.event import now_s
@@ -159,9 +159,8 @@ class NewTurns:
         log.turn = turn
         self._parts.access.pending_ends.forget_attempt(log.key, message.invocation_id, turn.row.epoch)
         writes: list[Write] = [log.put_turn(turn.record())]
-        if message.due is not None:
-            # The schedule goes on in the step in which its turn begins.
-            writes.append(AdvanceSchedule(message.key, message.due))
+        for hook in self._parts.opening_hooks:
+            writes += hook.writes(message)
 
         def opened() -> None:
             self._parts.access.pending_ends.forget_ends(log.key, message.invocation_id, turn.row.epoch)
@@ -170,8 +169,8 @@ class NewTurns:
             self._parts.subscriptions.add(message.subscriber, log.key, message.invocation_id, turn.row.opened_seq)
             self._parts.counts["turns"] += 1
             log.queue.reject_interrupter()
-            if message.due is not None:
-                self._parts.due_times.note_begun(message.due)
+            for hook in self._parts.opening_hooks:
+                hook.opened(message)
 
         return writes, opened
 
@@ -215,7 +214,6 @@ class TurnOpener:
         self._subscriptions = parts.subscriptions
         self._versions = parts.versions
         self._admission = parts.admission
-        self._due_times = parts.due_times
         self._lookup = lookup
         self._joiner = joiner
         self._recovery = recovery
@@ -290,15 +288,22 @@ class TurnOpener:
                 case p.CancelRequired() | p.ResumeRequired() as reply:
                     return reply
 
+    async def _refusal(self, message: p.OpenTurn) -> RequestError | None:
+        """The first reason of a feature why the turn may not begin."""
+        for hook in self._parts.opening_hooks:
+            if (refusal := await hook.refusal(message)) is not None:
+                return refusal
+        return None
+
     async def _decided(self, request: PendingOpen) -> tuple[Decision, KnownTurn | None]:
         """Decide, and find the turn asked for, if it is there already. Requests of a session are decided one by one."""
         if request.holds_session:
             # Those in line may wait for a deletion, and that for the turn of this request.
-            return await self._decision(request, await self._due_times.refusal(request.message))
+            return await self._decision(request, await self._refusal(request.message))
         message = request.message
         async with self._in_order.locked(message.key):
             while True:
-                refusal = await self._due_times.refusal(message)
+                refusal = await self._refusal(message)
                 request.log = await self._log_of(message)
                 decided = await self._decision(request, refusal)
                 if request.log.creation is None and self._logs.in_memory(message.key) is not request.log:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import msgspec
 
+from actors.errors import RequestError
 from actors.interfaces.records import PutTurn, TurnRow, Write
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey, Shard
@@ -15,7 +17,6 @@ from actors.refs.keyed_locks import KeyedLocks
 from actors.rules.accounting.tallies import Tallies
 from actors.rules.routing.selection import deciding
 from actors.session.admission import Admission
-from actors.session.due_times import DueTimes
 from actors.session.environment import SessionEnvironment
 from actors.session.log.logs import SessionLogs
 from actors.session.log.reader import LogReader
@@ -30,6 +31,22 @@ from actors.session.versions import SessionVersions
 
 AppendHook = Callable[[SessionLog, p.Append, Events], Sequence[Write]]
 """Takes the log, the request and its events, with the notes before them. Returns writes."""
+
+
+class OpeningHook(Protocol):
+    """The part of a feature in the opening of turns."""
+
+    async def refusal(self, message: p.OpenTurn) -> RequestError | None:
+        """The reason why a turn may not begin that is not there; None: it may. Asked each time when the turn has waited."""
+        ...
+
+    def writes(self, message: p.OpenTurn) -> Sequence[Write]:
+        """Writes that are stored with the beginning of the turn."""
+        ...
+
+    def opened(self, message: p.OpenTurn) -> None:
+        """Called when the beginning is stored."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +67,10 @@ class SessionParts:
         admission: what may enter a log.
         user_holds: users whose data are being deleted or moved.
         runners: which Runners live.
-        due_times: what is due of schedules.
         tallies: how often things have happened, and how long they took.
         changes: of sessions between turns; those of one session wait for each other.
         append_hooks: called with what a run appends, before it is checked. What they return is stored with it.
+        opening_hooks: see `OpeningHook`.
     """
 
     environment: SessionEnvironment
@@ -69,10 +86,10 @@ class SessionParts:
     admission: Admission
     user_holds: UserHolds
     runners: Runners
-    due_times: DueTimes
     tallies: Tallies
     changes: KeyedLocks[SessionKey]
     append_hooks: list[AppendHook] = field(default_factory=list)
+    opening_hooks: list[OpeningHook] = field(default_factory=list)
 
     async def refresh_shared_state(self, key: SessionKey) -> None:
         """Bring the states of a session's app and user up to date with other Session actors. Raises StoreError."""

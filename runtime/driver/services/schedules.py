@@ -14,7 +14,7 @@ from actors.messages.operating.schedule import MISSED, MissedPolicy, Schedule, S
 from actors.rules.checks import user_message as messages
 from actors.rules.checks.arguments import checked_choice, checked_number
 from actors.rules.checks.ids import checked_id, checked_key, checked_known_id
-from actors.rules.schedules.turn_ids import turn_config
+from actors.rules.routing.scheduled_turns import turn_config
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.turns.turn import Turn
 from runtime.driver.user_message import has_function_responses, to_content

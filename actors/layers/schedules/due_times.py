@@ -18,12 +18,12 @@ from contextlib import suppress
 
 from actors.errors import ScheduleNotFoundError, UserArrivingError, UserElsewhereError
 from actors.interfaces.records import AdvanceSchedule, Write
+from actors.layers.schedules.rules.missed import due_now
 from actors.messages import protocol as p
 from actors.messages.operating.schedule import DuePlace, ScheduledTime, ScheduleRow
 from actors.messages.session import SessionKey, Shard
 from actors.rules.accounting.tallies import Tallies
 from actors.rules.capacity.sharding import holds
-from actors.rules.schedules.missed import due_now
 from actors.session.log.user_holds import UserHolds
 from actors.session.store.access import StoreAccess
 from actors.session.store.grouped_reads import GroupedReads
@@ -42,7 +42,7 @@ MIN_NAP_S = 0.001
 
 
 class DueTimes:
-    """Knows what is due.
+    """Knows what is due, and has a part in the opening of turns: see `OpeningHook`.
 
     Args:
         access: the store.
@@ -98,8 +98,15 @@ class DueTimes:
 
         return await self._access.read(read)
 
-    def note_begun(self, time: ScheduledTime) -> None:
-        """A turn has begun that a schedule makes, and this has gone on with it in the store."""
+    def writes(self, message: p.OpenTurn) -> Sequence[Write]:
+        """The schedule goes on in the step in which its turn begins."""
+        return [AdvanceSchedule(message.key, message.due)] if message.due is not None else ()
+
+    def opened(self, message: p.OpenTurn) -> None:
+        """A turn has begun that a schedule may have made, and this has gone on with it in the store."""
+        time = message.due
+        if time is None:
+            return
         self._tallies.note_schedule("", self.now_s() - time.due_s)
         self.note_due(time.next_s)
 

@@ -8,8 +8,8 @@ from itertools import islice, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.layers.schedules.rules.due_times import due_times, newest_due_times, next_due_s, shortest_interval_s
 from actors.messages.operating.schedule import Timing
-from actors.rules.schedules.due_times import due_times, newest_due_times, next_due_s, shortest_interval_s
 
 DAY_S = 86_400
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from actors.layers.schedules.rules.due_times import newest_due_times, next_due_s
 from actors.messages.operating.schedule import MissedPolicy, Timing
-from actors.rules.schedules.due_times import newest_due_times, next_due_s
 
 LATE_S = 60
 """A due time is late up to so many seconds, and missed after that: no restart of an actor takes longer."""

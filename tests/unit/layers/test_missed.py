@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from actors.layers.schedules.rules.missed import LATE_S, MAX_MADE_UP, due_now
 from actors.messages.operating.schedule import MISSED, MissedPolicy, Timing
-from actors.rules.schedules.missed import LATE_S, MAX_MADE_UP, due_now
 
 HOURLY = Timing(every_s=3_600, start_s=0)
 

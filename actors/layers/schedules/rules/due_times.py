@@ -75,7 +75,7 @@ def _cron_times(timing: Timing, after_s: float) -> Iterator[int]:
     # Imported here: programs without schedules need it not.
     from cronsim import CronSim
 
-    from actors.rules.schedules.time_zones import zone_of
+    from actors.layers.schedules.rules.time_zones import zone_of
 
     zone = zone_of(timing.timezone)
     for found in CronSim(timing.cron, datetime.fromtimestamp(floor(after_s), UTC).astimezone(zone)):
