@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import Callable, Coroutine, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
@@ -141,7 +142,8 @@ class Invocation(RunAccess):
         self.telemetry = environment.telemetry.in_run(message.traceparent, spec.name, key)
         self.record_all = writer.record_all
         session, runner, resolve = environment.session, environment.runner, environment.resolve
-        run = self.run_parts = RunParts(spec, message, self, session, runner, resolve, parts.counts)
+        # What the run has refers to it weakly: no run is left to the collector of cycles.
+        run = self.run_parts = RunParts(spec, message, weakref.proxy(self), session, runner, resolve, parts.counts)
         self.interceptors = writer.interceptors = linked(parts.interceptors, run)
 
     def _reader(self, view: AgentView) -> SessionReader:

@@ -85,6 +85,9 @@ class ModelCall:
             response = await self._prepared(request, context) or await self._interceptors.call_model(call)
         except EventInsteadError as instead:
             return instead.event
+        finally:
+            # It refers to the call: without this each call is left to the collector.
+            call.show = None
         if response.content is None and response.error_code in (None, model_answer.NO_CONTENT) and self._context.node_path:
             nothing = Content(role="model", parts=[Part(text="")])
             response = msgspec.structs.replace(response, content=nothing, error_code=None, error_message=None)
