@@ -1,4 +1,4 @@
-"""Which services the Session actor has, and which extensions of turns: the one place that knows all of them."""
+"""Which services the Session actor and the Runner have, and which extensions of turns: the one place that knows all of them."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from actors.layers.retention.service import Retention
 from actors.layers.retries.last_retry import LastRetry
 from actors.layers.retries.retrying import TurnRetries
 from actors.layers.rewinds.service import Rewinds
+from actors.layers.schedules.due_turns import DueTurns
 from actors.layers.schedules.service import Schedules
 from actors.layers.sharing.news import StateNews
 from actors.layers.spending.service import SpendingService
@@ -26,6 +27,8 @@ from actors.layers.timeouts import Timeout
 from actors.layers.updates.service import Updates
 from actors.layers.users.service import UserDeletion
 from actors.messages.session import ONLY_SHARD, Shard
+from actors.runner.actor import RunnerActor
+from actors.runner.environment import RunnerEnvironment
 from actors.session.actor import CORE_EXTENSIONS, SessionActor
 from actors.session.environment import SessionEnvironment
 from actors.session.log.open_turn import TurnExtension
@@ -39,6 +42,11 @@ EXTENSIONS: Sequence[type[TurnExtension]] = (Spending, LastRetry, Timeout, *CORE
 def session_actor(environment: SessionEnvironment, name: str = "session", shard: Shard = ONLY_SHARD) -> SessionActor:
     """A Session actor with all features: see `SessionActor`."""
     return SessionActor(environment, name, shard, all_services, EXTENSIONS)
+
+
+def runner_actor(environment: RunnerEnvironment, name: str = "runner", app: str = "", shard: Shard = ONLY_SHARD) -> RunnerActor:
+    """A Runner with all features: see `RunnerActor`."""
+    return RunnerActor(environment, name, app, shard, lambda parts: [DueTurns(parts)])
 
 
 def all_services(parts: SessionParts) -> Sequence[SessionService]:

@@ -53,10 +53,6 @@ class RunnerRef(Ref):
         """Cancel the turns of a user that wait to be opened."""
         await self.ask(message)
 
-    async def watch_schedules(self) -> None:
-        """Have turns start from now on when schedules are due."""
-        await self.ask(p.WatchSchedules())
-
     async def run_child(self, message: p.RunChild) -> p.AnyOutcome:
         """Run a child, or an agent that is a tool, and return how the run ended. Raises UnknownAgentError, FencedError."""
         return await self.ask(message)

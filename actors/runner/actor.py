@@ -23,9 +23,9 @@ from actors.runner.dispatch.events import RunnerEvents
 from actors.runner.dispatch.isolation import Isolation
 from actors.runner.dispatch.versions import TurnVersions
 from actors.runner.environment import RunnerEnvironment
+from actors.runner.service import RunnerParts, RunnerServices, no_services
 from actors.runner.turns.admission import TurnAdmission, TurnDrain
 from actors.runner.turns.agent_requests import AgentRequests
-from actors.runner.turns.due_turns import DueTurns
 from actors.runner.turns.place import RunnerPlace
 from actors.runner.turns.recovery import TurnResumer
 from actors.runner.turns.running_turns import RunningTurns
@@ -48,9 +48,17 @@ class RunnerActor(Actor):
         name: for messages and statistics.
         app: the app whose open turns it resumes when its process was lost and started again.
         shard: the sessions whose turns it runs; other Runners run those of the others.
+        services: makes its features, each of which has handlers of its own.
     """
 
-    def __init__(self, environment: RunnerEnvironment, name: str = "runner", app: str = "", shard: Shard = ONLY_SHARD) -> None:
+    def __init__(
+        self,
+        environment: RunnerEnvironment,
+        name: str = "runner",
+        app: str = "",
+        shard: Shard = ONLY_SHARD,
+        services: RunnerServices = no_services,
+    ) -> None:
         session, directory = environment.session, environment.directory
         self._place = place = RunnerPlace(f"{name}/{uuid.uuid4().hex}", shard, environment.term, environment.on_replaced)
         self._directory = directory
@@ -76,16 +84,21 @@ class RunnerActor(Actor):
         user_messages = UserMessages(environment, versions)
         admission, budget = self._admission, environment.daily_budget
         self._starter = TurnStarter(place, session, versions, user_messages, table, tasks, self._recovery, admission, budget)
-        self._due_turns = DueTurns(place, app, session, self._starter, self._recovery)
+        self._services = services(RunnerParts(place, app, session, self._starter, self._recovery))
         super().__init__(name)
 
     def handlers(self) -> Handlers:
-        """The messages that the Runner takes."""
+        """The messages that the Runner takes, those of its services too."""
+        found = dict(self._core_handlers())
+        for service in self._services:
+            found |= service.handlers()
+        return found
+
+    def _core_handlers(self) -> Handlers:
         return {
             p.StartTurn: self._starter.start_turn,
             p.RecoverTurns: self.recover_turns,
             p.ResumeTurns: self._recovery.resume_turns,
-            p.WatchSchedules: self.watch_schedules,
             p.RecoverTurn: self._recovery.recover_turn,
             p.RetryTurn: self._recovery.retry_turn,
             p.CancelTurn: self._starter.cancel_turn,
@@ -102,10 +115,11 @@ class RunnerActor(Actor):
         }
 
     async def recover_turns(self, message: p.RecoverTurns) -> p.Ack:
-        """Resume what this Runner ran when its process was lost, and go on with schedules."""
+        """Resume what this Runner ran when its process was lost, and have services go on."""
         self._place.promote(message.term)
         try:
-            self._due_turns.begin_watch()
+            for service in self._services:
+                service.recover()
             return await self._recovery.recover_turns(message)
         finally:
             self._place.is_promoting = False
@@ -113,11 +127,6 @@ class RunnerActor(Actor):
     async def prepare(self) -> None:
         """Connect to the Session actors, so that a process that stands by finds its turns without delay later."""
         await self._recovery.prepare()
-
-    async def watch_schedules(self, _: p.WatchSchedules) -> p.Ack:
-        """Start turns from now on when schedules are due."""
-        self._due_turns.begin_watch()
-        return p.Ack()
 
     async def statistics(self, _: p.GetStatistics) -> p.Statistics:
         """The figures of the Runner and of every live agent that replies in time; the others are counted as `silent`."""
@@ -163,7 +172,8 @@ class RunnerActor(Actor):
 
     async def stop(self, message: p.Stop) -> p.Ack:
         """Stop every agent, and cancel the turns that run, or leave them open in the log."""
-        await self._due_turns.end_watch()
+        for service in self._services:
+            await service.close()
         await self._recovery.leave()
         if message.leave_turns:
             await self._tasks.leave_all()

@@ -23,14 +23,14 @@ from actors.layers.limiter.ref import LimiterRef
 from actors.layers.mcp.client import McpRef, McpServers
 from actors.layers.means import all_means
 from actors.layers.placing.client import stores_client
-from actors.layers.services import session_actor
+from actors.layers.schedules.messages import WatchSchedules
+from actors.layers.services import runner_actor, session_actor
 from actors.layers.sharing.client import runner_client
 from actors.messages.session import SessionKey, Shard, TurnKey
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 from actors.rules.capacity.opening_window import least_opened
 from actors.rules.capacity.sharding import all_shards, shard_name
-from actors.runner.actor import RunnerActor
 from actors.runner.environment import RunnerEnvironment
 from actors.session.environment import FindPeers, SessionEnvironment
 from runtime.engine.deployment import Deployment
@@ -131,7 +131,7 @@ class LocalEngine:
         try:
             await self.session.open_store()
             await seat_stores(self._deployment.app_name, self.session)
-            await self.runner.watch_schedules()
+            await self.runner.ask(WatchSchedules())
         except BaseException:
             await self.stop()
             raise
@@ -194,7 +194,7 @@ class LocalEngine:
             daily_budget=settings.daily_budget,
             turns_opened_at_once=least_opened(len(deployment.stores) * settings.session_shards, settings.runners),
         )
-        actor = RunnerActor(environment, shard_name("runner", shard), deployment.app_name, shard)
+        actor = runner_actor(environment, shard_name("runner", shard), deployment.app_name, shard)
         runner = RunnerRef(LocalLink(actor), limits.max_message_bytes)
         clock = self.loop_clock or WallClock()
         directory.environment = AgentEnvironment(

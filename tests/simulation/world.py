@@ -18,7 +18,7 @@ from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.clock import Clock
 from actors.layers.interceptors import INTERCEPTORS
 from actors.layers.kinds import agent_actor
-from actors.layers.services import session_actor
+from actors.layers.services import runner_actor, session_actor
 from actors.layers.trees.tree import AgentTree
 from actors.messages import event as event_module
 from actors.messages.codec import encode
@@ -27,7 +27,6 @@ from actors.messages.protocol.base import ErrorReply
 from actors.messages.protocol.turns import RecoverTurns
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
-from actors.runner.actor import RunnerActor
 from actors.runner.environment import RunnerEnvironment
 from actors.session.environment import SessionEnvironment
 from runtime.cluster.core.core_host import RECOVERY
@@ -288,7 +287,7 @@ class World:
             on_replaced=partial(self._give_up, process) if self._has_standby else None,
             **self.runner_options(directory),
         )
-        process.actors[""] = process.run(lambda: RunnerActor(environment, app=APP))
+        process.actors[""] = process.run(lambda: runner_actor(environment, app=APP))
         self.trace.add(self.loop.time(), f"{process.name} starts")
         return process
 

@@ -18,6 +18,7 @@ from contextlib import suppress
 
 from actors.errors import ScheduleNotFoundError, UserArrivingError, UserElsewhereError
 from actors.interfaces.records import AdvanceSchedule, Write
+from actors.layers.schedules.messages import AwaitDue, DueReply, DueTurn
 from actors.layers.schedules.rules.missed import due_now
 from actors.messages import protocol as p
 from actors.messages.operating.schedule import DuePlace, ScheduledTime, ScheduleRow
@@ -116,7 +117,7 @@ class DueTimes:
             for wait in self._waits.values():
                 wait.note_due(due_s)
 
-    async def next_due(self, message: p.AwaitDue) -> p.DueReply:
+    async def next_due(self, message: AwaitDue) -> DueReply:
         """Wait until something is due, and return it. Raises StoreError."""
         if message.runner in self._waits:
             self._waits[message.runner].end()
@@ -130,11 +131,11 @@ class DueTimes:
                 if not reply.turns:
                     await wait.passed(self.now_s, self._longest_nap_s)
                 if reply.turns or wait.is_behind:
-                    return reply if not wait.is_behind else p.DueReply(turns=reply.turns, after=None)
+                    return reply if not wait.is_behind else DueReply(turns=reply.turns, after=None)
         finally:
             if self._waits.get(message.runner) is wait:
                 del self._waits[message.runner]
-        return p.DueReply(after=message.after)
+        return DueReply(after=message.after)
 
     def close(self) -> None:
         """End all waits."""
@@ -142,9 +143,9 @@ class DueTimes:
         for wait in self._waits.values():
             wait.end()
 
-    async def _read_due(self, message: p.AwaitDue, wait: _Wait) -> p.DueReply:
+    async def _read_due(self, message: AwaitDue, wait: _Wait) -> DueReply:
         """Read what is due, and note for the wait what is due next."""
-        found: list[p.DueTurn] = []
+        found: list[DueTurn] = []
         after = message.after
         now_s = self.now_s()
         while len(found) < PAGE:
@@ -152,21 +153,21 @@ class DueTimes:
             for row in rows:
                 if row.due_s is None or row.due_s > now_s:
                     wait.note_due(row.due_s or 0)
-                    return p.DueReply(turns=[*found, *await self._due_turns(mine, now_s, wait)], after=after)
+                    return DueReply(turns=[*found, *await self._due_turns(mine, now_s, wait)], after=after)
                 after = row.due_place
                 if holds(self._shard, row.key) and holds(message.shard, row.key):
                     mine.append(row)
             found += await self._due_turns(mine, now_s, wait)
             if len(rows) < PAGE:
                 break
-        return p.DueReply(turns=found, after=after)
+        return DueReply(turns=found, after=after)
 
     def _page(self, app: str, after: DuePlace | None) -> list[ScheduleRow]:
         return self._access.store.next_schedules(app, limit=PAGE, after=after)
 
-    async def _due_turns(self, rows: Sequence[ScheduleRow], now_s: float, wait: _Wait) -> list[p.DueTurn]:
+    async def _due_turns(self, rows: Sequence[ScheduleRow], now_s: float, wait: _Wait) -> list[DueTurn]:
         """The turns that schedules make now. Those that pass over what they have missed make none."""
-        found: list[p.DueTurn] = []
+        found: list[DueTurn] = []
         passed = []
         for row in rows:
             plan = row.plan
@@ -179,7 +180,7 @@ class DueTimes:
                 passed.append(self._pass_over(row.key, time))
             else:
                 place = row.due_place
-                found.append(p.DueTurn(key=row.key, place=place, time=time, content=plan.content, config=plan.config))
+                found.append(DueTurn(key=row.key, place=place, time=time, content=plan.content, config=plan.config))
         await asyncio.gather(*passed)
         return found
 

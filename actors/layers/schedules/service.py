@@ -10,7 +10,15 @@ from actors.actor import Handlers
 from actors.errors import InvalidScheduleError, ScheduleExistsError, TooLargeError, TooManySchedulesError
 from actors.interfaces.records import AddSchedule, RemoveSchedule, SetDueTime
 from actors.layers.schedules.due_times import LONGEST_NAP_S, DueTimes
-from actors.layers.schedules.messages import ChangeSchedule, CreateSchedule, ListSchedules, SchedulesReply
+from actors.layers.schedules.messages import (
+    AwaitDue,
+    ChangeSchedule,
+    CreateSchedule,
+    DueReply,
+    ListSchedules,
+    PassDueTime,
+    SchedulesReply,
+)
 from actors.layers.schedules.rules.asked_for import first_due_s, shown_time
 from actors.layers.schedules.rules.due_times import next_due_s
 from actors.messages import protocol as p
@@ -53,8 +61,8 @@ class Schedules(SessionService):
             CreateSchedule: self.create_schedule,
             ListSchedules: self.list_schedules,
             ChangeSchedule: self.change_schedule,
-            p.AwaitDue: self.await_due,
-            p.PassDueTime: self.pass_due_time,
+            AwaitDue: self.await_due,
+            PassDueTime: self.pass_due_time,
         }
 
     async def close(self) -> None:
@@ -119,12 +127,12 @@ class Schedules(SessionService):
             row = await self._find(key, name)
         return SchedulesReply(schedules=[row] if row is not None and row.id == message.id else [])
 
-    async def await_due(self, message: p.AwaitDue) -> p.DueReply | p.NotLeader:
+    async def await_due(self, message: AwaitDue) -> DueReply | p.NotLeader:
         """Wait until something is due, and return it. Raises StoreError."""
         refusal = self._parts.runners.refusal(message.runner, message.term)
         return refusal if refusal is not None else await self.due.next_due(message)
 
-    async def pass_due_time(self, message: p.PassDueTime) -> p.Ack:
+    async def pass_due_time(self, message: PassDueTime) -> p.Ack:
         """Have a schedule go on to its next due time. Raises StoreError."""
         await self.due.go_on(message.key, message.time, message.error)
         return p.Ack()

@@ -8,7 +8,6 @@ What is sent first is a `Request`, which says of itself how it is answered: see 
 """
 
 from actors.messages.protocol.base import *
-from actors.messages.protocol.due import *
 from actors.messages.protocol.lifecycle import *
 from actors.messages.protocol.log import *
 from actors.messages.protocol.outcomes import *

@@ -14,6 +14,7 @@ import ray
 from ray.exceptions import RayError
 
 from actors.errors import ClusterError, DefinitionError, DeploymentExistsError
+from actors.layers.schedules.messages import WatchSchedules
 from actors.messages.protocol.base import PROTOCOL
 from actors.messages.session import Shard
 from actors.rules.capacity.sharding import all_shards
@@ -137,7 +138,7 @@ class RayEngine(DeployedEngine):
                 for answer in answers:
                     answer.cancel()
             await seat_stores(self.deployment.app_name, self.session)
-            await self.runner.watch_schedules()
+            await self.runner.ask(WatchSchedules())
             await self._in_thread(self._start_standbys)
             if self._settings.log_to_driver:
                 self.read_logs(self._logs, from_now=False)

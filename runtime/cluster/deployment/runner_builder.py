@@ -9,11 +9,11 @@ from functools import partial
 
 from actors.actor import Actor
 from actors.interfaces.stores import ArtifactStore
+from actors.layers.services import runner_actor
 from actors.messages.operating.versions import TreeVersion
 from actors.messages.session import Shard
 from actors.rules.capacity.opening_window import least_opened
 from actors.rules.capacity.sharding import shard_name
-from actors.runner.actor import RunnerActor
 from actors.runner.environment import RunnerEnvironment
 from runtime.cluster.cluster_watch import ClusterWatch
 from runtime.cluster.core.departures import Departures
@@ -122,7 +122,7 @@ def build_runner(
         daily_budget=settings.daily_budget,
         turns_opened_at_once=least_opened(len(sessions), settings.runners),
     )
-    runner = RunnerActor(environment, spec.name, app_name, spec.shard)
+    runner = runner_actor(environment, spec.name, app_name, spec.shard)
     metrics.start(lambda: of_counts("runner", runner.figures().counts))
     departures = Departures(core_processes(app_name, settings, spec.stores), settings, nodes) if spec.shard.index == 0 else None
     return runner, directory, servers, trees, departures

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from actors import LlmAgent
+from actors.layers.schedules.messages import AwaitDue, WatchSchedules
 from actors.messages import protocol as p
 from actors.testing import PatternModel
 from runtime import Runtime
@@ -16,7 +17,7 @@ from tests.support.runtimes import stored
 
 MINUTES = 4
 SESSIONS = ("s1", "s2")
-AT: tuple[type[p.Message], ...] = (p.AwaitDue, p.OpenTurn, p.Invoke, p.Append)
+AT: tuple[type[p.Message], ...] = (AwaitDue, p.OpenTurn, p.Invoke, p.Append)
 
 
 class Losses:
@@ -52,7 +53,7 @@ def play(folder: Path, who: str, at: type[p.Message], number: int, *, handled: b
     clock = FrozenClock()
     rt, engine = lossy_runtime(root(), folder, clock=clock)
     with rt:
-        rt._client.run(engine.runner.watch_schedules())
+        rt._client.run(engine.runner.ask(WatchSchedules()))
         for session in SESSIONS:
             rt.schedules.create(session, user_id="ada", message="tick", every=60)
         engine.meddler = Losses(engine, who, at, number, handled=handled)

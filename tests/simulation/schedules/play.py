@@ -14,6 +14,7 @@ import msgspec
 
 from actors.errors import RaygroveError, ScheduleExistsError, ScheduleNotFoundError
 from actors.layers.schedules.client import ScheduleClient, new_schedule_id
+from actors.layers.schedules.messages import WatchSchedules
 from actors.messages.content import Content
 from actors.messages.event import Event
 from actors.messages.operating.schedule import SchedulePlan, ScheduleRow, Timing
@@ -90,7 +91,7 @@ def play(given: Timetable, seed: int) -> Timed:
 async def _meet(world: World, given: Timetable, left: Timed) -> None:
     world.start()
     driver = Driver(world)
-    await driver.spawn(driver.rt._client.engine.runner.watch_schedules())
+    await driver.spawn(driver.rt._client.engine.runner.ask(WatchSchedules()))
     left.made = [Made(each) for each in given.wanted]
     doing: list[Any] = [_keep(world, made) for made in left.made]
     doing += [_talk(world, after_s, session) for after_s, session in given.talks]

@@ -31,7 +31,7 @@ from actors.layers.placing.rules.homes import digest_with
 from actors.layers.recording.messages import GetModelCalls
 from actors.layers.retention.messages import ArchiveOldEvents, FindOldSessions, OldEventsArchived, PruneSessions, SessionsPruned
 from actors.layers.rewinds.messages import RewindRequest
-from actors.layers.schedules.messages import ChangeSchedule, CreateSchedule, ListSchedules
+from actors.layers.schedules.messages import AwaitDue, ChangeSchedule, CreateSchedule, DueReply, ListSchedules, PassDueTime
 from actors.layers.sharing.messages import ForgetStates, WatchStates
 from actors.layers.spending.messages import GetTurnBudgets, GetUsage
 from actors.layers.users.messages import HoldUser, ReleaseUser, RemoveUser, UserHeld, UserRemoved
@@ -367,7 +367,7 @@ PRUNE = PruneSessions(app=APP, before_s=SOON_S)
 CHANGING: Mapping[type[p.Message], Example] = {
     p.AppendEventRequest: Example(lambda desk: p.AppendEventRequest(key=KEY, event=said("note")(desk)), [talk]),
     ArchiveOldEvents: Example(lambda _: ArchiveOldEvents(app=APP, before_s=SOON_S), [talk_long], OldEventsArchived),
-    p.AwaitDue: Example(lambda desk: p.AwaitDue(app=APP, runner=desk.runner), [plan]),
+    AwaitDue: Example(lambda desk: AwaitDue(app=APP, runner=desk.runner), [plan]),
     p.CancelTurn: Example(lambda _: p.CancelTurn(key=PAUSED, invocation_id="e-p"), [pause]),
     ChangeSchedule: Example(changing("pause"), [plan]),
     CreateSchedule: Example(lambda _: CreateSchedule(key=KEY, name="other", id="other", plan=HOURLY)),
@@ -376,7 +376,7 @@ CHANGING: Mapping[type[p.Message], Example] = {
     p.ForgetSession: Example(lambda _: p.ForgetSession(key=KEY), [talk, remember]),
     ForkSession: Example(lambda _: ForkSession(key=KEY, invocation_id="e-1", fork="fork"), [talk]),
     p.OpenTurn: Example(opening(NEW), again=p.TurnResumed),
-    p.PassDueTime: Example(lambda _: p.PassDueTime(key=KEY, time=LATER, error="E"), [plan]),
+    PassDueTime: Example(lambda _: PassDueTime(key=KEY, time=LATER, error="E"), [plan]),
     PruneSessions: Example(lambda _: PRUNE, [talk, talk_elsewhere], SessionsPruned),
     p.RememberSession: Example(lambda _: p.RememberSession(key=OTHER), [talk_elsewhere]),
     p.RetryTurn: Example(lambda desk: p.RetryTurn(key=FAILED, invocation_id="e-f", runner=desk.runner), [fail], p.TurnResumed),
@@ -467,7 +467,7 @@ WRITES: Mapping[str, Example] = {
     "Append-end": Example(appending("root", outcome=p.Finished(agent="root"), selected="root"), [begin]),
     "Append-several": Example(appending("root", "a"), [begin]),
     "Append-temp": Example(appending("root", temp={"k": 1}), [begin]),
-    "AwaitDue": Example(CHANGING[p.AwaitDue].make, [plan_soon, plan], p.DueReply),
+    "AwaitDue": Example(CHANGING[AwaitDue].make, [plan_soon, plan], DueReply),
     "CancelTurn-open": Example(
         lambda desk: p.CancelTurn(key=NEW, invocation_id="e-new", runner=desk.runner), [begin, call_tool, lose_runner]
     ),

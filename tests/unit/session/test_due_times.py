@@ -9,7 +9,7 @@ import pytest
 
 from actors import Content
 from actors.errors import ScheduleNotFoundError
-from actors.layers.schedules.messages import CreateSchedule
+from actors.layers.schedules.messages import AwaitDue, CreateSchedule, DueReply, PassDueTime
 from actors.messages import protocol as p
 from actors.messages.event import now_s
 from actors.messages.operating.schedule import DuePlace, ScheduledTime, SchedulePlan, Timing
@@ -19,17 +19,17 @@ from tests.support.fixtures.session_fixture import KEY, SessionFixture
 async def test_what_is_created_before_the_place_that_a_runner_has_read_is_read_from_the_first(tmp_path: Path) -> None:
     session = SessionFixture(tmp_path)
     now = int(now_s())
-    message = p.AwaitDue(app="app", runner="app/runner/one", after=DuePlace(now + 3_600, "ada", "read before"))
+    message = AwaitDue(app="app", runner="app/runner/one", after=DuePlace(now + 3_600, "ada", "read before"))
     waiting = asyncio.create_task(session.ref.ask(message))
     await asyncio.sleep(0.1)
     plan = SchedulePlan(timing=Timing(at_s=now + 2), content=Content.of_text("go"))
     (await session.ref.ask(CreateSchedule(key=KEY, name="soon", id="1", plan=plan))).schedules[0]
     async with asyncio.timeout(10):
         reply = await waiting
-        assert isinstance(reply, p.DueReply)
+        assert isinstance(reply, DueReply)
         assert (list(reply.turns), reply.after) == ([], None)
-        found = await session.ref.ask(p.AwaitDue(app="app", runner="app/runner/one", after=reply.after))
-    assert isinstance(found, p.DueReply)
+        found = await session.ref.ask(AwaitDue(app="app", runner="app/runner/one", after=reply.after))
+    assert isinstance(found, DueReply)
     assert [turn.time.name for turn in found.turns] == ["soon"]
     await session.ref.stop()
 
@@ -45,7 +45,7 @@ async def test_a_due_time_that_was_dealt_with_begins_no_turn(session: SessionFix
         await session.open(due=time)
         await session.close()
     else:
-        await session.ref.ask(p.PassDueTime(key=KEY, time=time, error="E"))
+        await session.ref.ask(PassDueTime(key=KEY, time=time, error="E"))
     if is_lost:
         session = session.heir()
     with pytest.raises(ScheduleNotFoundError):

@@ -13,6 +13,7 @@ import pytest
 
 from actors.layers.placing.messages import GetArrivalDigest, GetPlacement, LeaveStore, ListArrivals, ReadUserRows
 from actors.layers.retention.messages import ArchiveOldEvents, PruneSessions
+from actors.layers.schedules.messages import AwaitDue
 from actors.layers.users.messages import HoldUser, ReleaseUser, UserHeld
 from actors.messages import protocol as p
 from actors.messages.protocol.request import Lane
@@ -48,7 +49,7 @@ def of(kinds: Mapping[type[p.Message], Example]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("kind", [pytest.param(kind, id=kind.__name__) for kind in kinds])
 
 
-OF_MANY = {ArchiveOldEvents, p.AwaitDue, PruneSessions}
+OF_MANY = {ArchiveOldEvents, AwaitDue, PruneSessions}
 """Messages that write something of several users, whom they do not name: their handlers wait for each by themselves."""
 
 HOLDS = {*MOVES, GetArrivalDigest, GetPlacement, HoldUser, ListArrivals, ReadUserRows, ReleaseUser}
@@ -70,14 +71,14 @@ async def test_a_message_that_changes_something_waits_until_the_user_is_free(des
     assert await desk.has() == before
     assert not asked.done()
     await desk.ask(RELEASE)
-    if kind is p.AwaitDue:
+    if kind is AwaitDue:
         # It waits for more, and looks again after a while. So does the next one, which looks at once.
         again = asyncio.create_task(desk.ask(CHANGING[kind].make(desk)))
     else:
         assert not isinstance(await asked, p.ErrorReply)
     # So it is an example of what it has to be one of.
     assert await desk.has() != before
-    if kind is p.AwaitDue:
+    if kind is AwaitDue:
         await desk.ask(p.Stop())
         await asyncio.gather(asked, again)
 

@@ -16,6 +16,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from actors.actor import Handlers
 from actors.errors import (
     OverloadedError,
     RaygroveError,
@@ -24,14 +25,13 @@ from actors.errors import (
     SessionBusyError,
     TurnError,
 )
+from actors.layers.schedules.messages import AwaitDue, DueReply, DueTurn, PassDueTime, WatchSchedules
 from actors.messages import protocol as p
 from actors.messages.operating.schedule import DuePlace
 from actors.refs.session import SessionRef
 from actors.rules.recovery.backoff import Backoff
 from actors.rules.routing.scheduled_turns import turn_config, turn_id
-from actors.runner.turns.place import RunnerPlace
-from actors.runner.turns.recovery import TurnResumer
-from actors.runner.turns.start import TurnStarter
+from actors.runner.service import RunnerParts, RunnerService
 
 T = TypeVar("T")
 
@@ -44,32 +44,33 @@ PAUSE_S = 0.2
 """How long to wait, while turns are about to start, before what is due is read from the first one again."""
 
 
-class DueTurns:
-    """Starts what is due.
+class DueTurns(RunnerService):
+    """Starts what is due, from WatchSchedules on."""
 
-    Args:
-        place: this Runner's.
-        app: the app.
-        session: the Session actor.
-        starter: starts turns.
-        recovery: resumes those that have begun before.
-    """
-
-    def __init__(self, place: RunnerPlace, app: str, session: SessionRef, starter: TurnStarter, recovery: TurnResumer) -> None:
-        self._place = place
-        self._app = app
-        self._session = session
-        self._starter = starter
-        self._recovery = recovery
+    def __init__(self, parts: RunnerParts) -> None:
+        self._place = parts.place
+        self._app = parts.app
+        self._session = parts.session
+        self._starter = parts.starter
+        self._recovery = parts.recovery
         self._watches: list[asyncio.Task[None]] = []
 
-    def begin_watch(self) -> None:
+    def handlers(self) -> Handlers:
+        """Its message."""
+        return {WatchSchedules: self.watch_schedules}
+
+    async def watch_schedules(self, _: WatchSchedules) -> p.Ack:
+        """Start turns from now on when schedules are due."""
+        self.recover()
+        return p.Ack()
+
+    def recover(self) -> None:
         """Start turns from now on when schedules are due, if that has not begun yet."""
         if not self._watches:
             watches = [_Watch(self, session) for session in self._session.sharing(self._place.shard)]
             self._watches = [asyncio.create_task(watch.run()) for watch in watches]
 
-    async def end_watch(self) -> None:
+    async def close(self) -> None:
         """Start no more turns."""
         for watch in self._watches:
             watch.cancel()
@@ -79,14 +80,14 @@ class DueTurns:
         """Resume the turns that schedules have begun in a deployment that is gone. Raises StoreError, ClusterError."""
         await self._recovery.take_up_scheduled(session)
 
-    async def due(self, session: SessionRef, after: DuePlace | None) -> p.DueReply:
+    async def due(self, session: SessionRef, after: DuePlace | None) -> DueReply:
         """Wait until something is due at a Session actor after a place, and return it. Raises StoreError, ClusterError."""
-        message = p.AwaitDue(
+        message = AwaitDue(
             app=self._app, runner=self._place.runner_id, term=self._place.term, shard=self._place.shard, after=after
         )
         return await self._place.ask_as_leader(session, lambda: session.ask(message))
 
-    async def start(self, turn: p.DueTurn) -> p.TurnStarted:
+    async def start(self, turn: DueTurn) -> p.TurnStarted:
         """Begin a turn; one that is there is joined. Raises what is wrong with it."""
         message = p.StartTurn(
             key=turn.key,
@@ -147,7 +148,7 @@ class _Watch:
                 logger.log(level, "schedules wait, since what is due cannot be read: %s", error)
                 await asyncio.sleep(AGAIN.after_attempts(failed))
 
-    async def _ask(self) -> p.DueReply | None:
+    async def _ask(self) -> DueReply | None:
         """Wait until something is due; None when it is to be read from the first one again."""
         asking = asyncio.ensure_future(self._turns.due(self._session, self._after))
         changed = asyncio.ensure_future(self._from_first.wait())
@@ -158,7 +159,7 @@ class _Watch:
             asking.cancel()
             changed.cancel()
 
-    async def _start(self, turn: p.DueTurn, schedule: tuple[str, str]) -> None:
+    async def _start(self, turn: DueTurn, schedule: tuple[str, str]) -> None:
         """Start a turn, and see that its schedule goes on."""
         name, user, next_s = turn.time.name, turn.key.user, turn.time.next_s
         try:
@@ -182,13 +183,13 @@ class _Watch:
         if is_behind or not self._starting:
             self._from_first.set()
 
-    async def _pass(self, turn: p.DueTurn, error: str) -> None:
+    async def _pass(self, turn: DueTurn, error: str) -> None:
         try:
-            await self._session.ask(p.PassDueTime(key=turn.key, time=turn.time, error=error))
+            await self._session.ask(PassDueTime(key=turn.key, time=turn.time, error=error))
         except RaygroveError as failure:
             await self._wait_after(turn, failure)
 
-    async def _wait_after(self, turn: p.DueTurn, error: Exception) -> None:
+    async def _wait_after(self, turn: DueTurn, error: Exception) -> None:
         """Leave a turn due, and look at it again later."""
         self._failed += 1
         logger.warning("the turn of schedule %r of user %r begins later: %s", turn.time.name, turn.key.user, error)
