@@ -21,9 +21,9 @@ from actors.errors.tracebacks import count_as_own  # noqa: E402
 if TYPE_CHECKING:
     from actors.interfaces.deployment_events import DeploymentEvent
     from actors.layers.graphs.rules.edge_reason import EdgeReason
+    from actors.layers.stores.batch import BatchInfo, BatchItem, CaseTurn
+    from actors.layers.stores.schedule import Schedule
     from actors.messages.llm.recorded import CallAttempt, RecordedCall
-    from actors.messages.operating.batch import BatchInfo, BatchItem, CaseTurn
-    from actors.messages.operating.schedule import Schedule
     from actors.messages.operating.turn_description import TurnDescription
     from actors.messages.operating.usage import UsageReport, UsageSums, UsedTurn
     from actors.messages.turn_info import PendingCall, SelectionReason, TurnInfo
@@ -91,10 +91,10 @@ _MODULES = {
     "AgentInfo": "runtime.driver.services.agents",
     "ApiKeyAuth": "runtime.integrations.openapi.auth",
     "BasicAuth": "runtime.integrations.openapi.auth",
-    "BatchInfo": "actors.messages.operating.batch",
-    "BatchItem": "actors.messages.operating.batch",
+    "BatchInfo": "actors.layers.stores.batch",
+    "BatchItem": "actors.layers.stores.batch",
     "CallQuery": "runtime.driver.turns.finding",
-    "CaseTurn": "actors.messages.operating.batch",
+    "CaseTurn": "actors.layers.stores.batch",
     "BearerAuth": "runtime.integrations.openapi.auth",
     "CallAttempt": "actors.messages.llm.recorded",
     "DeploymentEvent": "actors.interfaces.deployment_events",
@@ -111,7 +111,7 @@ _MODULES = {
     "Runtime": "runtime.driver.runtime",
     "RuntimeStatistics": "runtime.driver.statistics",
     "SelectionReason": "actors.messages.turn_info",
-    "Schedule": "actors.messages.operating.schedule",
+    "Schedule": "actors.layers.stores.schedule",
     "Settings": "runtime.settings",
     "SkillToolset": "runtime.integrations.skills.toolset",
     "TaskResult": "runtime.driver.flows",

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from actors.messages.json_types import JsonObject
-from actors.messages.llm.recorded import PackedPart
-from actors.messages.operating.batch import BatchInfo, BatchItem
-from actors.messages.operating.schedule import ScheduledTime, ScheduleRow
-from actors.messages.session import OldSession, SessionKey
+from actors.messages.session import SessionKey
 
 
 class EventHead(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,24 +116,6 @@ class CallRow(msgspec.Struct, frozen=True, kw_only=True):
     invocation_id: str
 
 
-class ModelCallRow(msgspec.Struct, frozen=True, kw_only=True):
-    """The record of a model call as it is stored.
-
-    Attributes:
-        id: of the event that has the response.
-        invocation_id: the turn.
-        seq: position of the event with which it was stored.
-        begun_s: when the call began, in seconds since the epoch.
-        raw: the PackedCall, encoded.
-    """
-
-    id: str
-    invocation_id: str
-    seq: int
-    begun_s: float
-    raw: bytes
-
-
 class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     """What a Session actor needs to load a session without reading its log.
 
@@ -171,14 +149,20 @@ class VersionedState(NamedTuple):
     values: JsonObject
 
 
-class CreateSession(msgspec.Struct, frozen=True):
+class Write(msgspec.Struct, frozen=True):
+    """A change of a store, one of a transaction: of a session, a user, or an app."""
+
+    key: SessionKey
+
+
+class CreateSession(Write, frozen=True):
     """Write: create a session."""
 
     key: SessionKey
     created_s: float
 
 
-class AddEvent(msgspec.Struct, frozen=True):
+class AddEvent(Write, frozen=True):
     """Write: append the next event of a log.
 
     Attributes:
@@ -190,7 +174,7 @@ class AddEvent(msgspec.Struct, frozen=True):
     takes_floor: bool = True
 
 
-class HideEvents(msgspec.Struct, frozen=True):
+class HideEvents(Write, frozen=True):
     """Write: hide the events from `first_seq` to `last_seq`, both included, for a rewind; count one more rewind.
 
     Model calls that were stored with these events are deleted.
@@ -201,7 +185,7 @@ class HideEvents(msgspec.Struct, frozen=True):
     last_seq: int
 
 
-class PutState(msgspec.Struct, frozen=True):
+class PutState(Write, frozen=True):
     """Write: set keys of one scope to `values`, and remove keys.
 
     The key says the scope: the session's own state with all three fields set, the user's with `session` "", the app's with
@@ -213,7 +197,7 @@ class PutState(msgspec.Struct, frozen=True):
     removed: tuple[str, ...] = ()
 
 
-class PutTurn(msgspec.Struct, frozen=True):
+class PutTurn(Write, frozen=True):
     """Write: create or replace the record of a turn.
 
     Attributes:
@@ -227,145 +211,7 @@ class PutTurn(msgspec.Struct, frozen=True):
     changes_time: bool = True
 
 
-class RemoveSession(msgspec.Struct, frozen=True):
+class RemoveSession(Write, frozen=True):
     """Write: remove a session with its log, its turns and its own state. App and user state stay."""
 
     key: SessionKey
-
-
-class NoteRemoval(msgspec.Struct, frozen=True):
-    """Write: note that a session was removed, whose artifacts are still there; a note that is there already stays."""
-
-    key: SessionKey
-    session: OldSession
-
-
-class ForgetRemoval(msgspec.Struct, frozen=True):
-    """Write: forget such a note; one that is not there is no error."""
-
-    key: SessionKey
-
-
-class ArchiveEvents(msgspec.Struct, frozen=True):
-    """Write: move the bytes of all events up to `last_seq` into the archive. Every question has the same answer afterwards.
-
-    A session that is not there is no error.
-    """
-
-    key: SessionKey
-    last_seq: int
-
-
-class AddSchedule(msgspec.Struct, frozen=True):
-    """Write: create a schedule, unless the user has one of its name: that stays as it is, and is no error."""
-
-    key: SessionKey
-    row: ScheduleRow
-
-
-class SetDueTime(msgspec.Struct, frozen=True):
-    """Write: give a schedule another due time, and forget why the last one made no turn. One that is gone is no error.
-
-    Attributes:
-        key: the session that gets its messages.
-        name, id: the schedule.
-        due_s: the due time; None: it has none.
-        paused: it is paused.
-    """
-
-    key: SessionKey
-    name: str
-    id: str
-    due_s: int | None
-    paused: bool
-
-
-class AdvanceSchedule(msgspec.Struct, frozen=True):
-    """Write: have a schedule go on from a due time to the next, unless it has done so, or was paused or replaced.
-
-    Without a next due time a schedule is removed; with an `error` it stays, without any.
-
-    Attributes:
-        key: the session that gets its messages.
-        time: the due time.
-        error: why it has made no turn; "": it has made one.
-    """
-
-    key: SessionKey
-    time: ScheduledTime
-    error: str = ""
-
-
-class RemoveSchedule(msgspec.Struct, frozen=True):
-    """Write: remove a schedule; one that is not there, under its id, is no error."""
-
-    key: SessionKey
-    name: str
-    id: str
-
-
-class AddModelCall(msgspec.Struct, frozen=True):
-    """Write: add the record of a model call, and parts of its request. What is there already stays as it is."""
-
-    key: SessionKey
-    row: ModelCallRow
-    parts: Sequence[PackedPart] = ()
-
-
-class DeleteModelCalls(msgspec.Struct, frozen=True):
-    """Write: delete the calls that began before a time, with the parts that no other call has.
-
-    A session that is not there is no error.
-    """
-
-    key: SessionKey
-    before_s: float
-
-
-class PutBatch(msgspec.Struct, frozen=True):
-    """Write: create or replace what is stored of a batch, and of these items of it.
-
-    A new batch takes the place of the one that began first, where as many are kept as may be.
-
-    Attributes:
-        key: its app; the other fields are of no meaning.
-    """
-
-    key: SessionKey
-    batch: BatchInfo
-    items: Sequence[BatchItem] = ()
-
-
-class ForgetBatches(msgspec.Struct, frozen=True):
-    """Write: delete items of batches; without a user also batches, with all of their items. What is not there is no error.
-
-    Attributes:
-        key: the app; the other fields are of no meaning.
-        user: only items of this user; None: of all users.
-        before_s: only what was told of before this time, in seconds since the epoch; None: whenever that was.
-    """
-
-    key: SessionKey
-    user: str | None = None
-    before_s: float | None = None
-
-
-Write = (
-    CreateSession
-    | AddEvent
-    | HideEvents
-    | PutState
-    | PutTurn
-    | RemoveSession
-    | NoteRemoval
-    | ForgetRemoval
-    | ArchiveEvents
-    | AddSchedule
-    | SetDueTime
-    | AdvanceSchedule
-    | RemoveSchedule
-    | AddModelCall
-    | DeleteModelCalls
-    | PutBatch
-    | ForgetBatches
-)

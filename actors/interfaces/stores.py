@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
+from actors.errors import StoreError
 from actors.interfaces.records import CallRow, SessionRow, TurnFilter, TurnRow, VersionedState, Write
-from actors.interfaces.store_parts import ClusterStore, OperationsStore, lacking
 from actors.messages.content import Part
 from actors.messages.json_types import JsonObject
 from actors.messages.memory import MemoryEntry
@@ -15,15 +15,76 @@ from actors.messages.session import SessionKey, SessionPlace
 from actors.rules.checks.state import USER
 
 
-class SessionStore(ClusterStore, OperationsStore, ABC):
+def lacking(store: object, what: str, method: str) -> StoreError:
+    """The error of a store whose class does not override a method.
+
+    Args:
+        what: the consequence, as "keeps no batches".
+    """
+    return StoreError(f"{type(store).__name__} {what}: it has no method {method!r} of its own")
+
+
+class StoreClaims:
+    """The claims of a store: a Session actor that was replaced, and lives on, can write nothing more.
+
+    A store that overrides none of them has one writer, and is not fenced. All methods raise StoreUnavailableError and StoreError,
+    as those of LogStore do.
+    """
+
+    @property
+    def takes_many_writers(self) -> bool:
+        """True if several Session actors may write to the store, each by a copy of its own and other sessions.
+
+        The copies are made before `open`. The state of users and of the app is shared: its changes are merged key by key.
+        """
+        return False
+
+    def claim(self, writer: str) -> None:
+        """Become the only writer of that name. Called after the first `open`, and before anything is read.
+
+        From now on `commit` of every other store that has claimed the same name raises WriterReplacedError. A commit of theirs
+        that was under way is done when this returns, or never.
+
+        After a fail-over to an older replica, commits of this writer may be gone. Then `commit` raises StoreRevertedError until
+        `claim` is called again, which accepts the store as it is.
+
+        Raises:
+            StoreInUseError: another deployment of the app owns the store, and lives.
+        """
+
+    def give_up_claim(self) -> None:
+        """End the claim, so that the next writer of that name need not replace this one."""
+
+    @property
+    def renew_s(self) -> float | None:
+        """The seconds after which a claim has to be renewed, each time; None: never."""
+        return None
+
+    def renew_claim(self) -> None:
+        """Renew the claim.
+
+        Raises:
+            WriterReplacedError: another store has claimed the name.
+            StoreRevertedError: commits are gone: see `claim`.
+        """
+        raise lacking(self, "has no claims", "renew_claim")
+
+
+class LogStore(StoreClaims, ABC):
     """Stores the logs and states of sessions. Its methods block; the Session actor calls them from one thread, one at a time.
 
     Every method raises StoreUnavailableError when the store is away, locked or full, and may work later. The Session actor then
     calls it again, and its callers wait, until the store has been away for too long.
 
-    A store of one's own inherits from this class and implements the abstract methods. Each of the others works without being
-    overridden, or raises a StoreError that names it.
+    It has what conversations need. A store of one's own inherits from `SessionStore`, which features have their parts in.
     """
+
+    def open_versions(self, app: str) -> Sequence[str] | None:
+        """The versions of turns of an app that run or are paused; None: the store does not know them.
+
+        The cost must not grow with turns that are over.
+        """
+        return None
 
     @abstractmethod
     def open(self) -> None:
@@ -38,8 +99,7 @@ class SessionStore(ClusterStore, OperationsStore, ABC):
     def commit(self, writes: Sequence[Write]) -> None:
         """Do all writes in order, in one transaction. They are on disk when it returns.
 
-        A store without recorded model calls, schedules or batches raises StoreError for `AddSchedule` and `PutBatch`. It ignores
-        `AddModelCall`, and all other writes about these three.
+        Features have writes of their own: see `SessionStore`.
 
         Raises:
             SessionExistsError: a session to create exists already.
@@ -161,7 +221,7 @@ class SessionStore(ClusterStore, OperationsStore, ABC):
 class MemoryStore(ABC):
     """Stores what is remembered of users. Its methods block; the Session actor calls them from one thread, one at a time.
 
-    StoreUnavailableError and `takes_many_writers` mean the same as for a SessionStore.
+    StoreUnavailableError and `takes_many_writers` mean the same as for a LogStore.
     """
 
     @property

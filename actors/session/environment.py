@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from actors.interfaces.stores import MemoryStore, SessionStore
+from actors.interfaces.stores import LogStore, MemoryStore
 from actors.interfaces.versions import VersionSource
 from actors.messages.event import now_s
 from actors.messages.limits import DEFAULT_LIMITS, Limits
@@ -64,7 +64,7 @@ class SessionEnvironment:
             set, and those that wait may be gone. With the clock of a test each look would be a step.
     """
 
-    store: SessionStore
+    store: LogStore
     topology: Topology
     memory: MemoryStore | None = None
     store_timeout_s: float = 30.0

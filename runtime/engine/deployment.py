@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from actors.interfaces.model import Model, name_of
-from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
+from actors.interfaces.stores import ArtifactStore, MemoryStore
 from actors.layers.flows.definitions import FlowAgent, FlowPlan
+from actors.layers.stores.session_store import SessionStore
 from actors.layers.trees.tree import AgentTree
 from runtime.engine.interface import LoopClock
 from runtime.engine.store_urls import SessionAndMemory

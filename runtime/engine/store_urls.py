@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from actors.errors import DefinitionError, StoreError
-from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
+from actors.interfaces.stores import ArtifactStore, MemoryStore
+from actors.layers.stores.session_store import SessionStore
 from runtime.engine.placing.naming import check_several
 from runtime.settings import Settings
 from runtime.stores.owner import StoreOwner, TakesOwner

@@ -43,7 +43,12 @@ API = {
     "Flows": ("actors.layers.flows.definitions", "actors.layers.flows.rules", "actors.messages.flow"),
     "Models": ("runtime.models", "actors.messages.llm", "actors.messages.limits", "actors.interfaces.model"),
     "Messages, events and settings": ("actors", "runtime"),
-    "What operators see": ("actors.messages.operating", "actors.messages.turn_info", "runtime.frontends.console"),
+    "What operators see": (
+        "actors.messages.operating",
+        "actors.layers.stores",
+        "actors.messages.turn_info",
+        "runtime.frontends.console",
+    ),
     "Apps over HTTP": ("runtime.web",),
     "Testing": ("runtime.testing", "actors.testing"),
     "Errors": ("actors.errors",),

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from actors.errors import StoreConflictError, StoreError
-from actors.interfaces.records import AddSchedule, PutState, SetDueTime, Write
+from actors.interfaces.records import PutState, Write
 from actors.layers.placing.rules.homes import digest_with
+from actors.layers.stores.records import AddSchedule, SetDueTime
+from actors.layers.stores.schedule import SchedulePlan, ScheduleRow, Timing
+from actors.layers.stores.store_seat import Arrival, UserPlace
 from actors.messages.codec import encode
 from actors.messages.content import Content
-from actors.messages.operating.schedule import SchedulePlan, ScheduleRow, Timing
-from actors.messages.operating.store_seat import Arrival, UserPlace
 from actors.messages.session import SessionKey
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.support.sharded_runtimes import own_tables

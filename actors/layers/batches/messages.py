@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from actors.messages.operating.batch import BatchInfo, BatchItem
+from actors.layers.stores.batch import BatchInfo, BatchItem
 from actors.messages.protocol.base import Ack, Message
 from actors.messages.protocol.request import Lane, Request, Route
 

@@ -12,8 +12,10 @@ from contextlib import suppress
 
 from actors.actor import Handlers
 from actors.errors import UserArrivingError, UserElsewhereError
-from actors.interfaces.records import ForgetBatches, PutBatch, Write
+from actors.interfaces.records import Write
 from actors.layers.batches.messages import BatchesReply, BatchItemsReply, ListBatches, ListBatchItems, SaveBatch
+from actors.layers.stores.records import ForgetBatches, PutBatch
+from actors.layers.stores.session_store import store_of
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from actors.session.service import SessionService
@@ -51,14 +53,14 @@ class KeptBatches(SessionService):
 
     async def list_batches(self, message: ListBatches) -> BatchesReply:
         """List batches. Raises StoreError."""
-        store = self._access.store
+        store = store_of(self._access)
         return BatchesReply(
             batches=await self._access.read(lambda: store.batches(message.app, message.batch, limit=message.limit))
         )
 
     async def list_items(self, message: ListBatchItems) -> BatchItemsReply:
         """List what is kept of a batch's items. Raises StoreError."""
-        store, app, batch = self._access.store, message.app, message.batch
+        store, app, batch = store_of(self._access), message.app, message.batch
         return BatchItemsReply(
             items=await self._access.read(lambda: store.batch_items(app, batch, after=message.after, limit=message.limit))
         )

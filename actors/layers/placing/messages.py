@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from actors.messages.operating.store_seat import Arrival, FoundStore, StoreSeat
+from actors.layers.stores.store_seat import Arrival, FoundStore, StoreSeat
 from actors.messages.protocol.base import Ack, Message
 from actors.messages.protocol.request import Lane, Request, Route
 

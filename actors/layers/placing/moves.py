@@ -27,10 +27,11 @@ from actors.layers.placing.messages import (
 from actors.layers.placing.placements import UserPlacements
 from actors.layers.placing.rules.homes import digest_with
 from actors.layers.schedules.service import Schedules
+from actors.layers.stores.session_store import store_of
+from actors.layers.stores.store_seat import Arrival, UserPlace
 from actors.messages import protocol as p
 from actors.messages.codec import decode, encode
 from actors.messages.memory import MemoryEntry
-from actors.messages.operating.store_seat import Arrival, UserPlace
 from actors.messages.session import SessionKey
 from actors.session.service import SessionService
 from actors.session.turns.parts import SessionParts
@@ -93,7 +94,7 @@ class UserMoves(SessionService):
             if raw:
                 return UserRows(raw=raw, next=_OF_MEMORY + session.encode())
             after = _OF_ROWS
-        raw, rows, place = await self._access.read(self._access.store.user_rows, app, user, after.removeprefix(_OF_ROWS))
+        raw, rows, place = await self._access.read(store_of(self._access).user_rows, app, user, after.removeprefix(_OF_ROWS))
         return UserRows(raw=raw, rows=rows, next=_OF_ROWS + place) if rows else UserRows()
 
     async def _memory_part(self, app: str, user: str, after: str) -> tuple[bytes, str]:
@@ -107,20 +108,20 @@ class UserMoves(SessionService):
     async def begin_arrival(self, message: BeginArrival) -> p.Ack:
         """Keep parts of a user from now on. Raises StoreError."""
         arrival = Arrival(message.user, message.token, message.source)
-        await self._write(self._access.store.begin_arrival, message.app, arrival, message.replaces)
+        await self._write(store_of(self._access).begin_arrival, message.app, arrival, message.replaces)
         self._placements.note_arriving(message.app, arrival)
         return p.Ack()
 
     async def stage_user_rows(self, message: StageUserRows) -> p.Ack:
         """Keep a part. Raises StoreError."""
         part = (message.app, message.user, message.token, message.number, message.raw)
-        await self._access.write(self._access.store.stage, *part)
+        await self._access.write(store_of(self._access).stage, *part)
         return p.Ack()
 
     async def get_arrival_digest(self, message: GetArrivalDigest) -> ArrivalDigest:
         """Tell what is kept for a move. Raises StoreConflictError where it is for another one, StoreError."""
         return ArrivalDigest(
-            digest=await self._access.read(self._access.store.arrival_digest, message.app, message.user, message.token)
+            digest=await self._access.read(store_of(self._access).arrival_digest, message.app, message.user, message.token)
         )
 
     async def leave_store(self, message: LeaveStore) -> p.Ack:
@@ -131,7 +132,7 @@ class UserMoves(SessionService):
             if holds.is_held_by(app, user, message.token):
                 with holds.kept(app, user, message.token):
                     await self._leave(app, user, placement, message.digest)
-            elif await self._access.read(self._access.store.placement, app, user) != placement:
+            elif await self._access.read(store_of(self._access).placement, app, user) != placement:
                 raise StoreError(f"user {user!r} is not held by this move any more: nothing is moved, move the user again")
             # Else it was done, and the reply was lost.
             await self._memory.forget_user(app, user)
@@ -141,13 +142,13 @@ class UserMoves(SessionService):
         before, session = b"", ""
         while (part := await self._memory_part(app, user, session))[0]:
             before, session = digest_with(before, part[0]), part[1]
-        await self._write(self._access.store.leave, app, user, placement, digest, before)
+        await self._write(store_of(self._access).leave, app, user, placement, digest, before)
         self._placements.note_left(app, user, placement.store)
 
     async def admit_user(self, message: AdmitUser) -> p.Ack:
         """Write all that is kept of a user, who has left the other store. Raises StoreError."""
         app, user = message.app, message.user
-        store = self._access.store
+        store = store_of(self._access)
         async with self._settling:
             if user in {each.user for each in await self._access.read(store.arrivals, app)}:
                 # What is left of an earlier stay here.
@@ -169,7 +170,7 @@ class UserMoves(SessionService):
         if message.with_batches:
             writes = self._batches.forgetting_user(message.app, message.user)
             await self._access.commits.submit(SessionKey(message.app, message.user, ""), writes)
-        app, user, store = message.app, message.user, self._access.store
+        app, user, store = message.app, message.user, store_of(self._access)
         async with self._settling:
             await self._write(store.drop_arrival, app, user, message.token)
             if user not in {each.user for each in await self._access.read(store.arrivals, app)}:
@@ -178,9 +179,9 @@ class UserMoves(SessionService):
 
     async def list_arrivals(self, message: ListArrivals) -> Arrivals:
         """List the users of whom parts are kept. Raises StoreError."""
-        return Arrivals(users=await self._access.read(self._access.store.arrivals, message.app))
+        return Arrivals(users=await self._access.read(store_of(self._access).arrivals, message.app))
 
     async def get_placement(self, message: GetPlacement) -> PlacementReply:
         """Tell where the store says that a user is. Raises StoreError."""
-        found = await self._access.read(self._access.store.placement, message.app, message.user)
+        found = await self._access.read(store_of(self._access).placement, message.app, message.user)
         return PlacementReply(store=found.store, token=found.token) if found is not None else PlacementReply()

@@ -10,8 +10,9 @@ from actors.errors import RequestError, UserArrivingError, UserElsewhereError
 from actors.layers.memory import Memory
 from actors.layers.placing.messages import GetStoreSeat, ListStoreUsers, PlaceUsers, StoreSeatReply, StoreUsers, TakeStoreSeat
 from actors.layers.placing.rules.homes import user_digest
+from actors.layers.stores.session_store import store_of
+from actors.layers.stores.store_seat import Arrival, FoundStore, UserPlace
 from actors.messages import protocol as p
-from actors.messages.operating.store_seat import Arrival, FoundStore, UserPlace
 from actors.messages.session import SessionKey
 from actors.session.service import SessionService
 from actors.session.turns.parts import SessionParts
@@ -84,7 +85,7 @@ class UserPlacements(SessionService):
 
     def _read_notes(self, app: str) -> tuple[dict[bytes, int], Sequence[Arrival]]:
         """In the store's thread: the notes of users elsewhere, and the users of whom parts are kept."""
-        store = self._access.store
+        store = store_of(self._access)
         return dict(store.placements(app)), store.arrivals(app)
 
     async def check_key(self, key: SessionKey) -> None:
@@ -116,7 +117,7 @@ class UserPlacements(SessionService):
 
     async def get_store_seat(self, message: GetStoreSeat) -> StoreSeatReply:
         """Tell what the store has of an app. Raises StoreError."""
-        app, store = message.app, self._access.store
+        app, store = message.app, store_of(self._access)
         seat = await self._access.read(store.seat, app)
         if seat is not None or not self.is_one_of_several:
             return StoreSeatReply(store=FoundStore(str(store), seat=seat))
@@ -126,7 +127,7 @@ class UserPlacements(SessionService):
 
     async def take_store_seat(self, message: TakeStoreSeat) -> p.Ack:
         """Have the store keep its place. Raises StoreError."""
-        await self._access.write(self._access.store.take_seat, message.app, message.seat)
+        await self._access.write(store_of(self._access).take_seat, message.app, message.seat)
         return p.Ack()
 
     async def list_store_users(self, message: ListStoreUsers) -> StoreUsers:
@@ -134,13 +135,13 @@ class UserPlacements(SessionService):
         return StoreUsers(users=await self._users(message.app, message.after, message.limit))
 
     async def _users(self, app: str, after: str, limit: int) -> list[str]:
-        stored = await self._access.read(self._access.store.users, app, after, limit)
+        stored = await self._access.read(store_of(self._access).users, app, after, limit)
         return sorted({*stored, *await self._memory.users(app, after, limit)})[:limit]
 
     async def place_users(self, message: PlaceUsers) -> p.Ack:
         """Note that users are in another store, from now on. Raises StoreError."""
         placements: Mapping[bytes, int] = dict.fromkeys(message.digests, message.store)
-        await self._access.write(self._access.store.place_users, message.app, placements)
+        await self._access.write(store_of(self._access).place_users, message.app, placements)
         if message.app in self._elsewhere:
             self._elsewhere[message.app].update(placements)
         return p.Ack()

@@ -9,9 +9,11 @@ from contextlib import suppress
 
 from actors.actor import Handlers
 from actors.errors import InvocationNotFoundError, RaygroveError, UserArrivingError, UserElsewhereError
-from actors.interfaces.records import AddModelCall, DeleteModelCalls, ModelCallRow, Write
+from actors.interfaces.records import Write
 from actors.layers.recording.messages import GetModelCalls, ModelCallsReply, StoredCall
 from actors.layers.recording.rules.packing import reachable
+from actors.layers.stores.records import AddModelCall, DeleteModelCalls, ModelCallRow
+from actors.layers.stores.session_store import store_of
 from actors.messages import protocol as p
 from actors.messages.codec import decode, encode
 from actors.messages.event import now_s
@@ -49,7 +51,7 @@ class RecordedCalls(SessionService):
             return self._clock()
 
         self._clock = parts.environment.clock or loop_time_s
-        self._store = parts.access.store
+        self._store = store_of(parts.access)
         self._next_s: float | None = None
         self._deletion: asyncio.Task[None] | None = None
         parts.append_hooks.append(self._writes)

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 
 from actors.actor import Handlers
 from actors.errors import UserArrivingError, UserElsewhereError
-from actors.interfaces.records import ArchiveEvents
 from actors.layers.retention.messages import ArchiveOldEvents, OldEventsArchived
+from actors.layers.stores.records import ArchiveEvents
+from actors.layers.stores.session_store import store_of
 from actors.messages.session import SessionKey
 from actors.rules.capacity.sharding import holds
 from actors.session.log.session_log import TAIL
@@ -73,11 +74,11 @@ class Archiving(SessionService):
         return True
 
     async def _sessions(self, message: ArchiveOldEvents) -> Sequence[SessionKey]:
-        store, of = self._parts.access.store, (message.app, message.user)
+        store, of = store_of(self._parts.access), (message.app, message.user)
         return await self._parts.access.read(lambda: store.long_sessions(*of, KEPT, limit=SESSIONS, after=message.after))
 
     async def _next(self, message: ArchiveOldEvents, key: SessionKey, after_seq: int) -> Sequence[int]:
-        store, before_s = self._parts.access.store, message.before_s
+        store, before_s = store_of(self._parts.access), message.before_s
         return await self._parts.access.read(lambda: store.archivable(key, before_s, keep=KEPT, after_seq=after_seq))
 
 

@@ -17,9 +17,10 @@ from contextlib import AsyncExitStack
 
 from actors.actor import Handlers
 from actors.errors import UserArrivingError, UserElsewhereError
-from actors.interfaces.records import ForgetRemoval, NoteRemoval
 from actors.layers.batches.service import KeptBatches
 from actors.layers.retention.messages import FindOldSessions, OldSessions, PruneSessions, SessionsPruned
+from actors.layers.stores.records import ForgetRemoval, NoteRemoval
+from actors.layers.stores.session_store import store_of
 from actors.messages.session import OldSession, SessionKey
 from actors.rules.capacity.sharding import holds
 from actors.session.log.session_log import SessionLog
@@ -124,7 +125,7 @@ class Retention(SessionService):
             return await self._told_now(message)
 
     async def _told_now(self, message: PruneSessions) -> Sequence[OldSession]:
-        noted = await self._parts.access.read(self._parts.access.store.removals, message.app, message.user)
+        noted = await self._parts.access.read(store_of(self._parts.access).removals, message.app, message.user)
         mine = [each for each in noted if holds(self._parts.shard, each.key) and each.key not in self._removing]
         for each in mine:
             self._parts.user_holds.hold_session(each.key)
@@ -167,7 +168,7 @@ class Retention(SessionService):
             held.release_session(key)
 
     async def _old(self, message: FindOldSessions) -> list[OldSession]:
-        store = self._parts.access.store
+        store = store_of(self._parts.access)
         await self._parts.access.commits.flush()
 
         def found() -> list[OldSession]:

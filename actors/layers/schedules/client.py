@@ -9,7 +9,7 @@ from actors.errors import ScheduleNotFoundError
 from actors.errors.suggestions import did_you_mean
 from actors.interfaces.clock import Clock
 from actors.layers.schedules.messages import ChangeSchedule, CreateSchedule, ListSchedules, ScheduleChange
-from actors.messages.operating.schedule import Schedule, SchedulePlan, ScheduleRow, shown_schedule
+from actors.layers.stores.schedule import Schedule, SchedulePlan, ScheduleRow, shown_schedule
 from actors.messages.session import SessionKey
 from actors.refs.session import SessionRef
 

@@ -17,11 +17,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from actors.errors import ScheduleNotFoundError, UserArrivingError, UserElsewhereError
-from actors.interfaces.records import AdvanceSchedule, Write
+from actors.interfaces.records import Write
 from actors.layers.schedules.messages import AwaitDue, DueReply, DueTurn
 from actors.layers.schedules.rules.missed import due_now
+from actors.layers.stores.records import AdvanceSchedule
+from actors.layers.stores.schedule import DuePlace, ScheduleRow
+from actors.layers.stores.session_store import store_of
 from actors.messages import protocol as p
-from actors.messages.operating.schedule import DuePlace, ScheduledTime, ScheduleRow
+from actors.messages.protocol.turns import ScheduledTime
 from actors.messages.session import SessionKey, Shard
 from actors.rules.accounting.tallies import Tallies
 from actors.rules.capacity.sharding import holds
@@ -93,7 +96,7 @@ class DueTimes:
             found: dict[tuple[str, str, str], ScheduleRow | None] = dict.fromkeys(places)
             for app in dict.fromkeys(app for app, _, _ in places):
                 of_users = [(user, name) for of_app, user, name in places if of_app == app]
-                named = self._access.store.schedules_named(app, of_users)
+                named = store_of(self._access).schedules_named(app, of_users)
                 found.update(((app, user, name), row) for (user, name), row in named.items())
             return found
 
@@ -163,7 +166,7 @@ class DueTimes:
         return DueReply(turns=found, after=after)
 
     def _page(self, app: str, after: DuePlace | None) -> list[ScheduleRow]:
-        return self._access.store.next_schedules(app, limit=PAGE, after=after)
+        return store_of(self._access).next_schedules(app, limit=PAGE, after=after)
 
     async def _due_turns(self, rows: Sequence[ScheduleRow], now_s: float, wait: _Wait) -> list[DueTurn]:
         """The turns that schedules make now. Those that pass over what they have missed make none."""

@@ -26,8 +26,8 @@ from actors.errors import (
     TurnError,
 )
 from actors.layers.schedules.messages import AwaitDue, DueReply, DueTurn, PassDueTime, WatchSchedules
+from actors.layers.stores.schedule import DuePlace
 from actors.messages import protocol as p
-from actors.messages.operating.schedule import DuePlace
 from actors.refs.session import SessionRef
 from actors.rules.recovery.backoff import Backoff
 from actors.rules.routing.scheduled_turns import turn_config, turn_id

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+from actors.layers.stores.schedule import DuePlace, SchedulePlan, ScheduleRow
 from actors.messages.config import DEFAULT_RUN_CONFIG, RunConfig
 from actors.messages.content import Content
-from actors.messages.operating.schedule import DuePlace, ScheduledTime, SchedulePlan, ScheduleRow
 from actors.messages.protocol.base import Ack, Message
 from actors.messages.protocol.request import Lane, Request, Route
-from actors.messages.protocol.turns import NotLeader
+from actors.messages.protocol.turns import NotLeader, ScheduledTime
 from actors.messages.session import ONLY_SHARD, SessionKey, Shard
 
 ScheduleChange = Literal["pause", "resume", "delete"]

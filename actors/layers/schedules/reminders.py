@@ -16,9 +16,9 @@ from actors.layers.schedules.client import UserSchedules
 from actors.layers.schedules.rules.asked_for import DAY_S, check_interval, shown_time, timing_of
 from actors.layers.schedules.rules.due_times import next_due_s
 from actors.layers.schedules.rules.time_zones import zone_of
+from actors.layers.stores.schedule import Schedule, SchedulePlan, Timing
 from actors.messages.content import Content
 from actors.messages.json_types import JsonObject
-from actors.messages.operating.schedule import Schedule, SchedulePlan, Timing
 
 PREAMBLE = "It is time for a reminder. Remind the user, as was asked for earlier, of this: "
 """Begins the message that the session gets."""

@@ -8,7 +8,6 @@ import msgspec
 
 from actors.actor import Handlers
 from actors.errors import InvalidScheduleError, ScheduleExistsError, TooLargeError, TooManySchedulesError
-from actors.interfaces.records import AddSchedule, RemoveSchedule, SetDueTime
 from actors.layers.schedules.due_times import LONGEST_NAP_S, DueTimes
 from actors.layers.schedules.messages import (
     AwaitDue,
@@ -21,10 +20,12 @@ from actors.layers.schedules.messages import (
 )
 from actors.layers.schedules.rules.asked_for import first_due_s, shown_time
 from actors.layers.schedules.rules.due_times import next_due_s
+from actors.layers.stores.records import AddSchedule, RemoveSchedule, SetDueTime
+from actors.layers.stores.schedule import ScheduleRow
+from actors.layers.stores.session_store import store_of
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.limits import KIB
-from actors.messages.operating.schedule import ScheduleRow
 from actors.messages.session import SessionKey
 from actors.session.service import SessionService
 from actors.session.turns.parts import SessionParts
@@ -83,7 +84,7 @@ class Schedules(SessionService):
         key, name = message.key, message.name
         same = await self._find(key, name)
         if same is None:
-            self._check_number(message, await self._access.read(self._access.store.schedules, key.app, key.user))
+            self._check_number(message, await self._access.read(store_of(self._access).schedules, key.app, key.user))
             await self.due.write(key, AddSchedule(key, self._new(message)))
             # Another Session actor may have created one of that name for a session of its own.
             same = await self._find(key, name)
@@ -94,7 +95,7 @@ class Schedules(SessionService):
 
     async def list_schedules(self, message: ListSchedules) -> SchedulesReply:
         """List schedules. Raises StoreError."""
-        store = self._access.store
+        store = store_of(self._access)
         if message.name and message.user is not None:
             row = await self._access.read(store.schedule, message.app, message.user, message.name)
             return SchedulesReply(schedules=[row] if row is not None else [])
@@ -168,4 +169,4 @@ class Schedules(SessionService):
         return due_s
 
     async def _find(self, key: SessionKey, name: str) -> ScheduleRow | None:
-        return await self._access.read(self._access.store.schedule, key.app, key.user, name)
+        return await self._access.read(store_of(self._access).schedule, key.app, key.user, name)

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from actors.interfaces.usage import UsageFilter
 from actors.layers.retries.last_retry import LastRetry
 from actors.layers.spending.day_sums import DaySums
 from actors.layers.spending.rules.at_limit import Account, is_overdrawn, raised
@@ -17,6 +16,7 @@ from actors.layers.spending.rules.budgets import LikelyCall
 from actors.layers.spending.stored_usage import StoredUsage
 from actors.layers.spending.today import SumsOfToday
 from actors.layers.spending.turn_spending import Spending
+from actors.layers.stores.usage import UsageFilter
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology

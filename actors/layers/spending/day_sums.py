@@ -13,11 +13,11 @@ import asyncio
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from actors.interfaces.usage import UsageFilter
 from actors.layers.spending.rules.budgets import LikelyCall
 from actors.layers.spending.rules.report import DAY_S
 from actors.layers.spending.stored_usage import StoredUsage
 from actors.layers.spending.turn_spending import Spending
+from actors.layers.stores.usage import UsageFilter
 from actors.messages.event import now_s
 from actors.messages.session import SessionKey
 from actors.rules.accounting.turn_usage import Spent, minus, negated, together

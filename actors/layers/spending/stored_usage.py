@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
-from actors.interfaces.usage import TurnId, TurnName, UnsummedTurn, UsageFilter, UsagePage
 from actors.layers.spending.rules.report import day_of
+from actors.layers.stores.session_store import store_of
+from actors.layers.stores.usage import TurnId, TurnName, UnsummedTurn, UsageFilter, UsagePage
 from actors.messages.session import SessionKey
 from actors.rules.accounting.turn_usage import Spent, packed, sum_of_packed, together
 from actors.session.log.event_scan import scan
@@ -100,7 +101,7 @@ class StoredUsage:
 
     async def by_turn(self, wanted: UsageFilter) -> StoredTurns:
         """The sums of turns, and of each of them. Raises StoreError."""
-        found = StoredTurns(self._access.store.turn_names, self._access.read)
+        found = StoredTurns(store_of(self._access).turn_names, self._access.read)
         async for turns, names in self.single(wanted):
             found.add(turns, names)
         return found
@@ -108,13 +109,13 @@ class StoredUsage:
     async def named(self, turns: Sequence[tuple[TurnId | TurnName, T]]) -> Sequence[tuple[TurnName, T]]:
         """The names of turns of `single`, without those that were deleted meanwhile. Raises StoreError."""
         names = await self._access.read(
-            self._access.store.turn_names, [name for name, _ in turns if not isinstance(name, TurnName)]
+            store_of(self._access).turn_names, [name for name, _ in turns if not isinstance(name, TurnName)]
         )
         found = [(name if isinstance(name, TurnName) else names.get(name), value) for name, value in turns]
         return [(name, value) for name, value in found if name is not None]
 
     async def _pages(self, wanted: UsageFilter) -> AsyncIterator[UsagePage]:
-        store = self._access.store
+        store = store_of(self._access)
         await self._access.commits.flush()
         page = await self._access.read(store.usage, wanted)
         yield page

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from actors.actor import Handlers
 from actors.errors import StoreError, TurnCancelledError
-from actors.interfaces.records import ForgetRemoval, PutState, RemoveSchedule, RemoveSession, SessionRow, TurnFilter, Write
+from actors.interfaces.records import PutState, RemoveSession, SessionRow, TurnFilter, Write
 from actors.layers.batches.service import KeptBatches
 from actors.layers.memory import Memory
+from actors.layers.stores.records import ForgetRemoval, RemoveSchedule
+from actors.layers.stores.session_store import store_of
 from actors.layers.users.messages import HoldUser, ReleaseUser, RemoveUser, UserHeld, UserRemoved
 from actors.messages import protocol as p
 from actors.messages.json_types import JsonObject
@@ -87,7 +89,7 @@ class UserDeletion(SessionService):
         await access.commits.flush()
         rows, state, removed = await access.read(self._found, app, user)
         access.commits.clear_failure(of_user)
-        schedules = await access.read(access.store.schedules, app, user)
+        schedules = await access.read(store_of(access).schedules, app, user)
         writes = [
             *(RemoveSession(row.key) for row in rows),
             *map(ForgetRemoval, removed),
@@ -98,7 +100,7 @@ class UserDeletion(SessionService):
         await access.commits.submit(of_user, writes)
         self._parts.forget_user(app, user)
         memories = await self._memory.forget_user(app, user)
-        await access.read(access.store.erase_traces)
+        await access.read(store_of(access).erase_traces)
         events = sum(row.head_seq for row in rows)
         sessions = [row.key.session for row in rows]
         return UserRemoved(sessions=sessions, events=events, state_keys=len(state), memories=memories, schedules=len(schedules))
@@ -121,7 +123,7 @@ class UserDeletion(SessionService):
 
     def _found(self, app: str, user: str) -> tuple[list[SessionRow], JsonObject, list[SessionKey]]:
         """In the store's thread: the user's sessions and state, and sessions that were pruned and have artifacts yet."""
-        store = self._parts.access.store
+        store = store_of(self._parts.access)
         removed = [each.key for each in store.removals(app, user)]
         return store.sessions(app, user), store.state(app, user)[1], removed
 

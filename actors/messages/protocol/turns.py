@@ -9,12 +9,26 @@ import msgspec
 from actors.messages.config import DEFAULT_RUN_CONFIG, RunConfig
 from actors.messages.content import Content
 from actors.messages.json_types import JsonObject, StateDelta
-from actors.messages.operating.schedule import ScheduledTime
 from actors.messages.protocol.base import Ack, Message, Note, StoredEvent, TurnRef
 from actors.messages.protocol.outcomes import AnyOutcome
 from actors.messages.protocol.progress import TurnProgress
 from actors.messages.protocol.request import Lane, Request, Route
 from actors.messages.session import ONLY_SHARD, SessionKey, Shard
+
+
+class ScheduledTime(msgspec.Struct, frozen=True, array_like=True):
+    """A due time that makes a turn: the turn begins, and the schedule goes on to its next due time, in one step.
+
+    Attributes:
+        name, id: the schedule, of the user to whom the turn's session belongs.
+        due_s: the due time, in seconds since the epoch.
+        next_s: the one after it; None: it was the last.
+    """
+
+    name: str
+    id: str
+    due_s: int
+    next_s: int | None = None
 
 
 class TurnStarted(Message, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ import msgspec
 
 from actors.messages.config import RunConfig
 from actors.messages.json_types import JsonObject
-from actors.messages.operating.schedule import ScheduledTime
+from actors.messages.protocol.turns import ScheduledTime
 
 _TURN_ID = re.compile(r"s-[0-9a-f]{32}-\d{8}T\d{6}Z")
 

@@ -9,7 +9,7 @@ import msgspec
 
 from actors.errors import StoreError, UnknownFunctionCallError
 from actors.interfaces.records import CallRow, SessionRow, TurnFilter, TurnRow
-from actors.interfaces.stores import SessionStore
+from actors.interfaces.stores import LogStore
 from actors.messages.codec import decode
 from actors.messages.json_types import JsonValue
 from actors.messages.protocol.base import StoredEvent
@@ -43,7 +43,7 @@ class StoredSession(NamedTuple):
     shared: StoredStates | None
 
 
-def stored_session(store: SessionStore, key: SessionKey, shared: StatesReading | None = None) -> StoredSession:
+def stored_session(store: LogStore, key: SessionKey, shared: StatesReading | None = None) -> StoredSession:
     """Read a session in the store's thread: one hop, whatever has to be read. Raises StoreError."""
     row = store.session(key)
     running = store.running_turn(key) if row is not None and row.head_seq else None
@@ -80,14 +80,14 @@ class LogReader:
     async def sessions(
         self, app: str, user: str | None, limit: int | None = None, before: SessionPlace | None = None
     ) -> list[SessionRow]:
-        """The records of sessions of a user, or of all users, the one written last first: see `SessionStore.sessions`."""
+        """The records of sessions of a user, or of all users, the one written last first: see `LogStore.sessions`."""
         await self._access.commits.flush()
         return await self._access.read(lambda: self._store.sessions(app, user, limit=limit, before=before))
 
     async def events(
         self, key: SessionKey, *, after_seq: int = 0, limit: int | None = None, after_s: float | None = None, newest: bool = False
     ) -> list[StoredEvent]:
-        """Visible events of a log: see `SessionStore.events`."""
+        """Visible events of a log: see `LogStore.events`."""
         rows = await self._access.read(
             lambda: self._store.events(key, after_seq=after_seq, limit=limit, after_s=after_s, newest=newest)
         )
@@ -147,9 +147,9 @@ class LogReader:
         return self._access.pending_ends.newest(key, row) if row is not None else None
 
     async def turns(self, wanted: TurnFilter) -> list[tuple[SessionKey, TurnRow]]:
-        """The records of turns, newest first: see `SessionStore.turns`. Ended ones say so, as in `turn`."""
+        """The records of turns, newest first: see `LogStore.turns`. Ended ones say so, as in `turn`."""
         if not hasattr(self._store, "turns"):
-            raise StoreError(f"{type(self._store).__name__} lists no turns: it has no method 'turns' of SessionStore")
+            raise StoreError(f"{type(self._store).__name__} lists no turns: it has no method 'turns' of LogStore")
         await self._access.commits.flush()
         owed = self._access.pending_ends.of(wanted)
         rows = await self._access.read(self._store.turns, msgspec.structs.replace(wanted, limit=wanted.limit + len(owed)))
@@ -157,9 +157,9 @@ class LogReader:
         return with_ends([(key, ends.newest(key, row)) for key, row in rows], owed, wanted) if len(ends) else rows
 
     async def count_turns(self, app: str, status: Literal["running", "paused"]) -> int:
-        """Count the turns of the app that have a status: see `SessionStore.count_turns`."""
+        """Count the turns of the app that have a status: see `LogStore.count_turns`."""
         if not hasattr(self._store, "count_turns"):
-            raise StoreError(f"{type(self._store).__name__} counts no turns: it has no method 'count_turns' of SessionStore")
+            raise StoreError(f"{type(self._store).__name__} counts no turns: it has no method 'count_turns' of LogStore")
         await self._access.commits.flush()
         owed = self._access.pending_ends.of(TurnFilter(app=app))
         count = await self._access.read(self._store.count_turns, app, status)

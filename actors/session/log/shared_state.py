@@ -9,7 +9,7 @@ from weakref import WeakSet, WeakValueDictionary
 
 from actors.errors import StoreError
 from actors.interfaces.records import VersionedState
-from actors.interfaces.stores import SessionStore
+from actors.interfaces.stores import LogStore
 from actors.messages.session import SessionKey
 from actors.session.store.access import StoreAccess
 
@@ -55,7 +55,7 @@ class StatesReading:
 
     def __init__(
         self,
-        store: SessionStore,
+        store: LogStore,
         app: str,
         known: Mapping[str, SharedState | None],
         *,

@@ -18,7 +18,7 @@ from actors.errors import (
     WriterReplacedError,
 )
 from actors.interfaces.records import PutTurn, TurnFilter, TurnRow, Write
-from actors.interfaces.stores import SessionStore
+from actors.interfaces.stores import LogStore
 from actors.messages.session import SessionKey
 from actors.session.store.claimed_store import ClaimedStore, ClaimRenewal
 from actors.session.store.group_commit import GroupCommit, Transaction
@@ -42,9 +42,7 @@ class PendingTurnEnds:
         pause: how to wait; by default in real time.
     """
 
-    def __init__(
-        self, store: SessionStore, thread: StoreThread, pause: Callable[[float], Awaitable[None]] = asyncio.sleep
-    ) -> None:
+    def __init__(self, store: LogStore, thread: StoreThread, pause: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
         self._store = store
         self._thread = thread
         self._pause = pause
@@ -185,7 +183,7 @@ class StoreAccess:
 
     def __init__(
         self,
-        store: SessionStore,
+        store: LogStore,
         timeout_s: float,
         writer: str = "",
         on_replaced: Callable[[], None] | None = None,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from actors.errors import StoreError, StoreRevertedError, WriterReplacedError
-from actors.interfaces.stores import SessionStore
+from actors.interfaces.stores import LogStore
 from actors.session.store.store_thread import StoreThread
 
 logger = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ class ClaimRenewal:
 
     def __init__(
         self,
-        store: SessionStore,
+        store: LogStore,
         is_claimed: bool,
         thread: StoreThread,
         on_replaced: Callable[[], None] | None,
@@ -92,7 +92,7 @@ class ClaimedStore:
         takes_place: False opens the store only.
     """
 
-    def __init__(self, store: SessionStore, writer: str) -> None:
+    def __init__(self, store: LogStore, writer: str) -> None:
         self._store = store
         self.writer = writer
         self.takes_place = True
@@ -101,7 +101,7 @@ class ClaimedStore:
         return str(self._store)
 
     def open(self) -> None:
-        """Open the store. Raises what `SessionStore.open` and `SessionStore.claim` raise."""
+        """Open the store. Raises what `LogStore.open` and `LogStore.claim` raise."""
         self._store.open()
         if not self.takes_place:
             return
@@ -112,7 +112,7 @@ class ClaimedStore:
             raise
 
     def claim(self) -> None:
-        """Take the place, also once more. Raises what `SessionStore.claim` raises."""
+        """Take the place, also once more. Raises what `LogStore.claim` raises."""
         if self.writer:
             self._store.claim(self.writer)
 

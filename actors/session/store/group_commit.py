@@ -10,7 +10,7 @@ import msgspec
 
 from actors.errors import SessionExistsError, StoreConflictError, StoreRevertedError, StoreUnavailableError
 from actors.interfaces.records import AddEvent, CreateSession, PutState, PutTurn, Write
-from actors.interfaces.stores import SessionStore
+from actors.interfaces.stores import LogStore
 from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.session import SessionKey
 from actors.refs.base import begin_task
@@ -334,12 +334,12 @@ class Transaction:
       written again.
     """
 
-    def __init__(self, store: SessionStore, writes: Sequence[Write]) -> None:
+    def __init__(self, store: LogStore, writes: Sequence[Write]) -> None:
         self._store = store
         self._writes = writes
 
     def __call__(self) -> None:
-        """Store them, in the store's thread. Raises what `SessionStore.commit` raises."""
+        """Store them, in the store's thread. Raises what `LogStore.commit` raises."""
         try:
             self._store.commit(self._writes)
         except (StoreConflictError, SessionExistsError):
@@ -348,7 +348,7 @@ class Transaction:
             self._store.commit([write for write in self._writes if isinstance(write, PutState | PutTurn)])
 
 
-def is_stored(store: SessionStore, writes: Sequence[Write]) -> bool:
+def is_stored(store: LogStore, writes: Sequence[Write]) -> bool:
     """True when these writes were stored together, and nothing after them: new sessions are there, events end their logs.
 
     Writes without events and new sessions have nothing by which they can be known: True, too.
@@ -363,6 +363,6 @@ def is_stored(store: SessionStore, writes: Sequence[Write]) -> bool:
     )
 
 
-def _is_created(store: SessionStore, write: CreateSession) -> bool:
+def _is_created(store: LogStore, write: CreateSession) -> bool:
     found = store.session(write.key)
     return found is not None and found.created_s == write.created_s

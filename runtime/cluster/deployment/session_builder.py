@@ -12,8 +12,9 @@ from functools import partial
 import ray
 
 from actors.actor import Actor
-from actors.interfaces.stores import MemoryStore, SessionStore
+from actors.interfaces.stores import MemoryStore
 from actors.layers.services import session_actor
+from actors.layers.stores.session_store import SessionStore
 from actors.messages.operating.versions import TreeVersion
 from actors.refs.session import SessionRef
 from actors.session.environment import SessionEnvironment

@@ -12,9 +12,9 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from actors.errors import RaygroveError, RequestError
+from actors.layers.stores.batch import BatchItem
 from actors.messages.content import Content
 from actors.messages.event import now_s
-from actors.messages.operating.batch import BatchItem
 from actors.messages.shown import shown
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.event_loop import TICK_S, LoopCall

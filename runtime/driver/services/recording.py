@@ -18,8 +18,8 @@ import msgspec
 
 from actors.errors import RaygroveError
 from actors.layers.batches.messages import SaveBatch
+from actors.layers.stores.batch import BatchInfo, BatchItem, BatchKind, BatchState
 from actors.messages.event import now_s
-from actors.messages.operating.batch import BatchInfo, BatchItem, BatchKind, BatchState
 from runtime.driver.engine_client import EngineClient
 
 EVERY_S = 1.0

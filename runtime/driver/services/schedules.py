@@ -9,8 +9,8 @@ from actors.errors import RequestError
 from actors.layers.schedules.client import ScheduleClient
 from actors.layers.schedules.messages import ScheduleChange
 from actors.layers.schedules.rules.asked_for import At, Every, timing_of
+from actors.layers.stores.schedule import MISSED, MissedPolicy, Schedule, SchedulePlan
 from actors.messages.config import RunConfig, RunOptions, run_config_of
-from actors.messages.operating.schedule import MISSED, MissedPolicy, Schedule, SchedulePlan
 from actors.rules.checks import user_message as messages
 from actors.rules.checks.arguments import checked_choice, checked_number
 from actors.rules.checks.ids import checked_id, checked_key, checked_known_id

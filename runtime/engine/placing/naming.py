@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from actors.errors import DefinitionError
-from actors.interfaces.stores import MemoryStore, SessionStore
+from actors.interfaces.stores import MemoryStore
+from actors.layers.stores.session_store import SessionStore
 from runtime.settings import Settings
 
 

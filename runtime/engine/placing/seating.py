@@ -10,7 +10,7 @@ from actors.layers.placing.client import StoresSessionRef
 from actors.layers.placing.messages import GetStoreSeat, ListArrivals, ListStoreUsers, PlaceUsers, TakeStoreSeat
 from actors.layers.placing.rules.homes import home_of, user_digest
 from actors.layers.placing.rules.seats import AllSeated, Growth, seating
-from actors.messages.operating.store_seat import FoundStore, StoreSeat
+from actors.layers.stores.store_seat import FoundStore, StoreSeat
 from actors.refs.session import SessionRef
 
 PAGE = 1_000

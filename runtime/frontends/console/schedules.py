@@ -16,7 +16,7 @@ from runtime.frontends.console.output import print_json, print_table
 from runtime.frontends.console.watching import Watch, WatchedLine, follow
 
 if TYPE_CHECKING:
-    from actors.messages.operating.schedule import Schedule
+    from actors.layers.stores.schedule import Schedule
     from runtime.driver.runtime import Runtime
 
 ScheduleName = Annotated[str, typer.Argument(metavar="SCHEDULE", help="The schedule's name.", show_default=False)]

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from actors.errors import RaygroveError
+from actors.layers.stores.batch import BatchItem, CaseTurn
 from actors.messages.event import now_s
-from actors.messages.operating.batch import BatchItem, CaseTurn
 from actors.rules.routing.branches import tool_root
 from runtime.driver.runtime import Runtime
 from runtime.driver.turns.given import output_event

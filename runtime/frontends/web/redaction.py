@@ -24,8 +24,8 @@ from actors.errors import (
     TurnError,
     TurnTimeoutError,
 )
+from actors.layers.stores.schedule import Schedule
 from actors.messages.event import Event
-from actors.messages.operating.schedule import Schedule
 from actors.messages.turn_info import TurnInfo
 from actors.rules.recovery.supervision import METADATA
 from actors.rules.routing.resumption import is_failure

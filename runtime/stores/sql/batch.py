@@ -34,25 +34,19 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 
 from actors.errors import SessionExistsError, StoreConflictError
-from actors.interfaces.records import (
-    AddEvent,
+from actors.interfaces.records import AddEvent, CreateSession, HideEvents, PutState, PutTurn, RemoveSession, Write
+from actors.layers.stores.records import (
     AddModelCall,
     AddSchedule,
     AdvanceSchedule,
     ArchiveEvents,
-    CreateSession,
     DeleteModelCalls,
     ForgetBatches,
     ForgetRemoval,
-    HideEvents,
     NoteRemoval,
     PutBatch,
-    PutState,
-    PutTurn,
     RemoveSchedule,
-    RemoveSession,
     SetDueTime,
-    Write,
 )
 from actors.messages.limits import Limits
 from actors.messages.session import SessionKey

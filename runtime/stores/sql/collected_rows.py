@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from actors.interfaces.records import AddEvent, AddModelCall, AddSchedule, AdvanceSchedule, CreateSession, PutState, PutTurn
+from actors.interfaces.records import AddEvent, CreateSession, PutState, PutTurn
+from actors.layers.stores.records import AddModelCall, AddSchedule, AdvanceSchedule
 from actors.messages.codec import encode
 from actors.messages.session import SessionKey
 from actors.rules.routing.selection import is_selectable

@@ -9,10 +9,10 @@ import msgspec
 from sqlalchemy import Connection, Delete, Insert, Table, bindparam, delete, select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from actors.interfaces.records import ForgetBatches, PutBatch
-from actors.interfaces.store_parts import MAX_BATCHES
+from actors.layers.stores.batch import BatchInfo, BatchItem
+from actors.layers.stores.parts import MAX_BATCHES
+from actors.layers.stores.records import ForgetBatches, PutBatch
 from actors.messages.codec import encode
-from actors.messages.operating.batch import BatchInfo, BatchItem
 from runtime.stores.sql.schema import batch_items, batches
 from runtime.stores.sql.writers import FencedSqlStore
 

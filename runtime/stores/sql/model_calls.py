@@ -7,8 +7,8 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, bindparam, delete, or_, select
 
-from actors.interfaces.records import ModelCallRow
 from actors.layers.recording.rules.packing import reachable
+from actors.layers.stores.records import ModelCallRow
 from actors.messages.codec import decode
 from actors.messages.llm.recorded import PackedCall
 from actors.messages.session import SessionKey

@@ -19,16 +19,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import Table
 from sqlalchemy.exc import DataError, IntegrityError
 
-from actors.interfaces.records import (
-    AddEvent,
-    AddModelCall,
-    AddSchedule,
-    AdvanceSchedule,
-    CreateSession,
-    PutState,
-    PutTurn,
-    Write,
-)
+from actors.interfaces.records import AddEvent, CreateSession, PutState, PutTurn, Write
+from actors.layers.stores.records import AddModelCall, AddSchedule, AdvanceSchedule
 from actors.messages.session import SessionKey
 from runtime.stores.sql import schema
 from runtime.stores.sql.collected_rows import (

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Select, bindparam, delete, insert, select, te
 
 from actors.errors import StoreConflictError, StoreError
 from actors.layers.placing.rules.homes import digest_with, user_digest
-from actors.messages.operating.store_seat import Arrival, StoreSeat, UserPlace
+from actors.layers.stores.store_seat import Arrival, StoreSeat, UserPlace
 from runtime.stores.sql import schema
 from runtime.stores.sql.database import Rows
 from runtime.stores.sql.session_rows import SessionRows
@@ -40,7 +40,7 @@ _placements = schema.placements
 
 
 class PlacedSqlStore(FencedSqlStore):
-    """The methods of `ClusterStore` for one of several stores."""
+    """The methods of `PlacedStore` for one of several stores."""
 
     _of: SessionRows
 
@@ -84,7 +84,7 @@ class PlacedSqlStore(FencedSqlStore):
         return UserPlace(found[0].store, found[0].token) if found else None
 
     def user_rows(self, app: str, user: str, after: bytes) -> tuple[bytes, int, bytes]:
-        """A part of a user's rows, their number, and where the next part begins: see `ClusterStore`. Raises StoreError."""
+        """A part of a user's rows, their number, and where the next part begins: see `PlacedStore`. Raises StoreError."""
         rows, place = read_part(lambda query: self._database.rows(query, {}), app, user, after)
         return msgspec.msgpack.encode(rows), len(rows), place
 
@@ -94,7 +94,7 @@ class PlacedSqlStore(FencedSqlStore):
         return [_arrival(row.user, row.raw) for row in self._database.rows(query, {})]
 
     def begin_arrival(self, app: str, arrival: Arrival, replaces: str) -> None:
-        """Take parts of a user: see `ClusterStore`. Raises StoreConflictError, StoreError."""
+        """Take parts of a user: see `PlacedStore`. Raises StoreConflictError, StoreError."""
 
         def begin(connection: Connection) -> None:
             found = _found(connection, app, arrival.user)
@@ -133,7 +133,7 @@ class PlacedSqlStore(FencedSqlStore):
         return (bytes(row.raw) for row in self._database.rows(_parts(app, user), {}))
 
     def leave(self, app: str, user: str, placement: UserPlace, digest: bytes, before: bytes) -> None:
-        """Remove all rows of a user, and note where the user is now: see `ClusterStore`. Raises StoreError."""
+        """Remove all rows of a user, and note where the user is now: see `PlacedStore`. Raises StoreError."""
 
         def remove(connection: Connection) -> None:
             row = connection.execute(_note_of(app, user)).one_or_none()
@@ -149,7 +149,7 @@ class PlacedSqlStore(FencedSqlStore):
         self._written(remove)
 
     def admit(self, app: str, user: str, token: str) -> None:
-        """Have a user here from now on, with the rows of all parts: see `ClusterStore`. Raises StoreError."""
+        """Have a user here from now on, with the rows of all parts: see `PlacedStore`. Raises StoreError."""
 
         def write(connection: Connection) -> None:
             if _found(connection, app, user) is None:

@@ -8,8 +8,8 @@ from typing import Any
 from sqlalchemy import Connection, Delete, Insert, Select, Update, bindparam, delete, literal_column, select, tuple_, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from actors.interfaces.records import AddSchedule, AdvanceSchedule, RemoveSchedule, SetDueTime
-from actors.messages.operating.schedule import ScheduleRow
+from actors.layers.stores.records import AddSchedule, AdvanceSchedule, RemoveSchedule, SetDueTime
+from actors.layers.stores.schedule import ScheduleRow
 from actors.messages.session import SessionKey
 from runtime.stores.sql.collected_rows import new_schedule
 from runtime.stores.sql.schema import schedules

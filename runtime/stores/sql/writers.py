@@ -133,7 +133,7 @@ def _parsed(row: str | None) -> tuple[int, str]:
 
 
 class FencedSqlStore(SqlStore):
-    """The claims of `ClusterStore`, for a store that writes by `_commit` alone.
+    """See `StoreClaims`, for a store that writes by `_commit` alone.
 
     Attributes:
         owner: the deployment that opens it, and owns the database with its claim; None: it owns none, and is refused by none.
@@ -154,7 +154,7 @@ class FencedSqlStore(SqlStore):
     def claim(self, writer: str) -> None:
         """Take a writer's place: commits of a store that has claimed it before raise WriterReplacedError.
 
-        A store that has claimed it itself takes the database as it is: see `ClusterStore.claim`.
+        A store that has claimed it itself takes the database as it is: see `StoreClaims.claim`.
 
         Raises:
             StoreInUseError: another deployment of the owner's app owns the database, and lives.

@@ -26,12 +26,12 @@ from typing import Any, BinaryIO
 import msgspec
 
 from actors.errors import SchemaVersionError, StoreError
+from actors.layers.stores.batch import BatchInfo, BatchItem
+from actors.layers.stores.schedule import SchedulePlan
 from actors.messages.event import Event
 from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.llm.recorded import PackedCall
 from actors.messages.memory import MemoryEntry
-from actors.messages.operating.batch import BatchInfo, BatchItem
-from actors.messages.operating.schedule import SchedulePlan
 from actors.messages.protocol.outcomes import AnyOutcome
 from runtime.stores.transfer.tables import TABLES, VERSIONS, Row
 

@@ -12,8 +12,8 @@ import pytest
 
 from actors import Content, LlmAgent
 from actors.errors import RequestError
-from actors.interfaces.records import PutBatch
-from actors.messages.operating.batch import BatchInfo, BatchItem
+from actors.layers.stores.batch import BatchInfo, BatchItem
+from actors.layers.stores.records import PutBatch
 from actors.messages.session import SessionKey
 from actors.testing import PatternModel
 from runtime import BatchInfo as PublicBatchInfo

@@ -9,9 +9,10 @@ import pytest
 from sqlalchemy import text
 
 from actors import Content, RunConfig
-from actors.interfaces.records import AddSchedule, AdvanceSchedule, RemoveSchedule, SetDueTime
+from actors.layers.stores.records import AddSchedule, AdvanceSchedule, RemoveSchedule, SetDueTime
+from actors.layers.stores.schedule import DuePlace, SchedulePlan, ScheduleRow, Timing
 from actors.messages.codec import encode
-from actors.messages.operating.schedule import DuePlace, ScheduledTime, SchedulePlan, ScheduleRow, Timing
+from actors.messages.protocol.turns import ScheduledTime
 from actors.messages.session import SessionKey
 from runtime.stores.sql import schedules as queries
 from runtime.stores.sql.database import Database

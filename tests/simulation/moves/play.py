@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from unittest import mock
 
 from actors.errors import RaygroveError
-from actors.interfaces.records import SetDueTime
+from actors.layers.stores.records import SetDueTime
 from runtime.engine.placing import moving
 from runtime.engine.placing.moving import move_user
 from tests.simulation.cluster import Sent

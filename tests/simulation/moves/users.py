@@ -14,11 +14,11 @@ import msgspec
 from actors.errors import RaygroveError, SessionExistsError, UserElsewhereError
 from actors.layers.placing.client import StoresSessionRef
 from actors.layers.schedules.messages import ChangeSchedule, CreateSchedule, ListSchedules, ScheduleChange
+from actors.layers.stores.schedule import SchedulePlan, ScheduleRow, Timing
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode
 from actors.messages.content import Content
 from actors.messages.event import Event
-from actors.messages.operating.schedule import SchedulePlan, ScheduleRow, Timing
 from actors.messages.session import SessionKey
 
 APP = "sim"

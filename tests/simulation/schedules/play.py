@@ -15,9 +15,9 @@ import msgspec
 from actors.errors import RaygroveError, ScheduleExistsError, ScheduleNotFoundError
 from actors.layers.schedules.client import ScheduleClient, new_schedule_id
 from actors.layers.schedules.messages import WatchSchedules
+from actors.layers.stores.schedule import SchedulePlan, ScheduleRow, Timing
 from actors.messages.content import Content
 from actors.messages.event import Event
-from actors.messages.operating.schedule import SchedulePlan, ScheduleRow, Timing
 from actors.messages.session import SessionKey
 from tests.simulation.agents import build
 from tests.simulation.drivers import APP, Driver

@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from actors.messages.operating.schedule import MISSED, MissedPolicy
+from actors.layers.stores.schedule import MISSED, MissedPolicy
 from tests.simulation.faults import CALM, COMMIT, PATIENT_S, Fault, FaultPlan, Phase, What, drawn_network
 
 LASTS_S = 100.0

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from actors.interfaces import store_parts
-from actors.interfaces.records import ForgetBatches, PutBatch
-from actors.messages.operating.batch import BatchInfo, BatchItem
+from actors.layers.stores import parts
+from actors.layers.stores.batch import BatchInfo, BatchItem
+from actors.layers.stores.records import ForgetBatches, PutBatch
 from actors.messages.session import SessionKey
 from runtime.stores.sql.sessions import SqlSessionStore
 
@@ -40,7 +40,7 @@ class BatchConformance:
         assert store.batch_items("other", "b1", after=-1, limit=9) == []
 
     def test_the_newest_batches_are_kept_and_a_repeated_write_changes_nothing(self, store: SqlSessionStore) -> None:
-        assert store_parts.MAX_BATCHES == 1_000
+        assert parts.MAX_BATCHES == 1_000
         made = [batch(number) for number in range(1_003)]
         for _ in range(2):
             store.commit([PutBatch(APP, each, [item(0)]) for each in made])

@@ -8,9 +8,10 @@ import msgspec
 from sqlalchemy import func, select
 
 from actors import Content, LlmRequest
-from actors.interfaces.records import AddModelCall, CreateSession, DeleteModelCalls, HideEvents, ModelCallRow, RemoveSession
-from actors.interfaces.stores import SessionStore
+from actors.interfaces.records import CreateSession, HideEvents, RemoveSession
 from actors.layers.recording.rules.packing import RequestPacker, reachable, unpacked
+from actors.layers.stores.records import AddModelCall, DeleteModelCalls, ModelCallRow
+from actors.layers.stores.session_store import SessionStore
 from actors.messages.codec import decode, encode
 from actors.messages.llm.recorded import PackedCall
 from actors.messages.session import SessionKey

@@ -14,30 +14,32 @@ import msgspec
 from actors.errors import SessionExistsError, StoreConflictError, StoreError
 from actors.interfaces.records import (
     AddEvent,
-    AddModelCall,
-    AddSchedule,
-    AdvanceSchedule,
-    ArchiveEvents,
     CallRow,
     CreateSession,
-    DeleteModelCalls,
     EventRow,
-    ForgetBatches,
-    ForgetRemoval,
     HideEvents,
-    NoteRemoval,
-    PutBatch,
     PutState,
     PutTurn,
-    RemoveSchedule,
     RemoveSession,
     SessionRow,
-    SetDueTime,
     TurnFilter,
     TurnRow,
     Write,
 )
-from actors.interfaces.stores import SessionStore
+from actors.layers.stores.records import (
+    AddModelCall,
+    AddSchedule,
+    AdvanceSchedule,
+    ArchiveEvents,
+    DeleteModelCalls,
+    ForgetBatches,
+    ForgetRemoval,
+    NoteRemoval,
+    PutBatch,
+    RemoveSchedule,
+    SetDueTime,
+)
+from actors.layers.stores.session_store import SessionStore
 from actors.messages.codec import encode
 from actors.messages.session import OldSession, SessionKey, SessionPlace
 from actors.rules.routing.selection import is_selectable
@@ -241,8 +243,10 @@ def _do(tables: _Tables, write: Write) -> None:
         state.update(write.values)
         for name in write.removed:
             state.pop(name, None)
-    else:
+    elif isinstance(write, AddEvent | HideEvents | PutTurn):
         _do_in_log(tables.logs[key], write)
+    else:
+        raise AssertionError(f"an unknown write: {write}")
 
 
 def _do_in_log(log: _Log, write: AddEvent | HideEvents | PutTurn) -> None:

@@ -8,20 +8,18 @@ from hypothesis import strategies as st
 
 from actors.interfaces.records import (
     AddEvent,
-    ArchiveEvents,
     CreateSession,
     EventHead,
     EventRow,
-    ForgetRemoval,
     HideEvents,
-    NoteRemoval,
     PutState,
     PutTurn,
     RemoveSession,
     TurnRow,
     Write,
 )
-from actors.interfaces.stores import SessionStore
+from actors.layers.stores.records import ArchiveEvents, ForgetRemoval, NoteRemoval
+from actors.layers.stores.session_store import SessionStore
 from actors.messages.session import OldSession, SessionKey
 
 APP = "shop"

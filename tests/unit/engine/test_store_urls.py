@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from actors.errors import DefinitionError
-from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
+from actors.interfaces.stores import ArtifactStore, MemoryStore
+from actors.layers.stores.session_store import SessionStore
 from runtime.engine.store_urls import DEFAULT, Stores, resolve_stores
 from runtime.settings import Settings
 from tests.support.stores.plain_session_store import PlainStore

@@ -9,8 +9,8 @@ import pytest
 
 from actors.errors import InvalidScheduleError
 from actors.layers.schedules.rules.asked_for import check_interval, first_due_s, timing_of
+from actors.layers.stores.schedule import Timing
 from actors.messages.limits import Limits
-from actors.messages.operating.schedule import Timing
 
 NOW_S = datetime(2026, 11, 24, 8, tzinfo=UTC).timestamp()
 LIMITS = Limits(min_schedule_interval_s=60, max_schedule_ahead_days=30)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.layers.schedules.rules.due_times import due_times, newest_due_times, next_due_s, shortest_interval_s
-from actors.messages.operating.schedule import Timing
+from actors.layers.stores.schedule import Timing
 
 DAY_S = 86_400
 

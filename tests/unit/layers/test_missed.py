@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.layers.schedules.rules.missed import LATE_S, MAX_MADE_UP, due_now
-from actors.messages.operating.schedule import MISSED, MissedPolicy, Timing
+from actors.layers.stores.schedule import MISSED, MissedPolicy, Timing
 
 HOURLY = Timing(every_s=3_600, start_s=0)
 

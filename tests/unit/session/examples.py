@@ -34,14 +34,15 @@ from actors.layers.rewinds.messages import RewindRequest
 from actors.layers.schedules.messages import AwaitDue, ChangeSchedule, CreateSchedule, DueReply, ListSchedules, PassDueTime
 from actors.layers.sharing.messages import ForgetStates, WatchStates
 from actors.layers.spending.messages import GetTurnBudgets, GetUsage
+from actors.layers.stores.batch import BatchInfo
+from actors.layers.stores.schedule import SchedulePlan, Timing
+from actors.layers.stores.store_seat import StoreSeat
 from actors.layers.users.messages import HoldUser, ReleaseUser, RemoveUser, UserHeld, UserRemoved
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode
 from actors.messages.event import now_s
-from actors.messages.operating.batch import BatchInfo
-from actors.messages.operating.schedule import ScheduledTime, SchedulePlan, Timing
-from actors.messages.operating.store_seat import StoreSeat
 from actors.messages.operating.versions import NO_VERSIONS
+from actors.messages.protocol.turns import ScheduledTime
 from actors.messages.session import SessionKey
 from actors.session.environment import ONLY_STORE, StorePlace
 from runtime.stores.memory import SqlMemoryStore, url_beside

@@ -10,9 +10,10 @@ import pytest
 from actors import Content
 from actors.errors import ScheduleNotFoundError
 from actors.layers.schedules.messages import AwaitDue, CreateSchedule, DueReply, PassDueTime
+from actors.layers.stores.schedule import DuePlace, SchedulePlan, Timing
 from actors.messages import protocol as p
 from actors.messages.event import now_s
-from actors.messages.operating.schedule import DuePlace, ScheduledTime, SchedulePlan, Timing
+from actors.messages.protocol.turns import ScheduledTime
 from tests.support.fixtures.session_fixture import KEY, SessionFixture
 
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from actors.errors import StoreError
-from actors.messages.operating.store_seat import FoundStore, StoreSeat
+from actors.layers.stores.store_seat import FoundStore, StoreSeat
 
 
 class AllSeated(NamedTuple):

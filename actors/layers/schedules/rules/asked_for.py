@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from actors.errors import InvalidScheduleError
 from actors.layers.schedules.rules.due_times import next_due_s, shortest_interval_s
 from actors.layers.schedules.rules.time_zones import zone_of
+from actors.layers.stores.schedule import Timing
 from actors.messages.limits import Limits
-from actors.messages.operating.schedule import Timing
 from actors.rules.checks.ids import printable
 
 Every = timedelta | float

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from itertools import islice, pairwise
 from math import floor
 
-from actors.messages.operating.schedule import Timing
+from actors.layers.stores.schedule import Timing
 
 LOOKS_BACK_S = (3_600, 86_400, 7 * 86_400, 32 * 86_400, 366 * 86_400, 5 * 366 * 86_400, 50 * 366 * 86_400)
 """How far is looked back for the newest due time, one after the other: about as many due times are found in each."""

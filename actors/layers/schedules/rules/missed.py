@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from actors.layers.schedules.rules.due_times import newest_due_times, next_due_s
-from actors.messages.operating.schedule import MissedPolicy, Timing
+from actors.layers.stores.schedule import MissedPolicy, Timing
 
 LATE_S = 60
 """A due time is late up to so many seconds, and missed after that: no restart of an actor takes longer."""

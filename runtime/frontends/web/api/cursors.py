@@ -7,8 +7,8 @@ from typing import TypeVar
 
 import msgspec
 
+from actors.layers.stores.schedule import Schedule
 from actors.messages.content import Content
-from actors.messages.operating.schedule import Schedule
 from actors.messages.session import Session, SessionPlace
 from actors.messages.turn_info import TurnInfo
 from runtime.frontends.web.problems import BadRequestError

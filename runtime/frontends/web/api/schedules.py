@@ -8,8 +8,8 @@ from typing import Annotated
 import msgspec
 from starlette.responses import Response
 
+from actors.layers.stores.schedule import MissedPolicy, Schedule
 from actors.messages.json_types import JsonObject
-from actors.messages.operating.schedule import MissedPolicy, Schedule
 from runtime.driver.inputs import Id, Limit
 from runtime.frontends.web.api.cursors import decode_schedule, encode_schedule
 from runtime.frontends.web.api.turn_options import Number, TurnOptions, run_config

@@ -10,7 +10,7 @@ from psycopg.rows import namedtuple_row
 from sqlalchemy import BigInteger, Text
 
 from actors.interfaces.records import VersionedState
-from actors.messages.operating.schedule import ScheduleRow
+from actors.layers.stores.schedule import ScheduleRow
 from actors.messages.session import SessionKey
 from runtime.stores.sql.postgres.arrays import array_of
 from runtime.stores.sql.schedules import schedule_row

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from actors import RunConfig
 from actors.interfaces.records import TurnRow
-from actors.interfaces.usage import TurnId, TurnName, UsageFilter
 from actors.layers.spending.day_sums import DaySums
 from actors.layers.spending.rules.report import DAY_S
 from actors.layers.spending.stored_usage import StoredTurns, StoredUsage
 from actors.layers.spending.today import SumsOfToday
 from actors.layers.spending.turn_spending import Spending
+from actors.layers.stores.usage import TurnId, TurnName, UsageFilter
 from actors.messages.event import now_s
 from actors.messages.session import SessionKey
 from actors.rules.accounting.turn_usage import Amounts, packed

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from sqlalchemy import select, text
 
 from actors.errors import StoreError
-from actors.interfaces.records import AddEvent, ArchiveEvents, CreateSession, HideEvents, RemoveSession, Write
+from actors.interfaces.records import AddEvent, CreateSession, HideEvents, RemoveSession, Write
 from actors.layers.retention.messages import ArchiveOldEvents
 from actors.layers.rewinds.messages import RewindRequest
+from actors.layers.stores.records import ArchiveEvents
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from runtime.stores.sql import archive as blocks

@@ -19,8 +19,8 @@ from sqlalchemy import func, select
 from actors import Content, Event, Part
 from actors.errors import StoreError
 from actors.interfaces.records import AddEvent, CreateSession, HideEvents, PutState, Write
-from actors.interfaces.stores import SessionStore
 from actors.layers.retention.messages import PruneSessions
+from actors.layers.stores.session_store import SessionStore
 from actors.layers.users.messages import RemoveUser
 from actors.messages import protocol as p
 from actors.messages.codec import encode

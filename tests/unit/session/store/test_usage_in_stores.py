@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from actors.interfaces.records import CreateSession, HideEvents, PutTurn, RemoveSession, TurnRow, Write
-from actors.interfaces.usage import TurnName, UnsummedTurn, UsageFilter
+from actors.layers.stores.usage import TurnName, UnsummedTurn, UsageFilter
 from actors.messages.session import SessionKey
 from runtime.stores.sql import schema
 from runtime.stores.sql.sessions import SqlSessionStore

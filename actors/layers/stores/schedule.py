@@ -103,21 +103,6 @@ class DuePlace(NamedTuple):
     name: str
 
 
-class ScheduledTime(msgspec.Struct, frozen=True, array_like=True):
-    """A due time that makes a turn: the turn begins, and the schedule goes on to its next due time, in one step.
-
-    Attributes:
-        name, id: the schedule, of the user to whom the turn's session belongs.
-        due_s: the due time, in seconds since the epoch.
-        next_s: the one after it; None: it was the last.
-    """
-
-    name: str
-    id: str
-    due_s: int
-    next_s: int | None = None
-
-
 class Schedule(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """A schedule as of one moment.
 

@@ -1,4 +1,4 @@
-"""Two parts of every session store: what several programs need of it, and what operators need.
+"""Two parts of a session store beside its logs: what several stores need, and what operators need.
 
 A store of one's own inherits both with `SessionStore`, and overrides the methods of what it has.
 """
@@ -9,73 +9,24 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from actors.errors import StoreError
-from actors.interfaces.records import ModelCallRow
-from actors.interfaces.usage import TurnId, TurnName, UsageFilter, UsagePage, UsagePlace
-from actors.messages.operating.batch import BatchInfo, BatchItem
-from actors.messages.operating.schedule import DuePlace, ScheduleRow
-from actors.messages.operating.store_seat import Arrival, StoreSeat, UserPlace
+from actors.interfaces.stores import lacking
+from actors.layers.stores.batch import BatchInfo, BatchItem
+from actors.layers.stores.records import ModelCallRow
+from actors.layers.stores.schedule import DuePlace, ScheduleRow
+from actors.layers.stores.store_seat import Arrival, StoreSeat, UserPlace
+from actors.layers.stores.usage import TurnId, TurnName, UsageFilter, UsagePage, UsagePlace
 from actors.messages.session import OldSession, SessionKey, SessionPlace
 
 MAX_BATCHES = 1_000
 """How many batches of an app a store keeps: the newest ones."""
 
 
-def lacking(store: object, what: str, method: str) -> StoreError:
-    """The error of a store whose class does not override a method.
+class PlacedStore:
+    """What a store needs that is one of several: each has the data of some users, and users are moved between them.
 
-    Args:
-        what: the consequence, as "keeps no batches".
+    All methods raise StoreUnavailableError and StoreError as those of LogStore do. Writes are on disk when a method returns; it
+    raises WriterReplacedError and StoreRevertedError as `commit` does. A store that overrides nothing is the only one of an app.
     """
-    return StoreError(f"{type(store).__name__} {what}: it has no method {method!r} of its own")
-
-
-class ClusterStore:
-    """What several programs need. A store that overrides nothing has one writer, is not fenced, and is the only store of an app.
-
-    - Fencing, `claim` to `renew_claim`: a Session actor that was replaced, and lives on, can write nothing more.
-    - Several stores, `users` to `drop_arrival`: each has the data of some users, and users are moved between them.
-
-    All methods raise StoreUnavailableError and StoreError as those of SessionStore do. Writes for several stores are on disk when
-    a method returns; it raises WriterReplacedError and StoreRevertedError as `commit` does.
-    """
-
-    @property
-    def takes_many_writers(self) -> bool:
-        """True if several Session actors may write to the store, each by a copy of its own and other sessions.
-
-        The copies are made before `open`. The state of users and of the app is shared: its changes are merged key by key.
-        """
-        return False
-
-    def claim(self, writer: str) -> None:
-        """Become the only writer of that name. Called after the first `open`, and before anything is read.
-
-        From now on `commit` of every other store that has claimed the same name raises WriterReplacedError. A commit of theirs
-        that was under way is done when this returns, or never.
-
-        After a fail-over to an older replica, commits of this writer may be gone. Then `commit` raises StoreRevertedError until
-        `claim` is called again, which accepts the store as it is.
-
-        Raises:
-            StoreInUseError: another deployment of the app owns the store, and lives.
-        """
-
-    def give_up_claim(self) -> None:
-        """End the claim, so that the next writer of that name need not replace this one."""
-
-    @property
-    def renew_s(self) -> float | None:
-        """The seconds after which a claim has to be renewed, each time; None: never."""
-        return None
-
-    def renew_claim(self) -> None:
-        """Renew the claim.
-
-        Raises:
-            WriterReplacedError: another store has claimed the name.
-            StoreRevertedError: commits are gone: see `claim`.
-        """
-        raise lacking(self, "has no claims", "renew_claim")
 
     def users(self, app: str, after: str, limit: int) -> list[str]:
         """The users of an app that have any data, by name: at most `limit`, after a user; "" is before all."""
@@ -179,9 +130,8 @@ class OperationsStore:
     - Schedules: `schedule` to `next_schedules`, and the writes `AddSchedule`, `SetDueTime`, `AdvanceSchedule`, `RemoveSchedule`.
     - Batches: `batches` and `batch_items`, and the writes `PutBatch` and `ForgetBatches`.
     - Usage: `usage` and `turn_names`. The store keeps `TurnRow.usage`.
-    - Versions: `open_versions`. The store keeps `TurnRow.version`.
 
-    All methods raise StoreUnavailableError and StoreError as those of SessionStore do.
+    All methods raise StoreUnavailableError and StoreError as those of LogStore do.
     """
 
     def old_sessions(
@@ -312,10 +262,3 @@ class OperationsStore:
             ids: from a page of usage.
         """
         raise lacking(self, "reports no usage", "turn_names")
-
-    def open_versions(self, app: str) -> Sequence[str] | None:
-        """The versions of turns of an app that run or are paused; None: the store does not know them.
-
-        The cost must not grow with turns that are over.
-        """
-        return None

@@ -1,0 +1,1 @@
+"""Stores of sessions with all that features keep in them."""
