@@ -328,7 +328,8 @@ class TurnOpener:
         answer_seq = 0
         if message.answers or message.may_answer_task:
             # The turn that is answered is always there; it is joined only if its log has this very answer.
-            position = await self._reader.position(message.key, request.event.id)
+            # A new session has none, and is created before anything is awaited.
+            position = await self._reader.position(message.key, request.event.id) if log.head_seq else None
             if position is not None and (message.answers or position[1] != invocation_id):
                 answer_seq, invocation_id = position
             elif message.answers:

@@ -57,14 +57,17 @@ def hops(monkeypatch: pytest.MonkeyPatch) -> Asked:
     return inside.asked_of_store(monkeypatch)
 
 
-async def test_the_first_turn_of_a_session_reads_the_store_once_and_writes_twice(tmp_path: Path, hops: Asked) -> None:
+@pytest.mark.parametrize("may_answer_task", [False, True])
+async def test_the_first_turn_of_a_session_reads_the_store_once_and_writes_twice(
+    tmp_path: Path, hops: Asked, may_answer_task: bool
+) -> None:
     session = SessionFixture(tmp_path, store=CountingStore)
     assert isinstance(session.store, CountingStore)
     await session.turn("e-1", key=SessionKey("app", "bob", "s"))
     hops.clear()
     session.store.asked.clear()
     # A driver that saw no reply may ask again, and then the turn is looked for.
-    await session.open("e-2", repeatable=True)
+    await session.open("e-2", repeatable=True, may_answer_task=may_answer_task)
     await session.say(session.event("root", "one", turn="e-2"), turn="e-2", selected="root", outcome=p.Finished(agent="root"))
     assert (session.store.asked, len(hops)) == ({"session": 1, "states": 1, "commit": 2}, 3)
     assert await session.log() == [(1, "user", "hi"), (2, "root", "one")]
