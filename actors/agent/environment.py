@@ -6,13 +6,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Never
 
-from actors.agent.toolsets import OpenToolsets
 from actors.agent.views.session_views import ViewMemory
 from actors.behaviours.interceptor import RunInterceptor
 from actors.definitions.tools.offload import in_process
-from actors.errors import FlowNotFoundError
+from actors.definitions.tools.toolset import CredentialRequest
+from actors.definitions.tree.spec import AgentSpec
+from actors.errors import DefinitionError, FlowNotFoundError
 from actors.interfaces.access import Means, Offload
 from actors.interfaces.clock import Clock, WallClock
+from actors.interfaces.context import Context
 from actors.interfaces.model import Model
 from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.telemetry import NO_TELEMETRY, Telemetry
@@ -37,6 +39,26 @@ def unknown_process() -> tuple[str, int]:
 def no_file(agent: str) -> str:
     """Return "": agents log where the program does."""
     return ""
+
+
+class Toolsets:
+    """The toolsets that agents of one process use. This one has none."""
+
+    async def resolved(self, spec: AgentSpec, context: Context, user: object) -> AgentSpec | Sequence[CredentialRequest]:
+        """The spec of an LLM agent with tools in place of its toolsets; or what these ask the user before.
+
+        Args:
+            context: the run for which they are asked.
+            user: has to call `release` when it stops.
+
+        Raises:
+            DefinitionError: a toolset has answered with something that is no tool, or with a name that is taken.
+            Exception: what a toolset raises.
+        """
+        raise DefinitionError(f"agent {spec.name!r} has toolsets, and nothing opens them here")
+
+    async def release(self, user: object) -> None:
+        """Close the toolsets that nothing else uses. What closing raises is logged."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +95,7 @@ class AgentEnvironment:
     clock: Clock = field(default_factory=WallClock)
     interceptors: Sequence[type[RunInterceptor]] = ()
     views: ViewMemory = field(default_factory=ViewMemory)
-    toolsets: OpenToolsets = field(default_factory=OpenToolsets)
+    toolsets: Toolsets = field(default_factory=Toolsets)
     threads_left: Callable[[], int] = int
     calls_waiting: Callable[[], int] = int
     process: Callable[[], tuple[str, int]] = unknown_process

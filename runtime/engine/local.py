@@ -26,6 +26,7 @@ from actors.layers.placing.client import stores_client
 from actors.layers.schedules.messages import WatchSchedules
 from actors.layers.services import runner_actor, session_actor
 from actors.layers.sharing.client import runner_client
+from actors.layers.toolsets.open import OpenToolsets
 from actors.messages.session import SessionKey, Shard, TurnKey
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
@@ -203,6 +204,7 @@ class LocalEngine:
             artifacts,
             self._models.resolve,
             self._plans.find,
+            toolsets=OpenToolsets(),
             interceptors=interceptors(self._limiter_client),
             views=ViewMemory(self._cache_bytes),
             threads_left=self._threads_left,

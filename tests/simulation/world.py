@@ -19,6 +19,7 @@ from actors.interfaces.clock import Clock
 from actors.layers.interceptors import INTERCEPTORS
 from actors.layers.kinds import agent_actor
 from actors.layers.services import runner_actor, session_actor
+from actors.layers.toolsets.open import OpenToolsets
 from actors.layers.trees.tree import AgentTree
 from actors.messages import event as event_module
 from actors.messages.codec import encode
@@ -337,6 +338,7 @@ class World:
             model_of,
             self.plans.find,
             clock=clock,
+            toolsets=OpenToolsets(),
             interceptors=INTERCEPTORS,
         )
 

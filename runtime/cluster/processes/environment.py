@@ -13,6 +13,7 @@ from actors.layers.interceptors import interceptors
 from actors.layers.limiter.client import LimiterClient
 from actors.layers.mcp.client import McpServers
 from actors.layers.means import all_means
+from actors.layers.toolsets.open import OpenToolsets
 from actors.refs.runner import RunnerRef
 from runtime.cluster.logs.process import ProcessLogs, ToRunner
 from runtime.cluster.packing.importing import unpickle
@@ -80,6 +81,7 @@ def build_environment(
         RemotePlans(runner, unpickle).find,
         offload=ToolTasks(log_options, runner, settings.variables),
         means=all_means(session, McpServers(FoundMcpServers(runner, wires, settings).find), WallClock()),
+        toolsets=OpenToolsets(),
         interceptors=interceptors(limiter),
         views=views,
         threads_left=threads_left,

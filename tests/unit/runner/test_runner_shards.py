@@ -17,6 +17,7 @@ from actors.interfaces.transport import EarlyReply
 from actors.layers.interceptors import INTERCEPTORS
 from actors.layers.services import session_actor
 from actors.layers.sharing.client import ShardedRunnerRef, ShardedSessionRef, runner_client, session_client
+from actors.layers.toolsets.open import OpenToolsets
 from actors.layers.trees.tree import AgentTree
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode
@@ -67,7 +68,12 @@ class TwoRunners:
         environment = RunnerEnvironment(self.session, directory, self.artifacts)
         runner = RunnerActor(environment, f"runner-{shard.index}", "app", shard)
         directory.environment = AgentEnvironment(
-            self.session, RunnerRef(LocalLink(runner)), self.artifacts, resolve, interceptors=INTERCEPTORS
+            self.session,
+            RunnerRef(LocalLink(runner)),
+            self.artifacts,
+            resolve,
+            toolsets=OpenToolsets(),
+            interceptors=INTERCEPTORS,
         )
         return runner
 

@@ -16,6 +16,7 @@ from actors.interfaces.transport import Link
 from actors.layers.interceptors import INTERCEPTORS
 from actors.layers.listing.client import get_turn, list_turns
 from actors.layers.listing.messages import ListTurns
+from actors.layers.toolsets.open import OpenToolsets
 from actors.layers.trees.tree import AgentTree
 from actors.messages import protocol as p
 from actors.messages.codec import encode, encode_event
@@ -118,7 +119,9 @@ async def resumed_elsewhere(fixture: RunnerFixture, root: BaseAgent, plugin: Plu
     """Another Runner over the same Session actor, which takes the turn over."""
     directory = LocalDirectory(AgentTree(root, [plugin]))
     runner = RunnerRef(LocalLink(RunnerActor(RunnerEnvironment(fixture.session, directory, fixture.artifacts, [plugin]))))
-    directory.environment = AgentEnvironment(fixture.session, runner, fixture.artifacts, resolve, interceptors=INTERCEPTORS)
+    directory.environment = AgentEnvironment(
+        fixture.session, runner, fixture.artifacts, resolve, toolsets=OpenToolsets(), interceptors=INTERCEPTORS
+    )
     await runner.recover_turn(p.RecoverTurn(key=KEY, invocation_id="e-1"))
     return runner
 
@@ -341,7 +344,9 @@ async def test_a_runner_in_the_place_of_one_that_was_lost_asks_whether_the_deplo
     environment = RunnerEnvironment(fixture.session, directory, fixture.artifacts, is_restarted=True)
     actor = RunnerActor(environment, app=KEY.app)
     runner = RunnerRef(LocalLink(actor))
-    directory.environment = AgentEnvironment(fixture.session, runner, fixture.artifacts, resolve, interceptors=INTERCEPTORS)
+    directory.environment = AgentEnvironment(
+        fixture.session, runner, fixture.artifacts, resolve, toolsets=OpenToolsets(), interceptors=INTERCEPTORS
+    )
     new = p.StartTurn(key=KEY, invocation_id="e-2", content=Content.of_text("hi"))
     with pytest.raises(DrainingError):
         await runner.start_turn(new)

@@ -7,16 +7,17 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from actors.agent.environment import Toolsets
 from actors.behaviours.lifecycle import facts_for_user_code
 from actors.definitions.agents.asking_tool import AskingTool
 from actors.definitions.agents.llm import as_tool, check_tools
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import ReadonlyContext
-from actors.definitions.tools.requests.find_tools import FindToolsTool
 from actors.definitions.tools.toolset import CredentialRequest, Toolset
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import DefinitionError
 from actors.interfaces.context import Context
+from actors.layers.toolsets.find_tools import FindToolsTool
 
 logger = logging.getLogger(__name__)
 
@@ -37,23 +38,14 @@ class _Open:
         self.lock = asyncio.Lock()
 
 
-class OpenToolsets:
+class OpenToolsets(Toolsets):
     """The toolsets that agents of one process use."""
 
     def __init__(self) -> None:
         self._open: dict[int, _Open] = {}
 
     async def resolved(self, spec: AgentSpec, context: Context, user: object) -> AgentSpec | Sequence[CredentialRequest]:
-        """The spec of an LLM agent with tools in place of its toolsets; or what these ask the user before.
-
-        Args:
-            context: the run for which they are asked.
-            user: the actor that has to call `release` when it stops.
-
-        Raises:
-            DefinitionError: a toolset has answered with something that is no tool, or with a name that is taken.
-            Exception: what a toolset raises.
-        """
+        """The spec with tools in place of its toolsets: see `Toolsets`."""
         agent = spec.llm_agent
         if not spec.has_toolsets:
             return spec

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import CallbackContext, ToolContext
 from actors.errors.user_code import in_thread
+from actors.layers.toolsets.rules import FIND_TOOLS, ToolMenu
 from actors.messages.content import Content
 from actors.messages.json_types import JsonObject
 from actors.messages.llm.model import FunctionDeclaration, LlmRequest
-from actors.rules.prompt.tool_menu import FIND_TOOLS, ToolMenu
 
 
 class FindToolsTool(Tool):
