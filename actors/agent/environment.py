@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Never
 
 from actors.agent.views.session_views import ViewMemory
 from actors.behaviours.interceptor import RunInterceptor
-from actors.definitions.tools.offload import in_process
 from actors.definitions.tools.toolset import CredentialRequest
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import DefinitionError, FlowNotFoundError
+from actors.errors.user_code import UserFunction, UserResult, in_thread
 from actors.interfaces.access import Means, Offload
 from actors.interfaces.clock import Clock, WallClock
 from actors.interfaces.context import Context
 from actors.interfaces.model import Model
 from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.telemetry import NO_TELEMETRY, Telemetry
+from actors.messages.json_types import JsonMapping
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 
@@ -39,6 +41,16 @@ def unknown_process() -> tuple[str, int]:
 def no_file(agent: str) -> str:
     """Return "": agents log where the program does."""
     return ""
+
+
+async def in_process(function: UserFunction, arguments: JsonMapping, needs: JsonMapping) -> UserResult:
+    """Implements `actors.interfaces.context.Offload` with a thread of this process; `needs` are ignored.
+
+    Raises:
+        BaseException: whatever the function raises.
+    """
+    result = await in_thread(function, **arguments)
+    return await result if inspect.isawaitable(result) else result
 
 
 class Toolsets:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from actors.interfaces.stores import LogStore, MemoryStore
-from actors.interfaces.versions import VersionSource
 from actors.messages.event import now_s
 from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.messages.operating.usage import Price
@@ -33,6 +32,14 @@ class StorePlace(NamedTuple):
 
 ONLY_STORE = StorePlace()
 """The place of a store that is the only one."""
+
+
+class VersionSource(Protocol):
+    """Keeps versions of a tree."""
+
+    async def version(self, version: str) -> TreeVersion:
+        """A version by its name. Raises ClusterError when it is not kept, or cannot be read."""
+        ...
 
 
 @dataclass(frozen=True)

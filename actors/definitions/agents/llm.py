@@ -19,7 +19,7 @@ from actors.definitions.agents.output_type import OutputType, output_type
 from actors.definitions.agents.planner import BasePlanner
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.function import FunctionTool
-from actors.definitions.tools.requests.base import BuiltInCodeExecutor
+from actors.definitions.tools.requests import BuiltInCodeExecutor
 from actors.definitions.tools.toolset import Toolset
 from actors.errors.user_code import UserFunction
 from actors.interfaces.model import definition_flaw

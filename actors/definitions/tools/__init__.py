@@ -3,7 +3,7 @@
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import Actions, CallbackContext, ReadonlyContext, ToolContext
 from actors.definitions.tools.function import FunctionTool, LongRunningFunctionTool, tool
-from actors.definitions.tools.requests.base import BuiltInCodeExecutor
+from actors.definitions.tools.requests import BuiltInCodeExecutor
 from actors.definitions.tools.state import State
 from actors.definitions.tools.toolset import CredentialRequest, Toolset
 

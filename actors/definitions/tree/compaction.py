@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+
+import msgspec
 
 from actors.definitions.agents.base import BaseAgent
 from actors.definitions.agents.llm import LlmAgent
@@ -13,8 +15,10 @@ from actors.errors.calls import explains_all_wrong_calls
 from actors.interfaces.model import Model, definition_flaw
 from actors.messages.content import Content
 from actors.messages.event import Event
-from actors.rules.compaction.transcript import transcript
 from actors.rules.compaction.triggers import CompactionRule
+
+MAX_CHARACTERS = 2_000
+"""The text has so much of a call's arguments, and of its result: they may be larger than all that was said."""
 
 HISTORY = "{conversation_history}"
 """Stands in a template for what is to be summarised."""
@@ -135,3 +139,24 @@ def _check_pair(name: str, value: object, other: str, given: object) -> None:
     if (value is None) != (given is None):
         missing, there = (name, other) if value is None else (other, name)
         raise DefinitionError(f"EventsCompactionConfig: {there} needs {missing} beside it")
+
+
+def transcript(events: Iterable[Event]) -> str:
+    """A line for each thing that was said, called or returned, with its author."""
+    return "\n".join(line for event in events for line in _lines(event))
+
+
+def _lines(event: Event) -> Iterator[str]:
+    for part in event.content.parts if event.content is not None else ():
+        if part.text:
+            yield f"{event.author} (thought): {part.text}" if part.thought else f"{event.author}: {part.text}"
+        if (call := part.function_call) is not None:
+            yield f"{event.author} called tool: {call.name}({_cut(call.args)})"
+        if (response := part.function_response) is not None:
+            yield f"Tool response from {response.name}: {_cut(response.response)}"
+
+
+def _cut(value: object) -> str:
+    text = msgspec.json.encode(value).decode()
+    left_out = len(text) - MAX_CHARACTERS
+    return text if left_out <= 0 else f"{text[:MAX_CHARACTERS]}… ({left_out} more characters)"

@@ -5,9 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from hashlib import blake2b
 
 from actors.errors import DefinitionError
-from actors.rules.recording.share import is_recorded
+
+_BYTES = 8
 
 
 @dataclass(frozen=True)
@@ -40,3 +42,16 @@ class Recording:
 
 NO_RECORDING = Recording()
 """Nothing is recorded."""
+
+
+def is_recorded(invocation_id: str, share: float) -> bool:
+    """Whether the model calls of a turn are recorded: the same in every process, and after every loss.
+
+    Args:
+        invocation_id: the turn.
+        share: of all turns, from 0 to 1.
+    """
+    if share <= 0 or share >= 1:
+        return share >= 1
+    digest = blake2b(invocation_id.encode("utf-8", "surrogatepass"), digest_size=_BYTES).digest()
+    return int.from_bytes(digest) < share * 2.0 ** (8 * _BYTES)

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 import msgspec
 
 from actors.definitions.tools.context import CallbackContext
-from actors.definitions.tools.requests.base import RequestTool
+from actors.definitions.tools.requests import RequestTool
 from actors.errors import DefinitionError, InvalidMessageError, NotEncodableError
 from actors.errors.calls import explains_wrong_calls
 from actors.messages.content import Content, Part

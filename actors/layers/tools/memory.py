@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from actors.definitions.tools.context import CallbackContext, ToolContext
 from actors.definitions.tools.function import FunctionTool
-from actors.definitions.tools.requests.base import RequestTool
+from actors.definitions.tools.requests import RequestTool
 from actors.errors import NoMemoryError, StoreError
 from actors.messages.content import Content
 from actors.messages.json_types import JsonObject

@@ -19,7 +19,7 @@ from google.adk.workflow import BaseNode, Workflow
 from google.genai import types
 
 from actors.definitions.agents import AgentTool, BaseAgent, LoopAgent, ParallelAgent, Plugin, SequentialAgent
-from actors.definitions.tools.requests.base import BuiltInCodeExecutor
+from actors.definitions.tools.requests import BuiltInCodeExecutor
 from actors.errors import DefinitionError
 from actors.layers.trees.adapted import Adapted
 from actors.messages.topology import TASK

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from actors import Blob, Content, FunctionCall, FunctionResponse, Part
+from actors.definitions.tree.recording import is_recorded
 from actors.layers.recording.rules.packing import RequestPacker, unpacked
 from actors.messages.codec import encode
 from actors.messages.content import CodeExecutionResult, ExecutableCode, FileData
 from actors.messages.llm.model import FunctionDeclaration, LlmRequest
-from actors.rules.recording.share import is_recorded
 
 SECRET = "4111-1111"
 EVERYWHERE = [
