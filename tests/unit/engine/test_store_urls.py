@@ -57,9 +57,7 @@ def test_a_deployment_without_sessions_or_artifacts_is_refused(settings: Setting
 )
 def test_a_store_that_does_not_inherit_from_its_base_class_is_refused(settings: Settings, name: str, base: type) -> None:
     given: dict[str, Any] = {"session_store": DEFAULT, "artifact_store": DEFAULT, "memory_store": DEFAULT, name: object()}
-    with pytest.raises(
-        DefinitionError, match=rf"{name} is a object, .* inherit from actors\.interfaces\.stores\.{base.__name__}"
-    ):
+    with pytest.raises(DefinitionError, match=rf"{name} is a object, .* inherit from {base.__module__}\.{base.__name__}"):
         resolve_stores("desk", settings, **given)
 
 
