@@ -7,7 +7,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from actors.errors import RaygroveError, TurnCancelledError
+from actors.errors import TurnCancelledError
 from actors.interfaces.records import (
     AddEvent,
     CreateSession,
@@ -120,16 +120,8 @@ class TurnQueue:
         return not self.is_taken and not self._waiters
 
     async def enqueue(self, waiter: Waiter) -> bool:
-        """Wait until the turns before have ended; a turn that interrupts goes to the head. Returns `Waiter.admitted`.
-
-        A request that was sent again takes the place of the first one, whose reply may be lost.
-        """
-        again = next((place for place, each in enumerate(self._waiters) if each.event_id == waiter.event_id), None)
-        if again is not None:
-            before, self._waiters[again] = self._waiters[again], waiter
-            if not before.admitted.done():
-                before.admitted.set_exception(RaygroveError(f"the request for turn {waiter.invocation_id!r} was sent again"))
-        elif waiter.interrupts:
+        """Wait until the turns before have ended; a turn that interrupts goes to the head. Returns `Waiter.admitted`."""
+        if waiter.interrupts:
             self._waiters.appendleft(waiter)
         else:
             self._waiters.append(waiter)

@@ -335,7 +335,7 @@ class TurnOpener:
             elif message.answers:
                 return None
         if log.queue.has_event(request.event.id):
-            # It was sent again, and takes its own place.
+            # It was sent before, and waits beside that request until one of them opens the turn.
             return None
         if log.queue.has_new(invocation_id):
             is_other = differs(message.fingerprint, log.queue.fingerprint(invocation_id))
@@ -373,9 +373,8 @@ class TurnOpener:
         assert log.turn is not None
         row = log.turn.row
         await self._joiner.join(log, row.invocation_id, row, message.subscriber, row.opened_seq)
-        begins = not message.answers and message.invocation_id == row.invocation_id
-        if begins and message.epoch < row.epoch and message.runner == log.turn.runner:
-            # It comes after the one that was sent again in its place, and nothing waits for this reply.
+        if not message.answers and message.epoch <= row.epoch and message.runner == log.turn.runner:
+            # This very request, or another one for the turn, has opened it. The Runner knows whether it runs.
             await self._logs.commits.opened(log)
             return p.TurnJoined(invocation_id=row.invocation_id, seq=row.opened_seq, is_lost=True)
         reply = await self._recovery.resume_turn(

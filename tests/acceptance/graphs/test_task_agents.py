@@ -184,6 +184,22 @@ def test_words_that_are_sent_twice_are_said_once(deploy: Deploy) -> None:
         assert said(model)[:3] == ["hello", "Where to?", "Rome"]
 
 
+async def take_time(*_: object) -> None:
+    await asyncio.sleep(0.2)
+
+
+@pytest.mark.parametrize("is_in_line", [False, True])
+async def test_words_that_are_sent_again_before_their_answer_are_worked_on_once(deploy: Deploy, is_in_line: bool) -> None:
+    planner, model = agent("planner", "Where to?", "When?", after_model_callback=take_time)
+    with deploy(planner) as rt:
+        first = rt.run(user_id="ada", session_id="s1", message="hello")
+        await (first.aio.started() if is_in_line else first.result_async())
+        turns = [rt.run(user_id="ada", session_id="s1", message="Rome", invocation_id="mine") for _ in range(4)]
+        results = await asyncio.gather(*(turn.result_async() for turn in turns))
+        assert [result.text for result in results] == ["When?"] * 4
+        assert len(model.requests) == 2
+
+
 def test_words_with_data_that_are_sent_twice_are_saved_once(deploy: Deploy) -> None:
     planner, model = agent("planner", "Where to?", "When?", finish(result="Rome"))
     map_of_it = Part(inline_data=Blob(mime_type="image/png", data=b"map"))

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
+from types import UnionType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -300,11 +301,15 @@ class Example(NamedTuple):
 
     make: Make
     needs: Sequence[Need] = ()
-    again: type[p.Message] | str | None = None
+    again: type[p.Message] | UnionType | str | None = None
 
 
 def said(text: str, **more: Any) -> Callable[[Desk], bytes]:
     return lambda desk: encode(desk.session.event("user", text, turn="e-new", **more))
+
+
+FOLLOWED = p.TurnResumed | p.TurnJoined
+"""The Runner that asks is told to run the turn, or to see whether it does."""
 
 
 def opening(key: SessionKey, turn: str = "e-new", **more: Any) -> Make:
@@ -376,7 +381,7 @@ CHANGING: Mapping[type[p.Message], Example] = {
     p.DeleteSessionRequest: Example(lambda _: p.DeleteSessionRequest(key=OTHER), [talk_elsewhere]),
     p.ForgetSession: Example(lambda _: p.ForgetSession(key=KEY), [talk, remember]),
     ForkSession: Example(lambda _: ForkSession(key=KEY, invocation_id="e-1", fork="fork"), [talk]),
-    p.OpenTurn: Example(opening(NEW), again=p.TurnResumed),
+    p.OpenTurn: Example(opening(NEW), again=FOLLOWED),
     PassDueTime: Example(lambda _: PassDueTime(key=KEY, time=LATER, error="E"), [plan]),
     PruneSessions: Example(lambda _: PRUNE, [talk, talk_elsewhere], SessionsPruned),
     p.RememberSession: Example(lambda _: p.RememberSession(key=OTHER), [talk_elsewhere]),
@@ -479,10 +484,10 @@ WRITES: Mapping[str, Example] = {
     "DeleteSessionRequest-lost-turn": Example(lambda _: p.DeleteSessionRequest(key=NEW), [begin, lose_runner]),
     "OpenTurn-answer": Example(answering(), [pause], p.TurnResumed),
     "OpenTurn-answer-repeatable": Example(answering(repeatable=True, only_waiting=True), [pause], p.TurnResumed),
-    "OpenTurn-due": Example(opening(KEY, repeatable=True, due=LATER), [talk, plan], p.TurnResumed),
-    "OpenTurn-next": Example(opening(KEY, subscriber="d"), [talk], p.TurnResumed),
-    "OpenTurn-repeatable": Example(opening(KEY, repeatable=True), [talk], p.TurnResumed),
-    "OpenTurn-state": Example(opening(KEY, state_delta={"user:n": 9, "k": 1}), [talk], p.TurnResumed),
+    "OpenTurn-due": Example(opening(KEY, repeatable=True, due=LATER), [talk, plan], FOLLOWED),
+    "OpenTurn-next": Example(opening(KEY, subscriber="d"), [talk], FOLLOWED),
+    "OpenTurn-repeatable": Example(opening(KEY, repeatable=True), [talk], FOLLOWED),
+    "OpenTurn-state": Example(opening(KEY, state_delta={"user:n": 9, "k": 1}), [talk], FOLLOWED),
     "RetryTurn-from-event": Example(from_event, [talk], p.TurnResumed),
 }
 """Messages that write, by name; the first word is their class."""

@@ -25,6 +25,7 @@ from tests.unit.session.examples import (
     DELETION,
     FAILED,
     FILL,
+    FOLLOWED,
     LONG,
     MOVE,
     NEW,
@@ -158,7 +159,7 @@ async def test_what_is_sent_twice_is_done_once(desk: Desk, name: str, is_lost: b
 def rows(desk: Desk, example: Example) -> list[tuple[str, Mapping[str, Any]]]:
     """All that is stored; of a turn that is resumed each time without its epoch, and what comes with that."""
     left_out: Mapping[str, Mapping[str, Any]] = {"turns": {"epoch": 0, "temp": b""}, "sessions": {"updated_s": 0.0}}
-    resumes = example.again is p.TurnResumed
+    resumes = example.again in (p.TurnResumed, FOLLOWED)
     return [(table, {**row, **left_out.get(table, {})} if resumes else row) for table, row in desk.stored()]
 
 
