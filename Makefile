@@ -43,7 +43,7 @@ JUDGE_READY := .venv-judge/ready-$(shell cat tests/adk/judge/requirements.lock p
 DOCS := .venv-docs/bin
 DOCS_READY := .venv-docs/ready-$(shell cksum < requirements-docs.lock | cut -d' ' -f1)
 
-.PHONY: demo serve web test test-full test-both test-adk test-adk-suite judge test-browser test-extras test-plain test-rays test-python test-models test-npm test-conformance test-cuts chaos soak check docs dist smoke bench examples lock clean
+.PHONY: demo serve web test test-full test-adk test-adk-suite judge test-browser test-extras test-plain test-rays test-python test-models test-npm test-conformance test-cuts chaos soak check docs dist smoke bench examples lock clean
 
 demo: $(READY)
 	@$(BIN)/python examples/support_desk.py
@@ -55,9 +55,10 @@ serve: $(READY)
 web: $(UI_READY)
 	@cd $(UI) && $(NODE) build.js
 
-# Many tests wait, for processes that start or end: more at once than there are cores.
+# Many tests wait, for processes that start or end: more at once than there are cores. RAYGROVE_TEST_SET=full make test runs the full
+# set with the ordinary one: one collection, one Ray, and each property once.
 test: $(READY)
-	@$(BIN)/pytest -n 4 --dist worksteal
+	@$(BIN)/pytest -n 4 --dist worksteal $(if $(filter full,$(RAYGROVE_TEST_SET)),$(BOTH_SETS))
 
 # What make test leaves out since it repeats something on a larger scale, and each property with all its examples.
 test-full: $(READY)
@@ -65,10 +66,6 @@ test-full: $(READY)
 
 # The ordinary set and the full one.
 BOTH_SETS := -m 'not soak and not browser and not conformance'
-
-# Both in one run: one collection, one Ray, and each property once.
-test-both: $(READY)
-	@RAYGROVE_TEST_SET=full $(BIN)/pytest -n 4 --dist worksteal $(BOTH_SETS)
 
 test-adk: $(ADK_READY)
 	@$(ADK)/pytest -n 4 --dist worksteal tests/adk
