@@ -223,14 +223,16 @@ async def test_one_that_interrupts_while_another_is_about_to_begin_has_to_interr
     assert (await answering).epoch == 2
 
 
-async def test_a_request_that_is_sent_again_for_the_turn_that_it_opened_resumes_it(session: SessionFixture) -> None:
+async def test_a_request_that_is_sent_again_leaves_the_turn_that_it_opened_to_its_runner(session: SessionFixture) -> None:
     asked = p.OpenTurn(
         key=KEY, invocation_id="e-1", event=encode(session.event("user", "hi")), auto_create=True, runner="runner", subscriber="d"
     )
     assert isinstance(await session.ref.open_turn(asked), p.TurnBegun)
-    again = await session.ref.open_turn(asked)
-    assert isinstance(again, p.TurnResumed)
-    assert (again.epoch, again.seq, again.event) == (2, 1, asked.event)
+    # The Runner resumes it if it does not run: only the reply may have been lost.
+    assert await session.ref.open_turn(asked) == p.TurnJoined(invocation_id="e-1", seq=1, is_lost=True)
+    resumed = await session.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="runner"))
+    assert isinstance(resumed, p.TurnResumed)
+    assert (resumed.epoch, resumed.seq, resumed.event) == (2, 1, asked.event)
     assert await session.log() == [(1, "user", "hi")]
 
 
