@@ -254,9 +254,13 @@ def many(rt: Runtime, user: str) -> None:
         rt.sessions.append_event(user, "s", Event(author="concierge", invocation_id=f"turn-{number // 100}", content=text))
 
 
-def test_a_page_goes_on_when_the_connection_was_lost(opened: Opened, user: str, runtimes: dict[str, Runtime]) -> None:
+def test_a_page_goes_on_when_the_connection_was_lost(
+    opening: Callable[..., Page], url: str, user: str, runtimes: dict[str, Runtime]
+) -> None:
     run_turn(runtimes["desk"], "hi", "s", user)
-    page: Page = opened(app="desk", user=user, session="s")
+    # What the page asks while it is offline the browser reports by itself.
+    page = opening(url, expects_refusals=True)
+    page.goto(f"{url}/ui/?app=desk&user={user}&session=s")
     expect(page.get_by_role("status")).to_have_text("live")
     page.context.set_offline(True)
     run_turn(runtimes["desk"], "letter", "s", user)
