@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 import msgspec
 
@@ -24,6 +24,26 @@ Handler = Callable[[Any], Awaitable[Message]]
 
 Handlers = Mapping[type[Request[Any]], Handler]
 """The handlers of messages by their classes."""
+
+
+class HasHandlers(Protocol):
+    """A service of an actor: a feature with handlers of its own."""
+
+    def handlers(self) -> Handlers:
+        """The messages that it takes, each of them with its handler."""
+        ...
+
+
+def with_services(core: Handlers, services: Iterable[HasHandlers]) -> Handlers:
+    """The handlers of an actor and of its services. Raises TypeError when a message has two."""
+    handlers = dict(core)
+    for service in services:
+        for kind, handler in service.handlers().items():
+            if kind in handlers:
+                raise TypeError(f"{kind.__name__} has two handlers: {type(service).__name__} has the second one")
+            handlers[kind] = handler
+    return handlers
+
 
 _UNREADABLE = (msgspec.DecodeError, RecursionError)
 """What bytes raise that hold no message."""

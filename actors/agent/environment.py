@@ -5,13 +5,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Never
 
 from actors.agent.views.session_views import ViewMemory
 from actors.behaviours.interceptor import RunInterceptor
 from actors.definitions.tools.toolset import CredentialRequest
 from actors.definitions.tree.spec import AgentSpec
-from actors.errors import DefinitionError, FlowNotFoundError
+from actors.errors import DefinitionError
 from actors.errors.user_code import UserFunction, UserResult, in_thread
 from actors.interfaces.access import Means, Offload
 from actors.interfaces.clock import Clock, WallClock
@@ -22,11 +21,6 @@ from actors.interfaces.telemetry import NO_TELEMETRY, Telemetry
 from actors.messages.json_types import JsonMapping
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
-
-
-async def no_plans(definition: str) -> Never:
-    """The source of definitions where there are none. Raises FlowNotFoundError."""
-    raise FlowNotFoundError(definition)
 
 
 async def no_logs() -> None:
@@ -82,9 +76,8 @@ class AgentEnvironment:
         runner: the client of the Runner whose agents these are.
         artifacts: the artifact store.
         resolve: returns the model for an agent's name and its model, a name or an object. Raises UnknownModelError.
-        plans: finds the definition of a flow by its name. Raises FlowNotFoundError, ActorLostError.
         offload: runs tools that need resources of their own.
-        means: what tools of features reach.
+        means: what features reach.
         clock: the time by which supervisors wait.
         interceptors: what features do around the calls of runs, in their order.
         views: the memory for what the agents know of sessions.
@@ -101,7 +94,6 @@ class AgentEnvironment:
     runner: RunnerRef
     artifacts: ArtifactStore
     resolve: Callable[[str, str | Model], Model]
-    plans: Callable[[str], Awaitable[Any]] = no_plans
     offload: Offload = in_process
     means: Means = field(default_factory=dict)
     clock: Clock = field(default_factory=WallClock)

@@ -56,7 +56,7 @@ class Offload(Protocol):
 
 
 Means = Mapping[type[Any], Callable[[SessionKey], Any]]
-"""What tools of features reach in a process, by its class; each is made for the session in which a tool runs."""
+"""What features reach in a process, by its class; each is made for the session of a run."""
 
 
 class Reach(Protocol):

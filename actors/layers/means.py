@@ -1,20 +1,26 @@
-"""What tools of features reach in the processes of agents: the one place that knows all of it."""
+"""What features reach in the processes of agents: the one place that knows all of it."""
 
 from __future__ import annotations
 
 from actors.interfaces.access import Means
 from actors.interfaces.clock import Clock
+from actors.layers.flows.definitions.plan import FlowPlans
 from actors.layers.mcp.client import McpServers
 from actors.layers.schedules.client import UserSchedules
 from actors.refs.session import SessionRef
 
 
-def all_means(session: SessionRef, servers: McpServers, clock: Clock) -> Means:
-    """Return all that tools reach, by its class.
+def all_means(session: SessionRef, servers: McpServers, plans: FlowPlans, clock: Clock) -> Means:
+    """Return all that features reach, by its class.
 
     Args:
         session: the client of the Session actors.
         servers: the MCP servers.
+        plans: the definitions of flows.
         clock: of the process.
     """
-    return {McpServers: lambda _: servers, UserSchedules: lambda key: UserSchedules(session, key, clock)}
+    return {
+        McpServers: lambda _: servers,
+        FlowPlans: lambda _: plans,
+        UserSchedules: lambda key: UserSchedules(session, key, clock),
+    }

@@ -13,7 +13,7 @@ from collections import Counter
 
 import msgspec
 
-from actors.actor import Actor, Handlers
+from actors.actor import Actor, Handlers, with_services
 from actors.errors import ActorLostError
 from actors.interfaces.transport import Link
 from actors.messages import protocol as p
@@ -89,10 +89,7 @@ class RunnerActor(Actor):
 
     def handlers(self) -> Handlers:
         """The messages that the Runner takes, those of its services too."""
-        found = dict(self._core_handlers())
-        for service in self._services:
-            found |= service.handlers()
-        return found
+        return with_services(self._core_handlers(), self._services)
 
     def _core_handlers(self) -> Handlers:
         return {

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from actors.actor import Actor, Handler, Handlers
+from actors.actor import Actor, Handler, Handlers, with_services
 from actors.interfaces.records import TurnRow
 from actors.messages import protocol as p
 from actors.messages.session import ONLY_SHARD, SessionKey, Shard
@@ -132,21 +132,13 @@ class SessionActor(Actor):
 
     def handlers(self) -> Handlers:
         """The messages that it takes, each behind what its lane has it wait for, and what services do around it."""
-        return {kind: self._around(kind, self._lanes.behind(kind, handler)) for kind, handler in self._all_handlers().items()}
+        handlers = with_services(self._core_handlers(), self._services)
+        return {kind: self._around(kind, self._lanes.behind(kind, handler)) for kind, handler in handlers.items()}
 
     def _around(self, kind: type[p.Request[Any]], handler: Handler) -> Handler:
         for service in reversed(self._services):
             handler = service.around(kind, handler)
         return handler
-
-    def _all_handlers(self) -> Handlers:
-        handlers = dict(self._core_handlers())
-        for service in self._services:
-            for kind, handler in service.handlers().items():
-                if kind in handlers:
-                    raise TypeError(f"{kind.__name__} has two handlers: {type(service).__name__} has the second one")
-                handlers[kind] = handler
-        return handlers
 
     def _core_handlers(self) -> Handlers:
         return {

@@ -16,6 +16,7 @@ from actors.interfaces.clock import WallClock
 from actors.interfaces.deployment_events import LOGGER, DeploymentEvent
 from actors.interfaces.telemetry import NO_TELEMETRY, Telemetry
 from actors.layers.flows.definitions import FlowPlan
+from actors.layers.flows.definitions.plan import FlowPlans
 from actors.layers.interceptors import interceptors
 from actors.layers.limiter.actor import LimiterActor
 from actors.layers.limiter.client import LimiterClient
@@ -203,7 +204,6 @@ class LocalEngine:
             runner,
             artifacts,
             self._models.resolve,
-            self._plans.find,
             toolsets=OpenToolsets(),
             interceptors=interceptors(self._limiter_client),
             views=ViewMemory(self._cache_bytes),
@@ -211,7 +211,7 @@ class LocalEngine:
             calls_waiting=self._models.waiting,
             process=OwnProcess(),
             clock=clock,
-            means=all_means(self.session, self._mcp, clock),
+            means=all_means(self.session, self._mcp, FlowPlans(self._plans.find), clock),
             telemetry=self._telemetry,
         )
         return runner

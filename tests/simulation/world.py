@@ -16,6 +16,7 @@ from actors import BaseAgent
 from actors.agent.environment import AgentEnvironment
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.clock import Clock
+from actors.layers.flows.definitions.plan import FlowPlans
 from actors.layers.interceptors import INTERCEPTORS
 from actors.layers.kinds import agent_actor
 from actors.layers.services import runner_actor, session_actor
@@ -336,7 +337,7 @@ class World:
             RunnerRef(handle.link("the Runner")),
             FailingArtifactStore(),
             model_of,
-            self.plans.find,
+            means={FlowPlans: lambda _: FlowPlans(self.plans.find)},
             clock=clock,
             toolsets=OpenToolsets(),
             interceptors=INTERCEPTORS,

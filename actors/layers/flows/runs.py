@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import cast
 
+from actors.agent.invocation import Invocation
 from actors.agent.parts import AgentParts
 from actors.agent.session_reader import SessionReader
 from actors.agent.views.session_view import AgentView
+from actors.errors import FlowNotFoundError
+from actors.layers.flows.definitions.plan import FlowPlan, FlowPlans
 from actors.layers.flows.rules.task_history import TaskHistory
 from actors.layers.graphs.runs.invocation import RunInGraph, asked_of
 from actors.layers.graphs.runs.reader import NodeReader
@@ -17,6 +20,14 @@ from actors.messages.graph import NodeTask
 from actors.messages.json_types import JsonValue
 from actors.rules.prompt.history import History
 from actors.rules.routing.branches import tool_root
+
+
+async def plan_of(run: Invocation, flow: str) -> FlowPlan:
+    """The definition of a flow by its name. Raises FlowNotFoundError, ActorLostError."""
+    plans = run.reach(FlowPlans)
+    if plans is None:
+        raise FlowNotFoundError(flow)
+    return await plans.find(flow)
 
 
 class RoundInvocation(RunInGraph):

@@ -68,9 +68,8 @@ def waiting_task(paused: Iterable[tuple[int, str, AnyOutcome]]) -> WaitingTask |
     """
     # One turn of a session runs at a time: the one that was opened last has paused last, whatever the clocks have said.
     for _, turn, end in sorted(paused, key=itemgetter(0), reverse=True):
-        paths = filter(None, map(path_of_words, end.call_ids)) if isinstance(end, Paused) else iter(())
         # The first of its tasks that began to wait.
-        if path := next(paths, ""):
+        if isinstance(end, Paused) and (path := next(filter(None, map(path_of_words, end.call_ids)), "")):
             return WaitingTask(turn, path)
     return None
 

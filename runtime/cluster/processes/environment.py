@@ -9,6 +9,7 @@ from actors.agent.environment import AgentEnvironment
 from actors.agent.views.session_views import ViewMemory
 from actors.interfaces.clock import WallClock
 from actors.interfaces.stores import ArtifactStore
+from actors.layers.flows.definitions.plan import FlowPlans
 from actors.layers.interceptors import interceptors
 from actors.layers.limiter.client import LimiterClient
 from actors.layers.mcp.client import McpServers
@@ -72,15 +73,16 @@ def build_environment(
         limiter = LimiterClient(limiter_ref(wires, core.limiter, restart_timeout_s), settings.model_limits)
     models = ModelPool()
     session = session_ref(wires, core, restart_timeout_s)
+    servers = McpServers(FoundMcpServers(runner, wires, settings).find)
+    plans = FlowPlans(RemotePlans(runner, unpickle).find)
     return AgentEnvironment(
         session,
         # A lost Runner takes the runs that it asked for with it, so this link does not wait for its restart.
         RunnerRef(wires.link(runner, "the Runner")),
         open_artifact_store(artifact_store),
         models.resolve,
-        RemotePlans(runner, unpickle).find,
         offload=ToolTasks(log_options, runner, settings.variables),
-        means=all_means(session, McpServers(FoundMcpServers(runner, wires, settings).find), WallClock()),
+        means=all_means(session, servers, plans, WallClock()),
         toolsets=OpenToolsets(),
         interceptors=interceptors(limiter),
         views=views,

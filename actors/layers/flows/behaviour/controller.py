@@ -22,7 +22,7 @@ from actors.layers.flows.rules.board import Board, last_tasks
 from actors.layers.flows.rules.task_briefing import result_text, shortened
 from actors.layers.flows.rules.turn_order import Assignment, TurnRules, next_rounds, peers
 from actors.layers.flows.rules.until import Facts
-from actors.layers.flows.runs import ControllerInvocation
+from actors.layers.flows.runs import ControllerInvocation, plan_of
 from actors.layers.graphs.behaviour.chance import seeded_draw
 from actors.messages.content import Content
 from actors.messages.event import Event, EventActions, new_event_id
@@ -45,7 +45,7 @@ async def run_flow(spec: AgentSpec, context: ControllerInvocation) -> AnyOutcome
         # Its last note is in the log: the run had finished, and only its outcome was lost.
         return Finished()
     definition = str(context.progress.get(DEFINITION) or spec.name)
-    plan = await context.parts.environment.plans(definition)
+    plan = await plan_of(context, definition)
     return await _FlowRun(spec, context, definition, plan).run()
 
 

@@ -27,7 +27,7 @@ from actors.layers.flows.definitions.task_tools import CreateTasksTool, EndTurnT
 from actors.layers.flows.rules.board import Board
 from actors.layers.flows.rules.task_history import UnansweredCall
 from actors.layers.flows.rules.tool_names import is_controllers
-from actors.layers.flows.runs import RoundInvocation
+from actors.layers.flows.runs import RoundInvocation, plan_of
 from actors.messages.content import FunctionCall
 from actors.messages.event import Event
 from actors.messages.flow import COMPLETE, FlowMark
@@ -45,7 +45,7 @@ async def run_round(spec: AgentSpec, context: RoundInvocation) -> AnyOutcome:
 
 
 async def _run(spec: AgentSpec, model: Model, context: RoundInvocation) -> AnyOutcome:
-    plan = await context.parts.environment.plans(context.work.definition)
+    plan = await plan_of(context, context.work.definition)
     board = (await context.task_view()).board(context.work.run)
     return await _Round(spec, model, context, plan, board).run()
 

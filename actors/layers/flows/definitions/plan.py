@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from actors.definitions.tools.base import Tool
@@ -52,3 +52,14 @@ class FlowPlan:
         if known is not None:
             return known
         return ResultType(node.name, list(node.labels) if node.labels else str)
+
+
+@dataclass(frozen=True)
+class FlowPlans:
+    """The definitions of flows that the agents of a process find: see `Context.reach`.
+
+    Attributes:
+        find: returns one by its name. Raises FlowNotFoundError, ActorLostError.
+    """
+
+    find: Callable[[str], Awaitable[FlowPlan]]
