@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 from starlette.requests import Request
 
 from actors import LlmAgent
@@ -283,6 +283,26 @@ def test_a_session_that_is_made_anew_while_the_connection_is_lost_is_read_anew(
     for _ in range(3):
         run_turn(rt, "letter", "s", user)
     page.context.set_offline(False)
+    expect(page.get_by_text("The letter is written.")).to_have_count(3)
+    expect(page.get_by_text("Here it is.")).to_have_count(0)
+
+
+def test_a_session_that_is_made_anew_before_its_log_is_followed_is_read_anew(
+    opening: Callable[..., Page], url: str, user: str, runtimes: dict[str, Runtime]
+) -> None:
+    rt = runtimes["desk"]
+    run_turn(rt, "draw", "s", user)
+
+    def make_anew(route: Route) -> None:
+        rt.sessions.delete(user, "s")
+        for _ in range(3):
+            run_turn(rt, "letter", "s", user)
+        route.continue_()
+
+    page = opening(url, expects_refusals=True)
+    # The page asks for them between the newest events and those that come.
+    page.route("**/sessions/s/turns?*", make_anew, times=1)
+    page.goto(f"{url}/ui/?app=desk&user={user}&session=s")
     expect(page.get_by_text("The letter is written.")).to_have_count(3)
     expect(page.get_by_text("Here it is.")).to_have_count(0)
 

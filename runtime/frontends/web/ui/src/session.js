@@ -61,8 +61,7 @@ export class OpenSession {
     let wasThere = false;
     for (let tries = 0; !this.isClosed; tries++) {
       try {
-        if (this.session.value) await this._checkLog();
-        else await this._load();
+        if (!this.session.value) await this._load();
         await this._tail(() => {
           tries = 0;
         });
@@ -96,14 +95,12 @@ export class OpenSession {
     this._follow();
   }
 
-  /** Whether the log is still the one that is shown: a session that was deleted may have been created again. */
+  /** Throws Refused if the log is not the one that is shown: a session that was deleted may have been created again. */
   async _checkLog() {
     const first = this.events.value[0];
     if (!first) return;
     const { events } = await this.ask(this.path("events"), { query: { after_seq: first.seq - 1, limit: 1 } });
-    if (events[0]?.id === first.id) return;
-    await this._load();
-    this.partials.value = new Map();
+    if (events[0]?.id !== first.id) throw new Refused(404, "", "the session was created again");
   }
 
   /** Let go of all that was read. */
@@ -129,6 +126,11 @@ export class OpenSession {
     const last = this.events.value.at(-1)?.seq ?? 0;
     const headers = { Accept: "text/event-stream", "Last-Event-ID": String(last) };
     const response = await send(this.path("events"), { headers, query: userQuery(this.user), signal: this._ending.signal });
+    // From here on the stream says when the log is deleted. It may have been replaced before.
+    await this._checkLog().catch((error) => {
+      response.body?.cancel().catch(() => {});
+      throw error;
+    });
     // Answers under way are sent again from their beginning.
     this.partials.value = new Map();
     this.status.value = "live";
@@ -217,10 +219,8 @@ export class OpenSession {
       if (!this.turns.value.length) this._older = next;
       const known = new Set(turns.map((/** @type {Turn} */ turn) => turn.invocationId));
       const others = this.turns.value.filter((turn) => !known.has(turn.invocationId));
-      // Of a list that is whole none is missing but those that were taken back, or were in a log that is gone.
-      const isWhole = turns.length < TURNS;
-      if (isWhole && others.length) await this._checkLog();
-      this.turns.value = isWhole ? turns : [...turns, ...others];
+      // Of a list that is whole none is missing but those that were taken back.
+      this.turns.value = turns.length < TURNS ? turns : [...turns, ...others];
       const isOpen = turns.some((/** @type {Turn} */ turn) => turn.state === "running" || turn.state === "waiting");
       if (!isOpen && this.partials.value.size) this.partials.value = new Map();
       if (isOpen || this.status.value === "away") this._lookSoon(LOOK_MS);
