@@ -70,7 +70,7 @@ class World(NamedTuple):
 
 L = TypeVar("L", bound=Left)
 
-MOST_CPU_S = 20
+MOST_CPU_S = 5
 """A scenario takes a fraction of a second. After so much CPU time it goes round in circles, in which no virtual time passes."""
 
 
