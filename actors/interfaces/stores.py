@@ -79,13 +79,6 @@ class LogStore(StoreClaims, ABC):
     It has what conversations need. A store of one's own inherits from `SessionStore`, which features have their parts in.
     """
 
-    def open_versions(self, app: str) -> Sequence[str] | None:
-        """The versions of turns of an app that run or are paused; None: the store does not know them.
-
-        The cost must not grow with turns that are over.
-        """
-        return None
-
     @abstractmethod
     def open(self) -> None:
         """Connect, and create or check the tables. May be called again after `close`.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from actors.layers.batches.service import KeptBatches
 from actors.layers.draining import DrainNotes
@@ -24,7 +25,9 @@ from actors.layers.sharing.news import StateNews
 from actors.layers.spending.service import SpendingService
 from actors.layers.spending.turn_spending import Spending
 from actors.layers.timeouts import Timeout
-from actors.layers.updates.service import Updates
+from actors.layers.updates.runner import RunnerUpdates, TreeSource
+from actors.layers.updates.session import ONLY_TREE, SessionTrees, SessionUpdates, VersionChange
+from actors.layers.updates.versions import NO_VERSIONS, VersionRecord
 from actors.layers.users.service import UserDeletion
 from actors.messages.session import ONLY_SHARD, Shard
 from actors.runner.actor import RunnerActor
@@ -35,18 +38,28 @@ from actors.session.log.open_turn import TurnExtension
 from actors.session.service import SessionService
 from actors.session.turns.parts import SessionParts
 
-EXTENSIONS: Sequence[type[TurnExtension]] = (Spending, LastRetry, Timeout, *CORE_EXTENSIONS)
+EXTENSIONS: Sequence[type[TurnExtension]] = (Spending, LastRetry, Timeout, VersionChange, *CORE_EXTENSIONS)
 """What features keep of each turn. A record has them by their names."""
 
 
-def session_actor(environment: SessionEnvironment, name: str = "session", shard: Shard = ONLY_SHARD) -> SessionActor:
-    """A Session actor with all features: see `SessionActor`."""
-    return SessionActor(environment, name, shard, all_services, EXTENSIONS)
+def session_actor(
+    environment: SessionEnvironment, name: str = "session", shard: Shard = ONLY_SHARD, trees: SessionTrees = ONLY_TREE
+) -> SessionActor:
+    """A Session actor with all features: see `SessionActor`. `trees`: the versions of its tree."""
+    return SessionActor(environment, name, shard, all_services, EXTENSIONS, partial(SessionUpdates, trees))
 
 
-def runner_actor(environment: RunnerEnvironment, name: str = "runner", app: str = "", shard: Shard = ONLY_SHARD) -> RunnerActor:
-    """A Runner with all features: see `RunnerActor`."""
-    return RunnerActor(environment, name, app, shard, lambda parts: [DueTurns(parts)])
+def runner_actor(
+    environment: RunnerEnvironment,
+    name: str = "runner",
+    app: str = "",
+    shard: Shard = ONLY_SHARD,
+    versions: VersionRecord = NO_VERSIONS,
+    trees: TreeSource | None = None,
+) -> RunnerActor:
+    """A Runner with all features: see `RunnerActor`. `versions`, `trees`: see `RunnerUpdates`."""
+    updates = partial(RunnerUpdates, versions, trees)
+    return RunnerActor(environment, name, app, shard, lambda parts: [DueTurns(parts)], updates)
 
 
 def all_services(parts: SessionParts) -> Sequence[SessionService]:
@@ -56,7 +69,6 @@ def all_services(parts: SessionParts) -> Sequence[SessionService]:
     return (
         StateNews(parts),
         SpendingService(parts),
-        Updates(parts),
         RecordedCalls(parts),
         Rewinds(parts),
         TurnRetries(parts),

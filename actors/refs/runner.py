@@ -7,7 +7,6 @@ import msgspec
 from actors.errors import ActorRestartsError
 from actors.messages import protocol as p
 from actors.messages.event import now_s
-from actors.messages.operating.versions import VersionRecord
 from actors.messages.session import SessionKey
 from actors.refs.base import Ref
 
@@ -80,14 +79,6 @@ class RunnerRef(Ref):
     async def statistics(self) -> p.Statistics:
         """The figures of the Runner and of every live agent."""
         return await self.ask(p.GetStatistics())
-
-    async def load_version(self, version: str) -> None:
-        """Load a version of the tree. Raises ClusterError when that cannot be."""
-        await self.ask(p.LoadVersion(version=version))
-
-    async def use_versions(self, record: VersionRecord) -> None:
-        """Go by another record of versions. Raises ClusterError when one of them cannot be loaded."""
-        await self.ask(p.UseVersions(record=record))
 
     async def drain(self, message: p.Drain) -> p.Draining:
         """Begin no new turn for a while, and tell what is left of the others."""

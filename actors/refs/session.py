@@ -6,7 +6,6 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from actors.messages import protocol as p
-from actors.messages.operating.versions import VersionRecord
 from actors.messages.protocol.request import replies_to
 from actors.messages.session import SessionKey, Shard
 from actors.messages.topology import Topology
@@ -51,14 +50,6 @@ class SessionRef(Ref):
     async def topology_after(self, known: str) -> p.TopologyReply:
         """The parent map of the current version, if that is another than the one that is known."""
         return await self.ask(p.GetTopology(known=known))
-
-    async def versions_in_use(self, app: str) -> tuple[str, ...]:
-        """The versions of the tree that turns have begun with which are open or paused. Raises StoreError."""
-        return (await self.ask(p.GetVersions(app=app))).versions
-
-    async def use_versions(self, record: VersionRecord) -> None:
-        """Have turns begin by another record of versions. Raises ClusterError when one of them cannot be read."""
-        await self.ask(p.UseVersions(record=record))
 
     async def find_turn(self, message: p.FindTurn) -> p.TurnFound:
         """The agents that could take a message. Raises SessionNotFoundError, UnknownFunctionCallError."""

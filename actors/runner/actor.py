@@ -21,7 +21,7 @@ from actors.messages.session import ONLY_SHARD, Shard
 from actors.refs.agent import AgentRef
 from actors.runner.dispatch.events import RunnerEvents
 from actors.runner.dispatch.isolation import Isolation
-from actors.runner.dispatch.versions import TurnVersions
+from actors.runner.dispatch.versions import MakeTurnVersions, TurnVersions
 from actors.runner.environment import RunnerEnvironment
 from actors.runner.service import RunnerParts, RunnerServices, no_services
 from actors.runner.turns.admission import TurnAdmission, TurnDrain
@@ -49,6 +49,7 @@ class RunnerActor(Actor):
         app: the app whose open turns it resumes when its process was lost and started again.
         shard: the sessions whose turns it runs; other Runners run those of the others.
         services: makes its features, each of which has handlers of its own.
+        versions: makes the versions of the tree.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class RunnerActor(Actor):
         app: str = "",
         shard: Shard = ONLY_SHARD,
         services: RunnerServices = no_services,
+        versions: MakeTurnVersions = TurnVersions,
     ) -> None:
         session, directory = environment.session, environment.directory
         self._place = place = RunnerPlace(f"{name}/{uuid.uuid4().hex}", shard, environment.term, environment.on_replaced)
@@ -67,10 +69,10 @@ class RunnerActor(Actor):
         self._counts = Counter(turns=0, invocations=0, transfers=0)
         self._table = table = TurnTable()
         events = RunnerEvents(session)
-        self._versions = versions = TurnVersions(environment, events, self._counts, Isolation(lambda: self._drain.recovered()))
-        self._requests = AgentRequests(table, versions)
+        self._versions = turn_versions = versions(environment, events, self._counts, Isolation(lambda: self._drain.recovered()))
+        self._requests = AgentRequests(table, turn_versions)
         self._running = RunningTurns(table)
-        self._tasks = tasks = TurnTasks(place, session, table, versions, events, self._counts, environment.telemetry)
+        self._tasks = tasks = TurnTasks(place, session, table, turn_versions, events, self._counts, environment.telemetry)
         self._drain = drain = TurnDrain(session, table, tasks, is_restarted=environment.is_restarted)
         self._admission = TurnAdmission(
             session,
@@ -80,10 +82,10 @@ class RunnerActor(Actor):
             drain,
             environment.turns_of_many_opened_at_once,
         )
-        self._recovery = TurnResumer(place, app, session, versions, table, tasks, drain)
-        user_messages = UserMessages(environment, versions)
+        self._recovery = TurnResumer(place, app, session, turn_versions, table, tasks, drain)
+        user_messages = UserMessages(environment, turn_versions)
         admission, budget = self._admission, environment.daily_budget
-        self._starter = TurnStarter(place, session, versions, user_messages, table, tasks, self._recovery, admission, budget)
+        self._starter = TurnStarter(place, session, turn_versions, user_messages, table, tasks, self._recovery, admission, budget)
         self._services = services(RunnerParts(place, app, session, self._starter, self._recovery))
         super().__init__(name)
 
@@ -104,8 +106,7 @@ class RunnerActor(Actor):
             p.StopBranch: self._requests.stop_branch,
             p.TakeLlmCall: self._requests.take_llm_call,
             p.Drain: self._drain.drain,
-            p.LoadVersion: self._versions.load_version,
-            p.UseVersions: self._versions.use_versions,
+            **self._versions.handlers(),
             p.GetRunningTurn: self._running.get_running_turn,
             p.GetStatistics: self.statistics,
             p.Stop: self.stop,

@@ -2,54 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from actors.definitions.agents.plugin import Plugin
 from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.telemetry import NO_TELEMETRY, Telemetry
-from actors.interfaces.transport import AgentDirectory, Directory, HostLimit
+from actors.interfaces.transport import Directory, HostLimit
 from actors.messages.config import Budget
 from actors.messages.limits import DEFAULT_LIMITS, Limits
-from actors.messages.operating.versions import NO_VERSIONS, VersionRecord
 from actors.messages.topology import Topology
 from actors.refs.session import SessionRef
 from actors.rules.capacity.opening_window import OF_SESSION_ACTOR
-
-
-@dataclass(frozen=True)
-class RunnerTree:
-    """A version of the tree, as a Runner works with it.
-
-    Attributes:
-        version: its name.
-        topology: the parent map.
-        directory: activates the actors of its agents. Versions share the actors of agents that are the same in both.
-        plugins: their hooks around turns.
-    """
-
-    version: str
-    topology: Topology
-    directory: AgentDirectory
-    plugins: Sequence[Plugin] = ()
-
-
-class TreeSource(Protocol):
-    """Where the versions are kept that a deployment has got by updates."""
-
-    async def tree(self, version: str) -> RunnerTree:
-        """A version that is kept. Raises ClusterError when it is not, or cannot be read or loaded."""
-        ...
-
-    def retain(self, used: Collection[str], loaded: Collection[str]) -> None:
-        """End the processes of agents of all versions but those in use, as soon as no run is under way in them.
-
-        Args:
-            used: turns run by them, or will.
-            loaded: those and others that are kept. All that is known of any other one is forgotten; `tree` may give it again.
-        """
-        ...
 
 
 @dataclass(frozen=True)
@@ -67,8 +31,6 @@ class RunnerEnvironment:
         telemetry: learns of turns and runs.
         topology: the tree, where it is in the process already; None: the Session actor is asked for it.
         version: the name of the tree with which the deployment was started.
-        versions: which versions it has got since then.
-        trees: where these are kept; None: there are none.
         is_restarted: the Runner is in the place of one that was lost; RecoverTurns comes.
         term: of a Runner with a standby: see AnnounceRunner.
         on_replaced: called when a standby has become the Runner in its place; None: it has no standby.
@@ -88,8 +50,6 @@ class RunnerEnvironment:
     telemetry: Telemetry = NO_TELEMETRY
     topology: Topology | None = None
     version: str = ""
-    versions: VersionRecord = NO_VERSIONS
-    trees: TreeSource | None = None
     is_restarted: bool = False
     term: int = 0
     on_replaced: Callable[[], None] | None = None

@@ -47,9 +47,9 @@ from actors.session.turns.parts import SessionParts
 from actors.session.turns.recovery import TurnRecovery
 from actors.session.turns.runners import Runners
 from actors.session.turns.writing import TurnEnder, TurnWriter
-from actors.session.versions import SessionVersions, VersionChange
+from actors.session.versions import MakeVersions, one_version
 
-CORE_EXTENSIONS: Sequence[type[TurnExtension]] = (Losses, VersionChange)
+CORE_EXTENSIONS: Sequence[type[TurnExtension]] = (Losses,)
 """What the core itself keeps of each turn by extensions."""
 
 
@@ -62,6 +62,7 @@ class SessionActor(Actor):
         shard: the sessions that it serves; other Session actors serve the others, over the same store.
         services: makes its features, each of which has handlers of its own.
         extensions: what is kept of each turn: see `TurnExtension`.
+        versions: makes the versions of the tree.
 
     Attributes:
         cache: what it keeps of sessions.
@@ -74,6 +75,7 @@ class SessionActor(Actor):
         shard: Shard = ONLY_SHARD,
         services: Services = no_services,
         extensions: Sequence[type[TurnExtension]] = CORE_EXTENSIONS,
+        versions: MakeVersions = one_version,
     ) -> None:
         limits, clock = environment.limits, environment.clock
         self._counts = counts = Counter(dict.fromkeys(("turns", "events", "partials", *COUNTED), 0))
@@ -85,7 +87,7 @@ class SessionActor(Actor):
             clock or time.monotonic,
             environment.on_late_write,
         )
-        self._versions = versions = SessionVersions(environment, access)
+        self._versions = versions(environment, access)
         reader, shared = LogReader(access, extensions), SharedStates(access, has_other_writers=shard.of > 1)
         user_holds = UserHolds(clock)
         self._logs = logs = SessionLogs(access, reader, shared, limits.max_cache_bytes, clock, user_holds)
@@ -100,7 +102,7 @@ class SessionActor(Actor):
         changes = KeyedLocks[SessionKey]()
         parts = SessionParts(
             environment=environment,
-            versions=versions,
+            versions=self._versions,
             shard=shard,
             counts=counts,
             access=access,
@@ -142,7 +144,7 @@ class SessionActor(Actor):
 
     def _core_handlers(self) -> Handlers:
         return {
-            p.GetTopology: self._versions.get_topology,
+            **self._versions.handlers(),
             p.FindTurn: self._lookup.find_turn,
             p.OpenTurn: self._opener.open_turn,
             p.AnnounceRunner: self._recovery.announce_runner,

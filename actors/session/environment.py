@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from actors.interfaces.stores import LogStore, MemoryStore
 from actors.messages.event import now_s
 from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.messages.operating.usage import Price
-from actors.messages.operating.versions import NO_VERSIONS, TreeVersion, VersionRecord
 from actors.messages.topology import Topology
 from actors.refs.session import SessionRef
 
@@ -34,14 +33,6 @@ ONLY_STORE = StorePlace()
 """The place of a store that is the only one."""
 
 
-class VersionSource(Protocol):
-    """Keeps versions of a tree."""
-
-    async def version(self, version: str) -> TreeVersion:
-        """A version by its name. Raises ClusterError when it is not kept, or cannot be read."""
-        ...
-
-
 @dataclass(frozen=True)
 class SessionEnvironment:
     """The stores, the parent map and the limits of a Session actor.
@@ -59,9 +50,6 @@ class SessionEnvironment:
         on_late_write: awaited by what is to be written after the actor has stopped, before it is refused; None: nothing is.
         prices: of models' tokens, by their names or patterns.
         version: the name of that tree.
-        versions: which versions it has now.
-        kept_versions: these.
-        version_source: where those are that it gets later; None: it gets none.
         place: of the store among several.
         now_s: the time by which schedules go, in seconds since the epoch.
         peers: finds the other Session actors over the same store, which change states that sessions share; None: they cannot be
@@ -83,9 +71,6 @@ class SessionEnvironment:
     on_late_write: Callable[[], Awaitable[None]] | None = None
     prices: Mapping[str, Price] = field(default_factory=dict)
     version: str = ""
-    versions: VersionRecord = NO_VERSIONS
-    kept_versions: Sequence[TreeVersion] = ()
-    version_source: VersionSource | None = None
     place: StorePlace = ONLY_STORE
     now_s: Callable[[], float] = now_s
     peers: FindPeers | None = None

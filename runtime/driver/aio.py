@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from actors.errors.calls import explains_all_wrong_calls
 from actors.layers.flows.definitions import Task
-from actors.messages.operating.versions import UpdateReport
+from actors.layers.updates.versions import UpdateReport
 from actors.messages.topology import Topology
 from runtime.driver.ending import Drained
 from runtime.driver.engine_client import EngineClient

@@ -19,11 +19,11 @@ from actors.errors.calls import explains_all_wrong_calls
 from actors.interfaces.stores import ArtifactStore
 from actors.layers.flows.definitions import Flow, ResultType, Task
 from actors.layers.trees.tree import AgentTree
+from actors.layers.updates.versions import UpdateReport
 from actors.messages import protocol as p
 from actors.messages.config import RunOptions, run_config_of
 from actors.messages.event import USER, new_invocation_id
 from actors.messages.json_types import JsonMapping
-from actors.messages.operating.versions import UpdateReport
 from actors.messages.turn_info import PendingCall
 from actors.rules.checks.arguments import checked_choice, checked_number
 from actors.rules.checks.ids import checked_app_name, checked_id, checked_key, checked_known_id, checked_known_key

@@ -20,15 +20,16 @@ from actors.errors.listing import some_of
 from actors.layers.flows.definitions import Flow
 from actors.layers.trees.adapted import Adapted
 from actors.layers.trees.tree import AgentTree
-from actors.layers.updates.rules import rolled_back, tree_difference, updated
-from actors.messages.event import now_s
-from actors.messages.operating.versions import (
+from actors.layers.updates.messages import GetVersions, LoadVersion, UseVersions
+from actors.layers.updates.rules.record import rolled_back, tree_difference, updated
+from actors.layers.updates.versions import (
     KeptVersion,
     TreeDifference,
     TreeVersion,
     UpdateReport,
     VersionRecord,
 )
+from actors.messages.event import now_s
 from actors.messages.topology import FLOW
 from actors.messages.turn_info import PendingCall
 from runtime.driver.checked_tree import checked_tree
@@ -174,7 +175,7 @@ async def _update(client: EngineClient, record: VersionRecord, tree: AgentTree, 
     if not is_same:
         await engine.trees.keep_tree(tree)
         async with _conflicts(client, record):
-            await engine.runner.load_version(version.id)
+            await engine.runner.ask(LoadVersion(version=version.id))
         kept = KeptVersion(version.id, now_s(), has_tasks=version.topology.has_tasks)
         record = updated(record, kept, part, await _in_use(client, record))
         await engine.trees.keep_record(record)
@@ -198,8 +199,8 @@ async def _in_use(client: EngineClient, record: VersionRecord) -> Sequence[str]:
     session = client.engine.session
     async with _conflicts(client, record):
         # A program that was lost may have kept it and not told them.
-        await session.use_versions(record)
-    return await session.versions_in_use(client.app_name)
+        await session.ask(UseVersions(record=record))
+    return (await session.ask(GetVersions(app=client.app_name))).versions
 
 
 @asynccontextmanager
@@ -215,8 +216,8 @@ async def _conflicts(client: EngineClient, record: VersionRecord) -> AsyncIterat
 
 async def _tell(client: EngineClient, record: VersionRecord) -> None:
     """Tell all actors. Each learns it by itself when it is started again."""
-    engine = client.engine
-    await asyncio.gather(engine.session.use_versions(record), engine.runner.use_versions(record))
+    engine, news = client.engine, UseVersions(record=record)
+    await asyncio.gather(engine.session.ask(news), engine.runner.ask(news))
 
 
 def _checked_share(share: float | None) -> float:

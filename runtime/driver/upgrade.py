@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from actors.errors import ClusterError, DefinitionError, RaygroveError, RequestError, UpgradeRefusedError
+from actors.layers.updates.versions import TreeVersion
 from actors.messages.event import now_s
-from actors.messages.operating.versions import TreeVersion
 from runtime.driver.ending import drain
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.turns.program_turns import ProgramTurns

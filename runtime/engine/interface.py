@@ -13,7 +13,7 @@ from actors.layers.flows.definitions import FlowPlan
 from actors.layers.limiter.ref import LimiterRef
 from actors.layers.mcp.client import McpRef
 from actors.layers.trees.tree import AgentTree
-from actors.messages.operating.versions import TreeVersion, VersionRecord
+from actors.layers.updates.versions import TreeVersion, VersionRecord
 from actors.messages.protocol.statistics import ConnectionFigures
 from actors.messages.session import SessionKey, TurnKey
 from actors.refs.runner import RunnerRef

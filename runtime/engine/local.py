@@ -28,6 +28,7 @@ from actors.layers.schedules.messages import WatchSchedules
 from actors.layers.services import runner_actor, session_actor
 from actors.layers.sharing.client import runner_client
 from actors.layers.toolsets.open import OpenToolsets
+from actors.layers.updates.session import SessionTrees
 from actors.messages.session import SessionKey, Shard, TurnKey
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
@@ -155,14 +156,12 @@ class LocalEngine:
             prices=settings.prices,
             now_s=(self.loop_clock or WallClock()).now_s,
             version=deployment.tree.version.id,
-            versions=self.trees.newest,
-            kept_versions=[deployment.tree.version],
-            version_source=self.trees,
             place=place.store,
             peers=self._peers(place),
             looks_again=self.loop_clock is None,
         )
-        actor = session_actor(environment, place.name, place.shard)
+        trees = SessionTrees(self.trees.newest, [deployment.tree.version], self.trees)
+        actor = session_actor(environment, place.name, place.shard, trees)
         actor.cache.max_bytes = self._cache_bytes
         return SessionRef(LocalLink(actor), settings.max_message_bytes)
 
@@ -191,12 +190,11 @@ class LocalEngine:
             settings.store_timeout_s,
             telemetry=self._telemetry,
             version=deployment.tree.version.id,
-            versions=self.trees.newest,
-            trees=LocalTrees(self.trees, directory, deployment.tree),
             daily_budget=settings.daily_budget,
             turns_opened_at_once=least_opened(len(deployment.stores) * settings.session_shards, settings.runners),
         )
-        actor = runner_actor(environment, shard_name("runner", shard), deployment.app_name, shard)
+        trees = LocalTrees(self.trees, directory, deployment.tree)
+        actor = runner_actor(environment, shard_name("runner", shard), deployment.app_name, shard, self.trees.newest, trees)
         runner = RunnerRef(LocalLink(actor), limits.max_message_bytes)
         clock = self.loop_clock or WallClock()
         directory.environment = AgentEnvironment(

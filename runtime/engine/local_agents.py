@@ -12,12 +12,12 @@ from actors.interfaces.transport import EARLY_REPLY, EarlyReply, Link
 from actors.layers.kinds import agent_actor
 from actors.layers.trees.process_groups import Replica, replica_for
 from actors.layers.trees.tree import AgentTree
+from actors.layers.updates.rules.marks import MarkedVersion, Marks, known_still, marks_of, serves_any
+from actors.layers.updates.runner import RunnerTree
 from actors.messages.codec import encode
 from actors.messages.protocol.lifecycle import Stop
 from actors.messages.session import SessionKey
 from actors.refs.base import shielded
-from actors.rules.versions.marks import MarkedVersion, Marks, known_still, marks_of, serves_any
-from actors.runner.environment import RunnerTree
 from runtime.engine.deployment import distinct_models, model_checks, obstacles
 from runtime.engine.local_versions import LocalVersions
 
@@ -143,7 +143,7 @@ class LocalTrees:
         leaders = {agent: group.leader for agent, group in tree.process_groups.items()}
         marks = marks_of(tree.version, self._known, leaders)
         self._known.append(MarkedVersion(tree.version, marks))
-        return RunnerTree(version, tree.topology, _OfVersion(self._directory, tree, marks), tree.plugins)
+        return RunnerTree(tree.topology, _OfVersion(self._directory, tree, marks), tree.plugins)
 
     def retain(self, used: Collection[str], loaded: Collection[str]) -> None:
         """Drop the actors of versions that are not in use: see TreeSource."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from actors.errors import ClusterError, UpdateConflictError
 from actors.layers.flows.definitions import FlowPlan
 from actors.layers.trees.tree import AgentTree
+from actors.layers.updates.versions import KeptVersion, TreeVersion, VersionRecord
 from actors.messages.event import now_s
-from actors.messages.operating.versions import KeptVersion, TreeVersion, VersionRecord
 from runtime.engine.deployment import plans_of
 from runtime.engine.flow_registry import FlowRegistry
 

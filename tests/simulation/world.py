@@ -214,9 +214,8 @@ class World:
             writer="session",
             on_replaced=lambda: outside(self.kill, process),
             version=self._deployment.tree.version.id,
-            **self.session_options(),
         )
-        process.actors[""] = process.run(session_actor, environment)
+        process.actors[""] = process.run(lambda: session_actor(environment, **self.session_options()))
         self.trace.add(self.loop.time(), f"{process.name} starts")
 
     def replace_session(self, lives_s: float) -> None:
@@ -287,9 +286,8 @@ class World:
             term=term,
             is_restarted=is_restarted,
             on_replaced=partial(self._give_up, process) if self._has_standby else None,
-            **self.runner_options(directory),
         )
-        process.actors[""] = process.run(lambda: runner_actor(environment, app=APP))
+        process.actors[""] = process.run(lambda: runner_actor(environment, app=APP, **self.runner_options(directory)))
         self.trace.add(self.loop.time(), f"{process.name} starts")
         return process
 

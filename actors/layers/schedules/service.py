@@ -149,7 +149,7 @@ class Schedules(SessionService):
 
     def _new(self, message: CreateSchedule) -> ScheduleRow:
         now_s = self.due.now_s()
-        topology = self._parts.versions.current.topology
+        topology = self._parts.versions.topology("")
         for name in message.plan.config.agent_budgets or ():
             _ = topology[name]
         timing = msgspec.structs.replace(message.plan.timing, start_s=int(now_s))

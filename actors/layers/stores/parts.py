@@ -130,6 +130,7 @@ class OperationsStore:
     - Schedules: `schedule` to `next_schedules`, and the writes `AddSchedule`, `SetDueTime`, `AdvanceSchedule`, `RemoveSchedule`.
     - Batches: `batches` and `batch_items`, and the writes `PutBatch` and `ForgetBatches`.
     - Usage: `usage` and `turn_names`. The store keeps `TurnRow.usage`.
+    - Updates: `open_versions`.
 
     All methods raise StoreUnavailableError and StoreError as those of LogStore do.
     """
@@ -262,3 +263,10 @@ class OperationsStore:
             ids: from a page of usage.
         """
         raise lacking(self, "reports no usage", "turn_names")
+
+    def open_versions(self, app: str) -> Sequence[str] | None:
+        """The versions of turns of an app that run or are paused; None: the store does not know them.
+
+        The cost must not grow with turns that are over.
+        """
+        return None

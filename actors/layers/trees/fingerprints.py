@@ -26,7 +26,7 @@ from actors.definitions.agents.base import BaseAgent
 from actors.layers.trees.likeness import likeness
 from actors.layers.trees.object_shapes import attributes, is_plain, shape_of
 from actors.layers.trees.origins import is_installed, is_users
-from actors.messages.operating.versions import PRINT_BYTES
+from actors.layers.updates.versions import PRINT_BYTES
 
 MAX_PARTS = 20_000
 """Parts of one value that are looked at: a table of a million rows counts by its first ones."""

@@ -18,8 +18,8 @@ from actors.layers.trees.index import AgentIndex
 from actors.layers.trees.process_groups import process_groups
 from actors.layers.trees.summarisers import summarises
 from actors.layers.trees.version import Defined, version_of
+from actors.layers.updates.versions import TreeVersion
 from actors.messages.limits import DEFAULT_LIMITS, Limits
-from actors.messages.operating.versions import TreeVersion
 from actors.messages.topology import GRAPH, LLM, TASK, AgentNode, Topology
 from actors.rules.routing.transfer import FIND_TOOL, transfer_targets
 

@@ -18,8 +18,8 @@ from actors.definitions.tree.recording import Recording
 from actors.interfaces.model import Model
 from actors.layers.trees.fingerprints import Fingerprints, combined
 from actors.layers.trees.release import this_version
+from actors.layers.updates.versions import TreeVersion
 from actors.messages.limits import Limits
-from actors.messages.operating.versions import TreeVersion
 from actors.messages.topology import LLM, AgentNode, Topology
 
 _NO_MENU = combined(())

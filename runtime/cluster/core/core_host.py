@@ -15,9 +15,9 @@ from ray.exceptions import RayError
 from actors.actor import Actor
 from actors.errors import ClusterError
 from actors.interfaces.deployment_events import tell_event
+from actors.layers.updates.messages import UseVersions
+from actors.layers.updates.versions import VersionRecord
 from actors.messages.codec import encode
-from actors.messages.operating.versions import VersionRecord
-from actors.messages.protocol.lifecycle import UseVersions
 from actors.rules.recovery.backoff import Backoff
 from runtime.cluster.core.standby import Standby, StandbyPlan, term_now
 from runtime.cluster.handle import Handle

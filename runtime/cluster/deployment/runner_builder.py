@@ -10,7 +10,7 @@ from functools import partial
 from actors.actor import Actor
 from actors.interfaces.stores import ArtifactStore
 from actors.layers.services import runner_actor
-from actors.messages.operating.versions import TreeVersion
+from actors.layers.updates.versions import TreeVersion
 from actors.messages.session import Shard
 from actors.rules.capacity.opening_window import least_opened
 from actors.rules.capacity.sharding import shard_name
@@ -114,15 +114,13 @@ def build_runner(
         telemetry=metrics.telemetry(process_telemetry(settings, app_name)),
         topology=spec.tree.definitions.topology,
         version=spec.version.id,
-        versions=spec.kept.record(),
-        trees=trees,
         is_restarted=is_restarted() or (standby is not None and not term),
         term=term,
         on_replaced=_leave if standby is not None else None,
         daily_budget=settings.daily_budget,
         turns_opened_at_once=least_opened(len(sessions), settings.runners),
     )
-    runner = runner_actor(environment, spec.name, app_name, spec.shard)
+    runner = runner_actor(environment, spec.name, app_name, spec.shard, spec.kept.record(), trees)
     metrics.start(lambda: of_counts("runner", runner.figures().counts))
     departures = Departures(core_processes(app_name, settings, spec.stores), settings, nodes) if spec.shard.index == 0 else None
     return runner, directory, servers, trees, departures

@@ -15,7 +15,8 @@ from actors.actor import Actor
 from actors.interfaces.stores import MemoryStore
 from actors.layers.services import session_actor
 from actors.layers.stores.session_store import SessionStore
-from actors.messages.operating.versions import TreeVersion
+from actors.layers.updates.session import SessionTrees
+from actors.layers.updates.versions import TreeVersion
 from actors.refs.session import SessionRef
 from actors.session.environment import SessionEnvironment
 from runtime.cluster.deployment.kept_versions import KeptVersions
@@ -98,14 +99,12 @@ def build_session(spec: SessionSpec, wires: Wires, stands_by: bool = False) -> t
         on_late_write=_until_killed,
         prices=spec.settings.prices,
         version=spec.version.id,
-        versions=record,
-        kept_versions=spec.kept.all_found(record, spec.version) or [spec.version],
-        version_source=spec.kept,
         place=spec.place.store,
         peers=partial(_peers, spec, wires) if spec.place.shard.of > 1 else None,
         is_successor=stands_by or is_restarted(),
     )
-    session = session_actor(environment, spec.name, spec.place.shard)
+    trees = SessionTrees(record, spec.kept.all_found(record, spec.version) or [spec.version], spec.kept)
+    session = session_actor(environment, spec.name, spec.place.shard, trees)
     share_node(wires.options.secret, spec.settings.max_cache_bytes, session.cache)
     metrics = RayMetrics(spec.settings, spec.app_name, spec.name)
     metrics.start(lambda: of_counts("session", session.figures().counts))

@@ -8,9 +8,9 @@ from collections.abc import Collection, Mapping, Sequence
 from actors.definitions.agents import Plugin
 from actors.errors import ClusterError, RaygroveError
 from actors.errors.user_code import error_text
-from actors.messages.operating.versions import VersionRecord
-from actors.rules.versions.marks import serves_any
-from actors.runner.environment import RunnerTree
+from actors.layers.updates.rules.marks import serves_any
+from actors.layers.updates.runner import RunnerTree
+from actors.layers.updates.versions import VersionRecord
 from runtime.cluster.deployment.kept_versions import KeptVersions
 from runtime.cluster.packing.importing import unpickle
 from runtime.cluster.packing.versions import PackedVersion, VersionDefinitions
@@ -45,7 +45,7 @@ class RayTrees:
         self._plans[version] = packed.plans
         marks: Mapping[str, str] = self._definitions.add(packed.version, packed.tree)
         directory = self._directory.of_version(packed.tree, marks)
-        return RunnerTree(version, packed.tree.definitions.topology, directory, plugins)
+        return RunnerTree(packed.tree.definitions.topology, directory, plugins)
 
     async def newest_record(self) -> VersionRecord:
         """The record that is kept now. Raises ClusterError."""

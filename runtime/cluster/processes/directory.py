@@ -9,8 +9,8 @@ from zlib import crc32
 
 from actors.interfaces.transport import AgentDirectory, Link
 from actors.layers.trees.process_groups import Replica
+from actors.layers.updates.rules.marks import Marks
 from actors.messages.session import SessionKey
-from actors.rules.versions.marks import Marks
 from runtime.cluster.cluster_watch import ClusterWatch, Nodes
 from runtime.cluster.packing.definitions import PackedTree
 from runtime.cluster.processes.mcp_servers import StartedMcpServers

@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 
 from actors.interfaces.deployment_events import EVENT_KINDS, DeploymentEvent, EventKind
-from actors.messages.operating.versions import VersionInfo, VersionRecord
+from actors.layers.updates.versions import VersionInfo, VersionRecord
 from actors.rules.checks.arguments import checked_choice
 from runtime.driver.inputs import MAX_NUMBER
 from runtime.driver.operation import AppOperation, Command, Option, Table, ago, local_time, table

@@ -15,7 +15,7 @@ from runtime.frontends.console.options import Json
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from actors.messages.operating.versions import UpdateReport
+    from actors.layers.updates.versions import UpdateReport
     from runtime.cluster.notices.notices import SourceNotice
     from runtime.driver.runtime import Runtime
     from runtime.driver.upgrade_report import UpgradeReport

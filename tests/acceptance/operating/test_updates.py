@@ -11,6 +11,7 @@ import pytest
 
 from actors import BaseAgent, CallbackContext, LlmAgent, Plugin, tool
 from actors.errors import RequestError, UpdateRefusedError
+from actors.layers.updates.messages import GetVersions
 from actors.testing import PatternModel
 from runtime import Runtime
 from tests.support.agents.conversation_tools import Gate
@@ -187,14 +188,15 @@ def test_a_turn_that_begins_while_a_share_is_ended_goes_on_with_its_tree(
         # Of all sessions but one in a thousand million.
         shared = rt.update(root(gate, "shared"), share=1 - 1e-9).version
         session = rt._client.engine.session
-        in_use = session.versions_in_use
+        ask = session.ask
 
-        async def then_one_begins(app: str) -> tuple[str, ...]:
-            found = await in_use(app)
-            await asyncio.to_thread(said, rt, "ask", "late")
+        async def then_one_begins(message: Any) -> Any:
+            found = await ask(message)
+            if isinstance(message, GetVersions):
+                await asyncio.to_thread(said, rt, "ask", "late")
             return found
 
-        monkeypatch.setattr(session, "versions_in_use", then_one_begins)
+        monkeypatch.setattr(session, "ask", then_one_begins)
         if change == "update":
             rt.update(root(gate, "new"))
         else:

@@ -10,10 +10,11 @@ from actors import BaseAgent, FunctionCall, LlmAgent, LlmRequest, LlmResponse, L
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.transport import Link
 from actors.layers.trees.tree import AgentTree
-from actors.messages.operating.versions import VersionRecord
+from actors.layers.updates.rules.marks import MarkedVersion, Marks, known_still, marks_of, serves_any
+from actors.layers.updates.runner import RunnerTree
+from actors.layers.updates.session import SessionTrees
+from actors.layers.updates.versions import VersionRecord
 from actors.messages.session import SessionKey
-from actors.rules.versions.marks import MarkedVersion, Marks, known_still, marks_of, serves_any
-from actors.runner.environment import RunnerTree
 from runtime.engine.deployment import Deployment
 from runtime.engine.local_versions import LocalVersions
 from tests.simulation.agents import WORK, StepModel, ask
@@ -93,7 +94,7 @@ class UpdatedWorld(World):
     def session_options(self) -> dict[str, Any]:
         """The versions that are kept."""
         kept = [self.records.tree(version).version for version in self.records.newest.ids]
-        return {"versions": self.records.newest, "kept_versions": kept, "version_source": self.records}
+        return {"trees": SessionTrees(self.records.newest, kept, self.records)}
 
     def runner_options(self, directory: SimDirectory) -> dict[str, Any]:
         """The versions that are kept, and where their trees are."""
@@ -120,7 +121,7 @@ class SimTrees:
         marks = marks_of(tree.version, self._known, leaders)
         self._known.append(MarkedVersion(tree.version, marks))
         self._world.trees_by_address |= {f"{agent}@{mark}": tree for agent, mark in marks.items()}
-        return RunnerTree(version, tree.topology, MarkedDirectory(self._directory, marks), tree.plugins)
+        return RunnerTree(tree.topology, MarkedDirectory(self._directory, marks), tree.plugins)
 
     def retain(self, used: Collection[str], loaded: Collection[str]) -> None:
         """End the actors of versions that are not in use."""

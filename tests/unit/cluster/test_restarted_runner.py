@@ -13,8 +13,8 @@ import ray
 from ray.exceptions import ActorUnavailableError
 
 from actors.errors import StoreUnavailableError
+from actors.layers.updates.versions import NO_VERSIONS, VersionRecord
 from actors.messages.codec import encode
-from actors.messages.operating.versions import NO_VERSIONS, VersionRecord
 from actors.messages.protocol.base import Ack, ErrorReply
 from runtime.cluster.core.core_host import TURNS_FIRST_S
 from runtime.cluster.core.runner_host import RunnerHost

@@ -38,11 +38,12 @@ from actors.layers.spending.messages import GetTurnBudgets, GetUsage
 from actors.layers.stores.batch import BatchInfo
 from actors.layers.stores.schedule import SchedulePlan, Timing
 from actors.layers.stores.store_seat import StoreSeat
+from actors.layers.updates.messages import GetVersions, UseVersions
+from actors.layers.updates.versions import NO_VERSIONS
 from actors.layers.users.messages import HoldUser, ReleaseUser, RemoveUser, UserHeld, UserRemoved
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode
 from actors.messages.event import now_s
-from actors.messages.operating.versions import NO_VERSIONS
 from actors.messages.protocol.turns import ScheduledTime
 from actors.messages.session import SessionKey
 from actors.session.environment import ONLY_STORE, StorePlace
@@ -438,7 +439,7 @@ OTHERS: Mapping[type[p.Message], Example] = {
     GetTurn: Example(lambda _: GetTurn(key=KEY, invocation_id="e-1")),
     GetTurnBudgets: Example(lambda _: GetTurnBudgets(key=KEY, invocation_id="e-1")),
     GetUsage: Example(lambda _: GetUsage(app=APP, user=USER)),
-    p.GetVersions: Example(lambda _: p.GetVersions(app=APP)),
+    GetVersions: Example(lambda _: GetVersions(app=APP)),
     ListBatchItems: Example(lambda _: ListBatchItems(app=APP, batch="b", limit=9)),
     ListBatches: Example(lambda _: ListBatches(app=APP, limit=9)),
     p.ListOpenTurns: Example(lambda desk: p.ListOpenTurns(app=APP, runner=desk.runner)),
@@ -458,7 +459,7 @@ OTHERS: Mapping[type[p.Message], Example] = {
     TakeStoreSeat: Example(lambda _: TakeStoreSeat(app=APP, seat=StoreSeat("family", 0, 2))),
     p.TellPartial: Example(lambda desk: p.TellPartial(turn=desk.session.turn_ref("e-p", key=PAUSED), events=[])),
     p.Unsubscribe: Example(lambda _: p.Unsubscribe(subscriber="unknown")),
-    p.UseVersions: Example(lambda _: p.UseVersions(record=NO_VERSIONS)),
+    UseVersions: Example(lambda _: UseVersions(record=NO_VERSIONS)),
     WatchStates: Example(lambda _: WatchStates(shard=0)),
 }
 """Messages that change nothing of what the user has."""

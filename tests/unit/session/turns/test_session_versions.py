@@ -5,8 +5,10 @@ from __future__ import annotations
 from actors import LlmAgent
 from actors.layers.services import session_actor
 from actors.layers.trees.tree import AgentTree
+from actors.layers.updates.messages import UseVersions
+from actors.layers.updates.session import SessionTrees
+from actors.layers.updates.versions import KeptVersion, VersionRecord
 from actors.messages import protocol as p
-from actors.messages.operating.versions import KeptVersion, VersionRecord
 from actors.refs.session import SessionRef
 from actors.session.environment import SessionEnvironment
 from actors.testing import PatternModel
@@ -29,17 +31,15 @@ async def test_the_newest_record_counts_in_whatever_order_they_come() -> None:
         SqlSessionStore("sqlite://"),
         first.topology,
         version=first.version.id,
-        versions=first_record(first.version),
-        kept_versions=[first.version],
-        version_source=versions,
     )
-    session = SessionRef(LocalLink(session_actor(environment)))
+    trees = SessionTrees(first_record(first.version), [first.version], versions)
+    session = SessionRef(LocalLink(session_actor(environment, trees=trees)))
     records = [
         VersionRecord(number=number, current=each.version.id, kept=(KeptVersion(each.version.id, 1.0),))
         for number, each in ((1, second), (2, third))
     ]
     for record in reversed(records):
-        await session.use_versions(record)
+        await session.ask(UseVersions(record=record))
     found = await session.topology_after("")
     assert (found.version, found.topology) == (third.version.id, third.topology)
     # A program that knows it is not sent it again.

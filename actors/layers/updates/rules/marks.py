@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
-from actors.messages.operating.versions import TreeVersion, VersionRecord
+from actors.layers.updates.versions import TreeVersion, VersionRecord
 from actors.messages.session import SessionKey
 
 _BYTES = 8

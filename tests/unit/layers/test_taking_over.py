@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from actors.layers.updates.rules import taken_over
-from actors.messages.operating.versions import KeptVersion, VersionRecord, VersionShare
+from actors.layers.updates.rules.record import taken_over
+from actors.layers.updates.versions import KeptVersion, VersionRecord, VersionShare
 
 RECORD = VersionRecord(
     number=4,

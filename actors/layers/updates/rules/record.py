@@ -10,7 +10,7 @@ from collections.abc import Collection
 import msgspec
 
 from actors.errors import RequestError
-from actors.messages.operating.versions import KeptVersion, TreeDifference, TreeVersion, VersionRecord, VersionShare
+from actors.layers.updates.versions import KeptVersion, TreeDifference, TreeVersion, VersionRecord, VersionShare
 
 
 def updated(record: VersionRecord, version: KeptVersion, part: float = 1.0, in_use: Collection[str] = ()) -> VersionRecord:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from actors.errors import RequestError
-from actors.layers.updates.rules import rolled_back, tree_difference, updated
-from actors.messages.operating.versions import (
+from actors.layers.updates.rules.marks import MarkedVersion, known_still, marks_of, serves_any, version_for
+from actors.layers.updates.rules.record import rolled_back, tree_difference, updated
+from actors.layers.updates.versions import (
     PRINT_BYTES,
     KeptVersion,
     TreeDifference,
@@ -16,7 +17,6 @@ from actors.messages.operating.versions import (
 )
 from actors.messages.session import SessionKey
 from actors.messages.topology import AgentNode, Topology
-from actors.rules.versions.marks import MarkedVersion, known_still, marks_of, serves_any, version_for
 
 FIRST = VersionRecord(current="v1", kept=(KeptVersion("v1", 1.0),))
 

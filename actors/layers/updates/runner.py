@@ -1,0 +1,176 @@
+"""The versions of the tree in a Runner: each turn runs by the one that it began with, as long as it goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from actors.actor import Handlers
+from actors.definitions.agents.plugin import Plugin
+from actors.errors import ClusterError
+from actors.interfaces.deployment_events import tell_event
+from actors.interfaces.transport import AgentDirectory
+from actors.layers.updates.messages import LoadVersion, UseVersions
+from actors.layers.updates.versions import VersionRecord
+from actors.messages import protocol as p
+from actors.messages.topology import Topology
+from actors.runner.dispatch.events import RunnerEvents
+from actors.runner.dispatch.isolation import Isolation
+from actors.runner.dispatch.routing import Routing
+from actors.runner.dispatch.versions import TurnVersions, VersionParts
+from actors.runner.environment import RunnerEnvironment
+
+
+@dataclass(frozen=True)
+class RunnerTree:
+    """A version of the tree, as a Runner works with it.
+
+    Attributes:
+        topology: the parent map.
+        directory: activates the actors of its agents. Versions share the actors of agents that are the same in both.
+        plugins: their hooks around turns.
+    """
+
+    topology: Topology
+    directory: AgentDirectory
+    plugins: Sequence[Plugin] = ()
+
+
+class TreeSource(Protocol):
+    """Where the versions are kept that a deployment has got by updates."""
+
+    async def tree(self, version: str) -> RunnerTree:
+        """A version that is kept. Raises ClusterError when it is not, or cannot be read or loaded."""
+        ...
+
+    def retain(self, used: Collection[str], loaded: Collection[str]) -> None:
+        """End the processes of agents of all versions but those in use, as soon as no run is under way in them.
+
+        Args:
+            used: turns run by them, or will.
+            loaded: those and others that are kept. All that is known of any other one is forgotten; `tree` may give it again.
+        """
+        ...
+
+
+class RunnerUpdates(TurnVersions):
+    """Gives the parts of each version, and keeps them while turns run by it or new turns get it.
+
+    Args:
+        record: which versions the deployment has when the Runner is started.
+        trees: where these are kept; None: there are none.
+        environment, events, counts, isolation: see TurnVersions.
+    """
+
+    def __init__(
+        self,
+        record: VersionRecord,
+        trees: TreeSource | None,
+        environment: RunnerEnvironment,
+        events: RunnerEvents,
+        counts: Counter[str],
+        isolation: Isolation,
+    ) -> None:
+        super().__init__(environment, events, counts, isolation)
+        self._trees = trees
+        self._loaded = {environment.version: self._first}
+        self._loading = asyncio.Lock()
+        self._held: dict[str, int] = {}
+        self._use(record)
+
+    def _use(self, record: VersionRecord) -> None:
+        # Each turn asks several times, and the answer changes with an update only.
+        self._record, self._has_tasks = record, record.has_tasks
+        self.current = self._loaded.get(record.current, self._first)
+
+    def handlers(self) -> Handlers:
+        """Its messages."""
+        return {LoadVersion: self.load_version, UseVersions: self.use_versions}
+
+    @property
+    def has_tasks(self) -> bool:
+        """See TurnVersions."""
+        return self._has_tasks or super().has_tasks
+
+    def find(self, version: str) -> VersionParts | None:
+        """See TurnVersions."""
+        return self._loaded.get(version) if version else self._first
+
+    def of(self, version: str) -> VersionParts:
+        """See TurnVersions."""
+        return self._loaded[version] if version else self._first
+
+    async def load(self, version: str = "") -> VersionParts:
+        """See TurnVersions."""
+        await super().load()
+        if (found := self.find(version)) is not None:
+            return found
+        async with self._loading:
+            found = self.find(version)
+            if found is None:
+                found = self._loaded[version] = await self._load(version)
+                self._use(self._record)
+            return found
+
+    async def load_version(self, message: LoadVersion) -> p.Ack:
+        """Load a version that turns are to get. Raises ClusterError."""
+        await self.load(message.version)
+        return p.Ack()
+
+    async def use_versions(self, message: UseVersions) -> p.Ack:
+        """Take over which versions there are now, and give up what is needed no more. Raises ClusterError."""
+        for version in message.record.given:
+            await self.load(version)
+        if message.record.number > self._record.number:
+            _tell_change(self._record, message.record)
+            self._use(message.record)
+            self._give_up()
+        return p.Ack()
+
+    def hold(self, version: str) -> VersionParts:
+        """See TurnVersions."""
+        self._held[version] = self._held.get(version, 0) + 1
+        return self.of(version)
+
+    def release(self, version: str) -> None:
+        """See TurnVersions."""
+        self._held[version] -= 1
+        if not self._held[version]:
+            del self._held[version]
+            if self._record.number and version not in self._record.given:
+                self._give_up()
+
+    def _give_up(self) -> None:
+        """Give up the processes of versions by which no turn runs, nor will; and those versions that are kept no more."""
+        used = {*self._record.given, *self._held}
+        if "" in self._held:
+            used.add(self._environment.version)
+        for version in [each for each in self._loaded if each not in used and each not in self._record.ids]:
+            if self._loaded[version] is not self._first:
+                del self._loaded[version]
+        if self._trees is not None:
+            self._trees.retain(used, self._loaded)
+
+    async def _load(self, version: str) -> VersionParts:
+        if self._trees is None:
+            raise ClusterError(f"version {version!r} of the tree is not known here")
+        tree = await self._trees.tree(version)
+        environment = replace(self._environment, plugins=tree.plugins)
+        return self.parts(environment, tree.directory, Routing(environment.session, tree.topology))
+
+
+def _tell_change(before: VersionRecord, after: VersionRecord) -> None:
+    """Tell of an update or a rollback as an event of the deployment."""
+    if after.share is not None:
+        part, text = after.share.part, "%g %% of the new sessions get version %s, the others stay with %s"
+        tell_event("version changed", text, 100 * part, after.share.version, after.current, level=logging.INFO)
+    elif before.share is not None and after.current == before.current:
+        text = "new sessions get version %s again, and no longer %s"
+        tell_event("version changed", text, after.current, before.share.version, level=logging.INFO)
+    else:
+        how = "again, as before" if after.current == before.previous else "in place of"
+        tell_event("version changed", "new turns get version %s %s %s", after.current, how, before.current, level=logging.INFO)
