@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from functools import partial
 
 from actors.layers.batches.service import KeptBatches
-from actors.layers.draining import DrainNotes
+from actors.layers.draining.runner import RunnerDrain
+from actors.layers.draining.session import DrainNotes
 from actors.layers.forks.service import SessionForks
 from actors.layers.listing.service import TurnListing
 from actors.layers.memory import Memory
@@ -59,7 +60,7 @@ def runner_actor(
 ) -> RunnerActor:
     """A Runner with all features: see `RunnerActor`. `versions`, `trees`: see `RunnerUpdates`."""
     updates = partial(RunnerUpdates, versions, trees)
-    return RunnerActor(environment, name, app, shard, lambda parts: [DueTurns(parts)], updates)
+    return RunnerActor(environment, name, app, shard, lambda parts: [RunnerDrain(parts), DueTurns(parts)], updates)
 
 
 def all_services(parts: SessionParts) -> Sequence[SessionService]:

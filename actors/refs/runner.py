@@ -80,10 +80,6 @@ class RunnerRef(Ref):
         """The figures of the Runner and of every live agent."""
         return await self.ask(p.GetStatistics())
 
-    async def drain(self, message: p.Drain) -> p.Draining:
-        """Begin no new turn for a while, and tell what is left of the others."""
-        return await self.ask(message)
-
     async def stop(self, *, leave_turns: bool = False) -> None:
         """Stop every agent, and cancel the turns that run, or leave them open in the log."""
         await self.ask(p.Stop(leave_turns=leave_turns))

@@ -24,7 +24,7 @@ from actors.runner.dispatch.isolation import Isolation
 from actors.runner.dispatch.versions import MakeTurnVersions, TurnVersions
 from actors.runner.environment import RunnerEnvironment
 from actors.runner.service import RunnerParts, RunnerServices, no_services
-from actors.runner.turns.admission import TurnAdmission, TurnDrain
+from actors.runner.turns.admission import TurnAdmission
 from actors.runner.turns.agent_requests import AgentRequests
 from actors.runner.turns.place import RunnerPlace
 from actors.runner.turns.recovery import TurnResumer
@@ -69,24 +69,28 @@ class RunnerActor(Actor):
         self._counts = Counter(turns=0, invocations=0, transfers=0)
         self._table = table = TurnTable()
         events = RunnerEvents(session)
-        self._versions = turn_versions = versions(environment, events, self._counts, Isolation(lambda: self._drain.recovered()))
+        self._versions = turn_versions = versions(
+            environment, events, self._counts, Isolation(lambda: self._recovery.recovered())
+        )
         self._requests = AgentRequests(table, turn_versions)
         self._running = RunningTurns(table)
         self._tasks = tasks = TurnTasks(place, session, table, turn_versions, events, self._counts, environment.telemetry)
-        self._drain = drain = TurnDrain(session, table, tasks, is_restarted=environment.is_restarted)
-        self._admission = TurnAdmission(
+        self._admission = admission = TurnAdmission(
             session,
             environment.limits,
             environment.turns_opened_at_once,
             environment.telemetry,
-            drain,
             environment.turns_of_many_opened_at_once,
         )
-        self._recovery = TurnResumer(place, app, session, turn_versions, table, tasks, drain)
+        self._recovery = recovery = TurnResumer(
+            place, app, session, turn_versions, table, tasks, admission, is_restarted=environment.is_restarted
+        )
         user_messages = UserMessages(environment, turn_versions)
-        admission, budget = self._admission, environment.daily_budget
-        self._starter = TurnStarter(place, session, turn_versions, user_messages, table, tasks, self._recovery, admission, budget)
-        self._services = services(RunnerParts(place, app, session, self._starter, self._recovery))
+        budget = environment.daily_budget
+        self._starter = starter = TurnStarter(
+            place, session, turn_versions, user_messages, table, tasks, recovery, admission, budget
+        )
+        self._services = services(RunnerParts(place, app, session, table, tasks, admission, starter, recovery))
         super().__init__(name)
 
     def handlers(self) -> Handlers:
@@ -105,7 +109,6 @@ class RunnerActor(Actor):
             p.RunChild: self._requests.run_child,
             p.StopBranch: self._requests.stop_branch,
             p.TakeLlmCall: self._requests.take_llm_call,
-            p.Drain: self._drain.drain,
             **self._versions.handlers(),
             p.GetRunningTurn: self._running.get_running_turn,
             p.GetStatistics: self.statistics,
@@ -142,8 +145,9 @@ class RunnerActor(Actor):
 
     def figures(self) -> p.Statistics:
         """The figures of the Runner alone, which ask no other process."""
-        now = {"running": len(self._table), "waiting": self._admission.waiting, "draining": int(self._drain.is_on)}
-        counts = {**self._counts, **now, **self._directory.counts()}
+        counts = {**self._counts, "running": len(self._table), "waiting": self._admission.waiting, **self._directory.counts()}
+        for service in self._services:
+            counts |= service.figures()
         most, why = self._host_limit() if self._host_limit is not None else (0, "")
         if why:
             counts["max_hosts"] = most

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from actors.actor import Handlers
 from actors.refs.session import SessionRef
+from actors.runner.turns.admission import TurnAdmission
 from actors.runner.turns.place import RunnerPlace
 from actors.runner.turns.recovery import TurnResumer
 from actors.runner.turns.start import TurnStarter
+from actors.runner.turns.table import TurnTable
+from actors.runner.turns.tasks import TurnTasks
 
 
 class RunnerParts(NamedTuple):
@@ -19,6 +22,9 @@ class RunnerParts(NamedTuple):
         place: this Runner's.
         app: the app.
         session: the Session actors.
+        table: the turns that run, begin, end or wait in line.
+        tasks: runs turns.
+        admission: admits new turns. A feature may refuse them.
         starter: starts turns.
         recovery: resumes those that have begun before.
     """
@@ -26,6 +32,9 @@ class RunnerParts(NamedTuple):
     place: RunnerPlace
     app: str
     session: SessionRef
+    table: TurnTable
+    tasks: TurnTasks
+    admission: TurnAdmission
     starter: TurnStarter
     recovery: TurnResumer
 
@@ -35,6 +44,10 @@ class RunnerService:
 
     def handlers(self) -> Handlers:
         """The messages that it takes, each of them with its handler."""
+        return {}
+
+    def figures(self) -> Mapping[str, int]:
+        """Its part of the Runner's figures, which are added up over all Runners."""
         return {}
 
     def recover(self) -> None:

@@ -11,9 +11,9 @@ from functools import partial
 import msgspec
 
 from actors.errors import RaygroveError
+from actors.layers.draining.messages import Drain
 from actors.layers.listing.client import count_turns, list_turns
 from actors.layers.listing.messages import ListTurns
-from actors.messages import protocol as p
 from actors.messages.event import now_s
 from actors.messages.shown import Shown
 from actors.messages.turn_info import TurnInfo
@@ -32,7 +32,7 @@ READERS_S = 2.0
 
 READERS_POLL_S = 0.02
 
-_END = p.Drain(lease_s=0.0)
+_END = Drain(lease_s=0.0)
 
 MOST_LEFT = 1_000
 """Turns that are named, of those that are left."""
@@ -100,19 +100,19 @@ async def drain_async(client: EngineClient, turns: ProgramTurns, within_s: float
     return drained
 
 
-async def _tell(client: EngineClient, drain: p.Drain) -> int:
+async def _tell(client: EngineClient, drain: Drain) -> int:
     """Tell all actors that the deployment drains. Returns how many turns are left, once there are none or after the wait."""
     engine = client.engine
     # First those that Runners ask which are started again.
     await engine.session.ask(drain)
-    return (await engine.runner.drain(drain)).left
+    return (await engine.runner.ask(drain)).left
 
 
 async def _until_drained(client: EngineClient, within_s: float) -> Drained:
     engine, clock = client.engine, asyncio.get_running_loop().time
     if engine.loop_clock is not None:
         engine.loop_clock.thaw()
-    began_s, drain = clock(), p.Drain(lease_s=LEASE_S, since_s=now_s())
+    began_s, drain = clock(), Drain(lease_s=LEASE_S, since_s=now_s())
     left = 1
     while left and clock() - began_s < within_s:
         wait_s = min(BEAT_S, within_s - (clock() - began_s))
@@ -123,7 +123,7 @@ async def _until_drained(client: EngineClient, within_s: float) -> Drained:
     return Drained(left=await _left(client) if left else (), paused=counts.paused, took_s=took_s)
 
 
-async def _wait_for_readers(client: EngineClient, drain: p.Drain) -> None:
+async def _wait_for_readers(client: EngineClient, drain: Drain) -> None:
     session = client.engine.session
     with suppress(TimeoutError):
         async with asyncio.timeout(READERS_S):

@@ -1,16 +1,15 @@
-"""Which turns may wait to begin, and when each of them comes to be opened: none that is new while the deployment drains."""
+"""Which turns may wait to begin, and when each of them comes to be opened."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Mapping
 from copy import copy
 from types import MappingProxyType
 
 import msgspec
 
-from actors.errors import DrainingError, OverloadedError, TurnCancelledError
+from actors.errors import OverloadedError, TurnCancelledError
 from actors.interfaces.deployment_events import tell_event
 from actors.interfaces.telemetry import Telemetry
 from actors.messages import protocol as p
@@ -19,13 +18,10 @@ from actors.messages.limits import Limits
 from actors.messages.session import SessionKey, TurnKey
 from actors.refs.session import SessionRef
 from actors.rules.capacity.backlog import Backlog
-from actors.rules.capacity.drain_lease import DrainLease
 from actors.rules.capacity.fair_queue import FairQueue
 from actors.rules.capacity.opening_window import opened_at_once
 from actors.rules.capacity.user_weights import weights
 from actors.rules.checks.user_message import answers
-from actors.runner.turns.table import TurnTable
-from actors.runner.turns.tasks import TurnTasks
 
 HOLD_S = 0.25
 """A turn that is opened for longer waits for something else than this process, and lets the next one in."""
@@ -183,84 +179,11 @@ class TurnGate:
         self._watch()
 
 
-OWED_POLL_S = 0.1
-"""How often is looked whether all ends of turns are stored."""
-
-
-class TurnDrain:
-    """Knows whether new turns are refused, and what is left of those that are not new.
-
-    A Runner in the place of one that was lost asks the Session actors, which the program that drains tells as well.
-
-    Args:
-        session: the Session actor.
-        table: the turns that run, begin, end or wait in line.
-        tasks: knows the ends of turns that are still to be stored.
-        is_restarted: this Runner is in the place of one that was lost, and has its turns to recover.
-    """
-
-    def __init__(self, session: SessionRef, table: TurnTable, tasks: TurnTasks, *, is_restarted: bool) -> None:
-        self._session = session
-        self._table = table
-        self._tasks = tasks
-        self._lease = DrainLease()
-        self._asks = is_restarted
-        self._asked: set[SessionRef] = set()
-        self._recovered = asyncio.Event()
-        if not is_restarted:
-            self._recovered.set()
-
-    @property
-    def is_on(self) -> bool:
-        """True while new turns are refused, as far as this Runner has been told."""
-        return self._lease.left_s(_now_s()) > 0
-
-    def may_refuse(self) -> bool:
-        """False while nothing says that the deployment is about to be stopped: `refusal` has nothing to tell then."""
-        return self._asks or self._lease.was_given
-
-    async def drain(self, message: p.Drain) -> p.Draining:
-        """Refuse new turns for a while, and tell what is left."""
-        self._asks = False
-        self._lease.renew(message.lease_s, message.since_s, _now_s())
-        ends_s = _now_s() + message.wait_s
-        with suppress(TimeoutError):
-            async with asyncio.timeout_at(ends_s):
-                await self._recovered.wait()
-        left = await self._table.emptied(ends_s - _now_s())
-        # The store is away, and does not tell when it is back.
-        while not left and self._tasks.unsaved and _now_s() < ends_s:  # noqa: ASYNC110
-            await asyncio.sleep(OWED_POLL_S)
-        return p.Draining(left=left + self._tasks.unsaved + (not self._recovered.is_set()))
-
-    async def refusal(self, key: SessionKey, sent_s: float = 0.0) -> DrainingError | None:
-        """Why no new turn of a session may begin, if none may. `sent_s`: see StartTurn."""
-        if self._asks:
-            await self._ask(self._session.of(key))
-        return self._lease.refusal(key.app, _now_s(), sent_s)
-
-    def note_recovered(self) -> None:
-        """The turns of the Runner that was lost run here."""
-        self._recovered.set()
-
-    async def recovered(self) -> None:
-        """Wait until the turns of a Runner that was lost run here."""
-        await self._recovered.wait()
-
-    async def _ask(self, session: SessionRef) -> None:
-        if session not in self._asked:
-            told = await session.ask(p.GetDrain())
-            self._asked.add(session)
-            if self._asks and told.lease_s > self._lease.left_s(_now_s()):
-                self._lease.renew(told.lease_s, told.since_s, _now_s())
-
-
-def _now_s() -> float:
-    return asyncio.get_running_loop().time()
-
-
 TOLD_EACH_S = 60.0
 """Seconds between two events that tell of refused turns."""
+
+Refuse = Callable[[SessionKey, float], Awaitable[OverloadedError | None]]
+"""Takes a session, and `sent_s` of StartTurn. Returns the reason why no new turn of the session may begin; None: it may."""
 
 
 class TurnAdmission:
@@ -272,7 +195,9 @@ class TurnAdmission:
         opened_at_once: how many turns are opened at the same time.
         opened_of_many: how many while many users wait.
         telemetry: learns how long turns wait.
-        drain: knows whether new turns are refused.
+
+    Attributes:
+        refusals: asked by `refusal`; features add to them.
     """
 
     def __init__(
@@ -281,11 +206,10 @@ class TurnAdmission:
         limits: Limits,
         opened_at_once: int,
         telemetry: Telemetry,
-        drain: TurnDrain,
         opened_of_many: int = 0,
     ) -> None:
         self._session = session
-        self._drain = drain
+        self.refusals: list[Refuse] = []
         self._backlog = Backlog(limits)
         self._gate = TurnGate(opened_at_once, limits.user_weights, opened_of_many)
         self._telemetry = telemetry
@@ -301,19 +225,17 @@ class TurnAdmission:
         """Let a turn in to be opened, as soon as it may. Until `leave` it counts as one that waits.
 
         Raises:
-            OverloadedError: as much waits as may.
-            DrainingError: the deployment is about to be stopped, and the turn is new.
+            OverloadedError: as much waits as may, or no new turn may begin.
             TurnCancelledError: it was cancelled meanwhile.
         """
         since_s = self._now_s()
         size = len(encode(message.content)) + (len(encode(message.state_delta)) if message.state_delta else 0)
-        if self._drain.may_refuse():
-            refusal = await self._drain.refusal(message.key, message.sent_s)
-            if refusal is not None and turn not in self._backlog:
-                if answers(message.content):
-                    # Its turn is there, and stays paused.
-                    raise refusal
-                await self._check_that_it_is_there(message, refusal)
+        refusal = await self.refusal(message.key, message.sent_s)
+        if refusal is not None and turn not in self._backlog:
+            if answers(message.content):
+                # Its turn is there, and stays paused.
+                raise refusal
+            await self._check_that_it_is_there(message, refusal)
         full = self._backlog.refusal(turn, size, since_s)
         if full is not None:
             await self._check_that_it_is_there(message, full)
@@ -325,6 +247,13 @@ class TurnAdmission:
             self._backlog.remove(turn)
             raise
         return AdmittedTurn(turn, slot, since_s)
+
+    async def refusal(self, key: SessionKey, sent_s: float = 0.0) -> OverloadedError | None:
+        """The first reason of a feature why no new turn of a session may begin. `sent_s`: see StartTurn."""
+        for refuse in self.refusals:
+            if (refusal := await refuse(key, sent_s)) is not None:
+                return refusal
+        return None
 
     def leave(self, admitted: AdmittedTurn, *, has_begun: bool) -> None:
         """The turn was opened, or cannot be."""

@@ -21,7 +21,7 @@ from actors.rules.routing.scheduled_turns import is_turn_of_schedule
 from actors.runner.dispatch.versions import TurnVersions, VersionParts
 from actors.runner.running.origin import Resumed
 from actors.runner.running.running_turn import OpeningMessage, RunningTurn
-from actors.runner.turns.admission import TurnDrain
+from actors.runner.turns.admission import TurnAdmission
 from actors.runner.turns.place import RunnerPlace
 from actors.runner.turns.table import TurnTable
 from actors.runner.turns.tasks import TurnTasks
@@ -50,7 +50,8 @@ class TurnResumer:
         versions: which agent gets a turn.
         table: the turns that run or are being opened.
         tasks: launches turns.
-        drain: knows whether turns are resumed that this deployment has not run.
+        admission: knows whether turns are resumed that this deployment has not run.
+        is_restarted: this Runner is in the place of one that was lost, and has its turns to recover.
     """
 
     def __init__(
@@ -61,7 +62,9 @@ class TurnResumer:
         versions: TurnVersions,
         table: TurnTable,
         tasks: TurnTasks,
-        drain: TurnDrain,
+        admission: TurnAdmission,
+        *,
+        is_restarted: bool,
     ) -> None:
         self._place = place
         self._app = app
@@ -69,8 +72,11 @@ class TurnResumer:
         self._versions = versions
         self._table = table
         self._tasks = tasks
-        self._drain = drain
+        self._admission = admission
         self._recovered: set[SessionRef] = set()
+        self._has_recovered = asyncio.Event()
+        if not is_restarted:
+            self._has_recovered.set()
         self._recovering: dict[SessionRef, asyncio.Task[None]] = {}
         # The sessions whose turns are resumed once their Session actor and the store can be asked; None: all.
         self._due: dict[SessionRef, set[SessionKey] | None] = {}
@@ -81,7 +87,7 @@ class TurnResumer:
     async def prepare(self) -> None:
         """Load the tree, and connect to this shard's Session actors: whatever fails is tried again when turns are resumed."""
         await self._versions.load()
-        asked = (session.ask(p.GetDrain()) for session in self._sessions)
+        asked = (session.ask(p.GetStatistics()) for session in self._sessions)
         await asyncio.gather(*asked, return_exceptions=True)
 
     async def recover_turns(self, _: p.RecoverTurns) -> p.Ack:
@@ -89,12 +95,21 @@ class TurnResumer:
         await self._versions.load()
         # Ask the shards independently: one that is down must not delay turns held by the others.
         await asyncio.gather(*(self._recover_from(session) for session in self._sessions))
-        self._drain.note_recovered()
+        self._has_recovered.set()
         return p.Ack()
 
+    @property
+    def has_recovered(self) -> bool:
+        """False until the turns of a Runner that was lost run here."""
+        return self._has_recovered.is_set()
+
+    async def recovered(self) -> None:
+        """Wait until the turns of a Runner that was lost run here."""
+        await self._has_recovered.wait()
+
     async def resume_turns(self, _: p.ResumeTurns) -> p.Ack:
-        """Resume the turns that an earlier deployment has left open. Raises DrainingError when they are left to a later one."""
-        refusal = await self._drain.refusal(SessionKey(self._app, "", ""))
+        """Resume the turns that an earlier deployment has left open. Raises OverloadedError when they are left to a later one."""
+        refusal = await self._admission.refusal(SessionKey(self._app, "", ""))
         if refusal is not None:
             raise refusal
         await self._versions.load()
@@ -185,7 +200,7 @@ class TurnResumer:
             raise errors[0]
 
     async def recover_turn(self, message: p.RecoverTurn) -> p.Ack:
-        """See that a turn runs, if it has not ended. Raises DrainingError: see `resume`."""
+        """See that a turn runs, if it has not ended. Raises OverloadedError: see `resume`."""
         await self._versions.load()
         key = (message.key, message.invocation_id)
         if not self._table.is_opening(key):
@@ -202,10 +217,10 @@ class TurnResumer:
         """Run a turn that is open in the log, because a driver has asked for it.
 
         Raises:
-            DrainingError: the deployment is about to be stopped, and an earlier one has left the turn: a later one resumes it.
+            OverloadedError: no new turn may begin, and an earlier deployment has left this one: a later one resumes it.
         """
-        if self._table.get(key) is None and (refusal := await self._drain.refusal(key[0])) is not None:
-            await self._drain.recovered()
+        if self._table.get(key) is None and (refusal := await self._admission.refusal(key[0])) is not None:
+            await self.recovered()
             if self._table.get(key) is None:
                 raise refusal
         await self._resume(key)
@@ -233,7 +248,7 @@ class TurnResumer:
         """Run a failed turn on: see RunnerRef.retry_turn. One that runs already goes on."""
         await self._versions.load()
         key = (message.key, message.invocation_id)
-        if self._table.get(key) is None and (refusal := await self._drain.refusal(message.key)) is not None:
+        if self._table.get(key) is None and (refusal := await self._admission.refusal(message.key)) is not None:
             raise refusal
         await self._tasks.flush_end(key)
         async with self._table.resuming(key):

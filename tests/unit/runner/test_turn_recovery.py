@@ -13,9 +13,11 @@ from actors import BaseAgent, CallbackContext, Content, CustomAgent, InvocationC
 from actors.agent.environment import AgentEnvironment
 from actors.errors import DrainingError, StoreError
 from actors.interfaces.transport import Link
+from actors.layers.draining.messages import Drain
 from actors.layers.interceptors import INTERCEPTORS
 from actors.layers.listing.client import get_turn, list_turns
 from actors.layers.listing.messages import ListTurns
+from actors.layers.services import runner_actor
 from actors.layers.toolsets.open import OpenToolsets
 from actors.layers.trees.tree import AgentTree
 from actors.messages import protocol as p
@@ -339,10 +341,10 @@ async def test_a_runner_in_the_place_of_one_that_was_lost_asks_whether_the_deplo
     fixture = RunnerFixture(root, tmp_path)
     await fixture.start()
     await fixture.end("e-1")
-    await fixture.session.ask(p.Drain(lease_s=60.0))
+    await fixture.session.ask(Drain(lease_s=60.0))
     directory = LocalDirectory(AgentTree(root))
     environment = RunnerEnvironment(fixture.session, directory, fixture.artifacts, is_restarted=True)
-    actor = RunnerActor(environment, app=KEY.app)
+    actor = runner_actor(environment, app=KEY.app)
     runner = RunnerRef(LocalLink(actor))
     directory.environment = AgentEnvironment(
         fixture.session, runner, fixture.artifacts, resolve, toolsets=OpenToolsets(), interceptors=INTERCEPTORS
@@ -352,11 +354,11 @@ async def test_a_runner_in_the_place_of_one_that_was_lost_asks_whether_the_deplo
         await runner.start_turn(new)
     assert (await runner.statistics()).counts["draining"] == 1
     # What the one before it has left is not recovered yet.
-    assert (await runner.drain(p.Drain(lease_s=60.0))).left == 1
+    assert (await runner.ask(Drain(lease_s=60.0))).left == 1
     await actor.receive(encode(p.RecoverTurns()))
-    assert (await runner.drain(p.Drain(lease_s=60.0, wait_s=60.0))).left == 0
+    assert (await runner.ask(Drain(lease_s=60.0, wait_s=60.0))).left == 0
     # The program that drains says last that it does not; the Session actor has not heard of it yet.
-    await runner.drain(p.Drain(lease_s=0.0))
+    await runner.ask(Drain(lease_s=0.0))
     assert (await runner.start_turn(new)).invocation_id == "e-2"
     await runner.stop()
     await fixture.close()

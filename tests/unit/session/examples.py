@@ -14,6 +14,7 @@ import msgspec
 from actors import Budget, Content, FunctionResponse, Part, RunConfig
 from actors.errors import StoreError, StoreUnavailableError
 from actors.layers.batches.messages import ListBatches, ListBatchItems, SaveBatch
+from actors.layers.draining.messages import Drain, GetDrain
 from actors.layers.forks.messages import ForkSession
 from actors.layers.listing.messages import CountTurns, GetTurn, ListPending, ListTurns
 from actors.layers.placing.messages import (
@@ -425,12 +426,12 @@ MOVES: Mapping[type[p.Message], Example] = {
 OTHERS: Mapping[type[p.Message], Example] = {
     p.AnnounceRunner: Example(lambda _: p.AnnounceRunner(runner="test/other", number=0)),
     CountTurns: Example(lambda _: CountTurns(app=APP)),
-    p.Drain: Example(lambda _: p.Drain(lease_s=1.0)),
+    Drain: Example(lambda _: Drain(lease_s=1.0)),
     p.Fetch: Example(lambda _: p.Fetch(key=KEY)),
     FindOldSessions: Example(lambda _: FindOldSessions(app=APP, before_s=SOON_S, limit=9)),
     p.FindTurn: Example(lambda _: p.FindTurn(key=KEY)),
     ForgetStates: Example(lambda _: ForgetStates()),
-    p.GetDrain: Example(lambda _: p.GetDrain()),
+    GetDrain: Example(lambda _: GetDrain()),
     GetModelCalls: Example(lambda _: GetModelCalls(key=KEY, invocation_id="e-1")),
     p.GetSessionRequest: Example(lambda _: p.GetSessionRequest(key=KEY)),
     p.GetStatistics: Example(lambda _: p.GetStatistics()),

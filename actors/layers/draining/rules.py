@@ -28,11 +28,6 @@ class DrainLease:
         self._until_s = -math.inf
         self.since_s = 0.0
 
-    @property
-    def was_given(self) -> bool:
-        """True from when it is given until it is ended. One that has run out is over, too: see `left_s`."""
-        return self._until_s != -math.inf
-
     def renew(self, lease_s: float, since_s: float, now_s: float) -> None:
         """Take no new turns for so long from now on."""
         self._until_s = now_s + lease_s if lease_s > 0 else -math.inf

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from actors.actor import Handlers
-from actors.messages import protocol as p
-from actors.rules.capacity.drain_lease import DrainLease
+from actors.layers.draining.messages import Drain, Draining, GetDrain
+from actors.layers.draining.rules import DrainLease
 from actors.session.service import SessionService
 from actors.session.subscribers.subscriptions import LAGGING
 from actors.session.turns.parts import SessionParts
@@ -22,15 +22,15 @@ class DrainNotes(SessionService):
     def handlers(self) -> Handlers:
         """Its messages."""
         return {
-            p.Drain: self.note_drain,
-            p.GetDrain: self.get_drain,
+            Drain: self.note_drain,
+            GetDrain: self.get_drain,
         }
 
-    async def note_drain(self, message: p.Drain) -> p.Draining:
+    async def note_drain(self, message: Drain) -> Draining:
         """Keep that the deployment drains, and tell how many subscribers have news to fetch."""
         self._lease.renew(message.lease_s, message.since_s, asyncio.get_running_loop().time())
-        return p.Draining(left=self._subscriptions.counts[LAGGING])
+        return Draining(left=self._subscriptions.counts[LAGGING])
 
-    async def get_drain(self, _: p.GetDrain) -> p.Drain:
+    async def get_drain(self, _: GetDrain) -> Drain:
         """Tell for how long yet the deployment drains."""
-        return p.Drain(lease_s=self._lease.left_s(asyncio.get_running_loop().time()), since_s=self._lease.since_s)
+        return Drain(lease_s=self._lease.left_s(asyncio.get_running_loop().time()), since_s=self._lease.since_s)

@@ -1,0 +1,1 @@
+"""Draining: a deployment that is to be stopped begins no new turns."""

@@ -1,0 +1,74 @@
+"""What a Runner does in a drain: it refuses new turns, and tells what is left of those that are not new."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+
+from actors.actor import Handlers
+from actors.errors import DrainingError
+from actors.layers.draining.messages import Drain, Draining, GetDrain
+from actors.layers.draining.rules import DrainLease
+from actors.messages.session import SessionKey
+from actors.refs.session import SessionRef
+from actors.runner.service import RunnerParts, RunnerService
+
+OWED_POLL_S = 0.1
+"""How often is looked whether all ends of turns are stored."""
+
+
+class RunnerDrain(RunnerService):
+    """Answers Drain.
+
+    A Runner in the place of one that was lost asks the Session actors, which the program that drains tells as well.
+    """
+
+    def __init__(self, parts: RunnerParts) -> None:
+        self._session = parts.session
+        self._table = parts.table
+        self._tasks = parts.tasks
+        self._recovery = parts.recovery
+        self._lease = DrainLease()
+        self._asks = not parts.recovery.has_recovered
+        self._asked: set[SessionRef] = set()
+        parts.admission.refusals.append(self.refusal)
+
+    def handlers(self) -> Handlers:
+        """Its message."""
+        return {Drain: self.drain}
+
+    def figures(self) -> Mapping[str, int]:
+        """Whether new turns are refused, as far as this Runner has been told."""
+        return {"draining": int(self._lease.left_s(_now_s()) > 0)}
+
+    async def drain(self, message: Drain) -> Draining:
+        """Refuse new turns for a while, and tell what is left."""
+        self._asks = False
+        self._lease.renew(message.lease_s, message.since_s, _now_s())
+        ends_s = _now_s() + message.wait_s
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(ends_s):
+                await self._recovery.recovered()
+        left = await self._table.emptied(ends_s - _now_s())
+        # The store is away, and does not tell when it is back.
+        while not left and self._tasks.unsaved and _now_s() < ends_s:  # noqa: ASYNC110
+            await asyncio.sleep(OWED_POLL_S)
+        return Draining(left=left + self._tasks.unsaved + (not self._recovery.has_recovered))
+
+    async def refusal(self, key: SessionKey, sent_s: float) -> DrainingError | None:
+        """Why no new turn of a session may begin, if none may: see TurnAdmission.refusal."""
+        if self._asks:
+            await self._ask(self._session.of(key))
+        return self._lease.refusal(key.app, _now_s(), sent_s)
+
+    async def _ask(self, session: SessionRef) -> None:
+        if session not in self._asked:
+            told = await session.ask(GetDrain())
+            self._asked.add(session)
+            if self._asks and told.lease_s > self._lease.left_s(_now_s()):
+                self._lease.renew(told.lease_s, told.since_s, _now_s())
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()
