@@ -9,6 +9,7 @@ from actors.layers.batches.service import KeptBatches
 from actors.layers.draining.runner import RunnerDrain
 from actors.layers.draining.session import DrainNotes
 from actors.layers.forks.service import SessionForks
+from actors.layers.holds import UserHolds
 from actors.layers.listing.service import TurnListing
 from actors.layers.memory import Memory
 from actors.layers.placing.gate import UserGate
@@ -65,24 +66,27 @@ def runner_actor(
 
 def all_services(parts: SessionParts) -> Sequence[SessionService]:
     """Make all services of a Session actor."""
-    memory, batches = Memory(parts), KeptBatches(parts)
-    placements, schedules = UserPlacements(parts, memory), Schedules(parts)
+    holds = UserHolds(parts)
+    memory, batches = Memory(parts), KeptBatches(parts, holds)
+    placements, schedules = UserPlacements(parts, memory), Schedules(parts, holds)
     return (
         StateNews(parts),
         SpendingService(parts),
-        RecordedCalls(parts),
+        RecordedCalls(parts, holds),
         Rewinds(parts),
         TurnRetries(parts),
         SessionForks(parts),
         memory,
         batches,
         placements,
-        UserGate(parts.user_holds, placements),
-        UserMoves(parts, memory, placements, batches, schedules),
-        UserDeletion(parts, memory, batches),
-        Retention(parts, batches),
-        Archiving(parts),
+        UserGate(holds, placements),
+        UserMoves(parts, memory, placements, batches, schedules, holds),
+        UserDeletion(parts, memory, batches, holds),
+        Retention(parts, batches, holds),
+        Archiving(parts, holds),
         DrainNotes(parts),
         schedules,
         TurnListing(parts),
+        # What waits for a hold has passed the others.
+        holds,
     )

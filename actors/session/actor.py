@@ -31,7 +31,6 @@ from actors.session.log.queries import LogQueries
 from actors.session.log.reader import LogReader
 from actors.session.log.session_log import SessionLog
 from actors.session.log.shared_state import SharedStates
-from actors.session.log.user_holds import UserHolds
 from actors.session.log.writer import COUNTED, LogWriter
 from actors.session.losses.counting import LossCounts
 from actors.session.losses.turn_losses import Losses
@@ -89,8 +88,7 @@ class SessionActor(Actor):
         )
         self._versions = versions(environment, access)
         reader, shared = LogReader(access, extensions), SharedStates(access, has_other_writers=shard.of > 1)
-        user_holds = UserHolds(clock)
-        self._logs = logs = SessionLogs(access, reader, shared, limits.max_cache_bytes, clock, user_holds)
+        self._logs = logs = SessionLogs(access, reader, shared, limits.max_cache_bytes, clock)
         self._queries = LogQueries(logs, reader)
         self._subscriptions = subscriptions = Subscriptions(
             self._queries.turn_page, clock, POLL_S if environment.looks_again else None
@@ -112,7 +110,6 @@ class SessionActor(Actor):
             subscriptions=subscriptions,
             writer=writer,
             admission=admission,
-            user_holds=user_holds,
             runners=Runners(),
             tallies=tallies,
             changes=changes,
@@ -128,7 +125,7 @@ class SessionActor(Actor):
         logs.comparison.on_lost = self._ender.end_all
         self._writer = TurnWriter(parts, lookup, self._ender)
         self._sessions = StoredSessions(parts)
-        self._lanes = Lanes(limits, user_holds, changes)
+        self._lanes = Lanes(limits, changes)
         self._services = services(parts)
         super().__init__(name)
 

@@ -1,4 +1,4 @@
-"""What requests to a Session actor wait for before their handlers begin, by their lanes: see `Lane`.
+"""What requests to a Session actor wait for before their handlers begin, by their lanes: see `Lane`. Features add to it.
 
 Requests of programs that only want to know something have a line of their own, so that turns do not wait for them:
 
@@ -23,7 +23,6 @@ from actors.refs.keyed_locks import KeyedLocks
 from actors.rules.capacity.backlog import retry_after_s
 from actors.rules.capacity.fair_queue import FairQueue
 from actors.rules.capacity.user_weights import weights
-from actors.session.log.user_holds import UserHolds
 
 AT_ONCE = 32
 """Requests that are answered at the same time."""
@@ -106,13 +105,11 @@ class Lanes:
 
     Args:
         limits: how many queries may wait.
-        holds: the users that are held.
         changes: of sessions between turns; those of one session wait for each other.
     """
 
-    def __init__(self, limits: Limits, holds: UserHolds, changes: KeyedLocks[SessionKey]) -> None:
+    def __init__(self, limits: Limits, changes: KeyedLocks[SessionKey]) -> None:
         self._line = QueryLine(limits)
-        self._holds = holds
         self._changes = changes
 
     def behind(self, kind: type[Request[Message]], handler: Handler) -> Handler:
@@ -120,10 +117,8 @@ class Lanes:
         match kind.lane:
             case Lane.QUERY:
                 return self._line.bounded(handler)
-            case Lane.BEGIN:
-                return self._holds.entering(handler)
             case Lane.CHANGE:
-                return self._holds.entering(self._one_by_one(handler))
+                return self._one_by_one(handler)
         return handler
 
     def _one_by_one(self, handler: Handler) -> Handler:

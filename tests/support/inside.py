@@ -14,6 +14,7 @@ import pytest
 
 from actors import RunConfig
 from actors.interfaces.records import TurnRow
+from actors.layers import holds
 from actors.layers.listing import service as listing
 from actors.layers.recording import service as recording
 from actors.layers.retention import archiving
@@ -24,7 +25,7 @@ from actors.runner.dispatch import invoker
 from actors.runner.turns import admission
 from actors.runner.turns.tasks import TurnTasks
 from actors.session.actor import SessionActor
-from actors.session.log import logs, reader, session_log, user_holds
+from actors.session.log import logs, reader, session_log
 from actors.session.log.logs import LogCommits
 from actors.session.log.open_turn import SessionTurn
 from actors.session.log.queries import LogQueries
@@ -37,7 +38,7 @@ FIRST_S, EACH_S = recording.FIRST_S, recording.EACH_S
 FORGET_S = outbox.FORGET_S
 FRESH_S, IDLE_S = logs.FRESH_S, logs.IDLE_S
 GATE_HOLD_S = admission.HOLD_S
-HOLD_S = user_holds.HOLD_S
+HOLD_S = holds.HOLD_S
 KEPT = archiving.KEPT
 MANY_CALLS = invoker.MANY_CALLS
 PAGE, PAGE_BYTES = reader.PAGE, reader.PAGE_BYTES

@@ -14,6 +14,7 @@ from actors.actor import Handlers
 from actors.errors import UserArrivingError, UserElsewhereError
 from actors.interfaces.records import Write
 from actors.layers.batches.messages import BatchesReply, BatchItemsReply, ListBatches, ListBatchItems, SaveBatch
+from actors.layers.holds import UserHolds
 from actors.layers.stores.records import ForgetBatches, PutBatch
 from actors.layers.stores.session_store import store_of
 from actors.messages import protocol as p
@@ -25,9 +26,9 @@ from actors.session.turns.parts import SessionParts
 class KeptBatches(SessionService):
     """Answers the requests about batches."""
 
-    def __init__(self, parts: SessionParts) -> None:
+    def __init__(self, parts: SessionParts, user_holds: UserHolds) -> None:
         self._access = parts.access
-        self._user_holds = parts.user_holds
+        self._user_holds = user_holds
 
     def handlers(self) -> Handlers:
         """Its messages."""

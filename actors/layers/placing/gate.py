@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from actors.actor import Handler
+from actors.layers.holds import UserHolds
 from actors.layers.placing.placements import UserPlacements
 from actors.messages import protocol as p
 from actors.messages.protocol.request import ABOUT_USERS, Lane, Request, user_of
 from actors.messages.session import SessionKey
-from actors.session.log.user_holds import UserHolds
 from actors.session.service import SessionService
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from actors.actor import Handlers
 from actors.errors import StoreError
 from actors.layers.batches.service import KeptBatches
+from actors.layers.holds import UserHolds
 from actors.layers.memory import Memory
 from actors.layers.placing.messages import (
     AdmitUser,
@@ -48,9 +49,16 @@ class UserMoves(SessionService):
     """Answers what programs ask that move users: see `actors.layers.placing.messages`."""
 
     def __init__(
-        self, parts: SessionParts, memory: Memory, placements: UserPlacements, batches: KeptBatches, schedules: Schedules
+        self,
+        parts: SessionParts,
+        memory: Memory,
+        placements: UserPlacements,
+        batches: KeptBatches,
+        schedules: Schedules,
+        user_holds: UserHolds,
     ) -> None:
         self._parts = parts
+        self._user_holds = user_holds
         self._access = parts.access
         self._memory = memory
         self._placements = placements
@@ -126,7 +134,7 @@ class UserMoves(SessionService):
 
     async def leave_store(self, message: LeaveStore) -> p.Ack:
         """Remove all of a user whom the move holds. Raises StoreError; the store says where the user is then."""
-        app, user, holds = message.app, message.user, self._parts.user_holds
+        app, user, holds = message.app, message.user, self._user_holds
         placement = UserPlace(message.to, message.token)
         async with self._leaving:
             if holds.is_held_by(app, user, message.token):

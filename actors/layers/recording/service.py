@@ -10,6 +10,7 @@ from contextlib import suppress
 from actors.actor import Handlers
 from actors.errors import InvocationNotFoundError, RaygroveError, UserArrivingError, UserElsewhereError
 from actors.interfaces.records import Write
+from actors.layers.holds import UserHolds
 from actors.layers.recording.messages import GetModelCalls, ModelCallsReply, StoredCall
 from actors.layers.recording.rules.packing import reachable
 from actors.layers.stores.records import AddModelCall, DeleteModelCalls, ModelCallRow
@@ -41,8 +42,9 @@ MAX_CALLS = 100
 class RecordedCalls(SessionService):
     """Answers GetModelCalls, stores calls that come with events, and deletes old ones."""
 
-    def __init__(self, parts: SessionParts) -> None:
+    def __init__(self, parts: SessionParts, user_holds: UserHolds) -> None:
         self._parts = parts
+        self._user_holds = user_holds
         self._lookup = TurnLookup(parts)
         self._keep_s = parts.environment.keep_calls_s
 
@@ -127,7 +129,7 @@ class RecordedCalls(SessionService):
                 return
             for key in left:
                 with suppress(UserElsewhereError, UserArrivingError):
-                    async with self._parts.user_holds.entered(key):
+                    async with self._user_holds.entered(key):
                         log = await self._parts.logs.find(key)
                         if log is not None:
                             await self._parts.logs.commits.write(log, [DeleteModelCalls(key, before_s)])

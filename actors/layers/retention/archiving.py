@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from actors.actor import Handlers
 from actors.errors import UserArrivingError, UserElsewhereError
+from actors.layers.holds import UserHolds
 from actors.layers.retention.messages import ArchiveOldEvents, OldEventsArchived
 from actors.layers.stores.records import ArchiveEvents
 from actors.layers.stores.session_store import store_of
@@ -32,8 +33,9 @@ TRANSACTIONS = 4
 class Archiving(SessionService):
     """Answers ArchiveOldEvents."""
 
-    def __init__(self, parts: SessionParts) -> None:
+    def __init__(self, parts: SessionParts, user_holds: UserHolds) -> None:
         self._parts = parts
+        self._user_holds = user_holds
 
     def handlers(self) -> Handlers:
         """Its messages."""
@@ -64,7 +66,7 @@ class Archiving(SessionService):
     async def _move(self, key: SessionKey, last_seq: int) -> bool:
         """Move events of a session; False when it was deleted meanwhile, or its user was moved."""
         try:
-            async with self._parts.user_holds.entered(key):
+            async with self._user_holds.entered(key):
                 log = await self._parts.logs.find(key)
                 if log is None:
                     return False

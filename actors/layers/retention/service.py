@@ -18,6 +18,7 @@ from contextlib import AsyncExitStack
 from actors.actor import Handlers
 from actors.errors import UserArrivingError, UserElsewhereError
 from actors.layers.batches.service import KeptBatches
+from actors.layers.holds import UserHolds
 from actors.layers.retention.messages import FindOldSessions, OldSessions, PruneSessions, SessionsPruned
 from actors.layers.stores.records import ForgetRemoval, NoteRemoval
 from actors.layers.stores.session_store import store_of
@@ -38,8 +39,9 @@ BATCH_EVENTS = 2_000
 class Retention(SessionService):
     """Answers FindOldSessions and PruneSessions."""
 
-    def __init__(self, parts: SessionParts, batches: KeptBatches) -> None:
+    def __init__(self, parts: SessionParts, batches: KeptBatches, user_holds: UserHolds) -> None:
         self._parts = parts
+        self._user_holds = user_holds
         self._batches = batches
         # By session who was told that its artifacts are still there, and whether they have deleted them.
         self._told: dict[SessionKey, dict[str, bool]] = {}
@@ -75,7 +77,7 @@ class Retention(SessionService):
         async with AsyncExitStack() as stack:
             for user in dict.fromkeys(key.user for key in keys):
                 try:
-                    await stack.enter_async_context(self._parts.user_holds.entered(SessionKey(message.app, user, "")))
+                    await stack.enter_async_context(self._user_holds.entered(SessionKey(message.app, user, "")))
                 except (UserElsewhereError, UserArrivingError):
                     # What the user had here is gone, also from the list of what is old.
                     has_moved = True
@@ -103,18 +105,18 @@ class Retention(SessionService):
     async def _take(self, key: SessionKey) -> SessionLog | None:
         """A log in which no turn can begin any more; None when it is in use."""
         log = await self._parts.logs.find(key)
-        if log is None or log.turn is not None or log.unwritten or not log.queue.is_idle() or self._parts.user_holds.has(key):
+        if log is None or log.turn is not None or log.unwritten or not log.queue.is_idle() or self._user_holds.has(key):
             return None
         log.queue.is_taken = True
         return log
 
     async def _remove_one(self, log: SessionLog, session: OldSession) -> None:
-        self._parts.user_holds.hold_session(log.key)
+        self._user_holds.hold_session(log.key)
         self._removing.add(log.key)
         try:
             await remove_session(self._parts, log, NoteRemoval(log.key, session))
         except BaseException:
-            self._parts.user_holds.release_session(log.key)
+            self._user_holds.release_session(log.key)
             raise
         finally:
             self._removing.discard(log.key)
@@ -128,7 +130,7 @@ class Retention(SessionService):
         noted = await self._parts.access.read(store_of(self._parts.access).removals, message.app, message.user)
         mine = [each for each in noted if holds(self._parts.shard, each.key) and each.key not in self._removing]
         for each in mine:
-            self._parts.user_holds.hold_session(each.key)
+            self._user_holds.hold_session(each.key)
         anew = [each.key for each in mine if await self._parts.logs.find(each.key) is not None]
         await self._forget(anew)
         told = [each for each in mine if each.key not in anew and not self._told.get(each.key, {}).get(message.pruner)]
@@ -142,7 +144,7 @@ class Retention(SessionService):
             for key in message.done:
                 self._told.setdefault(key, {})[message.pruner] = True
             # Where the hold has ended the others were lost.
-            is_held = self._parts.user_holds.has
+            is_held = self._user_holds.has
             await self._forget([key for key in message.done if all(self._told[key].values()) or not is_held(key)])
 
     async def _give_up(self, pruner: str) -> None:
@@ -155,7 +157,7 @@ class Retention(SessionService):
         """Forget the notes of sessions, and hold these no longer."""
         forgotten = list(keys)
         commits = self._parts.access.commits
-        held = self._parts.user_holds
+        held = self._user_holds
         # The note of a user who is held stays: it is named once more to whatever prunes next, here or in another store.
         free = [key for key in forgotten if not held.has_user(key.app, key.user)]
         for key in free:

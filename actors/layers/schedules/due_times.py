@@ -18,6 +18,7 @@ from contextlib import suppress
 
 from actors.errors import ScheduleNotFoundError, UserArrivingError, UserElsewhereError
 from actors.interfaces.records import Write
+from actors.layers.holds import UserHolds
 from actors.layers.schedules.messages import AwaitDue, DueReply, DueTurn
 from actors.layers.schedules.rules.missed import due_now
 from actors.layers.stores.records import AdvanceSchedule
@@ -28,7 +29,6 @@ from actors.messages.protocol.turns import ScheduledTime
 from actors.messages.session import SessionKey, Shard
 from actors.rules.accounting.tallies import Tallies
 from actors.rules.capacity.sharding import holds
-from actors.session.log.user_holds import UserHolds
 from actors.session.store.access import StoreAccess
 from actors.session.store.grouped_reads import GroupedReads
 

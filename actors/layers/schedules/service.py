@@ -8,6 +8,7 @@ import msgspec
 
 from actors.actor import Handlers
 from actors.errors import InvalidScheduleError, ScheduleExistsError, TooLargeError, TooManySchedulesError
+from actors.layers.holds import UserHolds
 from actors.layers.schedules.due_times import LONGEST_NAP_S, DueTimes
 from actors.layers.schedules.messages import (
     AwaitDue,
@@ -41,7 +42,7 @@ class Schedules(SessionService):
         due: what is due of them.
     """
 
-    def __init__(self, parts: SessionParts) -> None:
+    def __init__(self, parts: SessionParts, user_holds: UserHolds) -> None:
         self._parts = parts
         self._access = parts.access
         environment = parts.environment
@@ -50,7 +51,7 @@ class Schedules(SessionService):
             parts.shard,
             environment.now_s,
             parts.tallies,
-            parts.user_holds,
+            user_holds,
             LONGEST_NAP_S if environment.looks_again else math.inf,
         )
         parts.opening_hooks.append(self.due)

@@ -12,6 +12,7 @@ from actors.actor import Handlers
 from actors.errors import StoreError, TurnCancelledError
 from actors.interfaces.records import PutState, RemoveSession, SessionRow, TurnFilter, Write
 from actors.layers.batches.service import KeptBatches
+from actors.layers.holds import UserHolds
 from actors.layers.memory import Memory
 from actors.layers.stores.records import ForgetRemoval, RemoveSchedule
 from actors.layers.stores.session_store import store_of
@@ -28,8 +29,9 @@ from actors.session.turns.parts import SessionParts
 class UserDeletion(SessionService):
     """Answers HoldUser, RemoveUser and ReleaseUser."""
 
-    def __init__(self, parts: SessionParts, memory: Memory, batches: KeptBatches) -> None:
+    def __init__(self, parts: SessionParts, memory: Memory, batches: KeptBatches, user_holds: UserHolds) -> None:
         self._parts = parts
+        self._user_holds = user_holds
         self._logs = parts.logs
         self._memory = memory
         self._batches = batches
@@ -44,7 +46,7 @@ class UserDeletion(SessionService):
 
     async def hold_user(self, message: HoldUser) -> UserHeld:
         """Let new requests of a user wait, and tell what is still under way. Raises StoreError."""
-        app, user, token, user_holds = message.app, message.user, message.token, self._parts.user_holds
+        app, user, token, user_holds = message.app, message.user, message.token, self._user_holds
         if message.renews and not user_holds.is_held_by(app, user, token):
             return UserHeld(is_held=False)
         if message.moves and (turns := self._under_way(app, user)) is not None:
@@ -84,7 +86,7 @@ class UserDeletion(SessionService):
         """Remove everything of a user that the stores have. Raises StoreError."""
         app, user = message.app, message.user
         access, of_user = self._parts.access, SessionKey(message.app, message.user, "")
-        if not self._parts.user_holds.hold_user(app, user, message.token):
+        if not self._user_holds.hold_user(app, user, message.token):
             raise StoreError(f"user {user!r} is being moved: delete the user again")
         await access.commits.flush()
         rows, state, removed = await access.read(self._found, app, user)
@@ -108,9 +110,9 @@ class UserDeletion(SessionService):
     async def release_user(self, message: ReleaseUser) -> p.Ack:
         """End the hold of a token, and let what has waited go on, unless another one holds the user."""
         app, user, token = message.app, message.user, message.token
-        if self._parts.user_holds.is_held_by(app, user, token):
+        if self._user_holds.is_held_by(app, user, token):
             self._parts.forget_user(app, user)
-            self._parts.user_holds.release(app, user, token)
+            self._user_holds.release(app, user, token)
         return p.Ack()
 
     def _of_user(self, app: str, user: str) -> list[SessionLog]:

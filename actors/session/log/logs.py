@@ -20,7 +20,6 @@ from actors.session.log.reverts import LogComparison
 from actors.session.log.session_log import SessionLog
 from actors.session.log.session_reads import SessionReads, States
 from actors.session.log.shared_state import SharedStates
-from actors.session.log.user_holds import UserHolds
 from actors.session.store.access import StoreAccess
 from actors.session.store.group_commit import GroupCommit
 
@@ -39,9 +38,10 @@ class SessionLogs:
         shared: the states that sessions share.
         max_bytes: room for logs in memory. Logs with an open turn stay, however many there are, but without their tail.
         clock: seconds that only go forward; by default those of the event loop.
-        user_holds: sessions that are not created now.
 
     Attributes:
+        held: what must be awaited before a turn begins in a session, or it is created; None: nothing. A feature that is removing
+            the session sets it.
         commits: writes their changes.
         comparison: sees to logs when the store has gone back to an older copy of itself.
         on_reload: called with a log that was read again after a write had failed, and the record of its open turn where the
@@ -56,9 +56,7 @@ class SessionLogs:
         shared: SharedStates,
         max_bytes: int = DEFAULT_LIMITS.max_cache_bytes,
         clock: Callable[[], float] | None = None,
-        user_holds: UserHolds | None = None,
     ) -> None:
-        self._user_holds = user_holds or UserHolds(clock)
         self._access = access
         self._reader = reader
         self._shared = shared
@@ -76,6 +74,7 @@ class SessionLogs:
         self.commits = LogCommits(access.commits, shared, self._keep, self.evict)
         self._creating = self.commits.creating
         self.on_reload: Callable[[SessionLog, TurnRow | None], None] = lambda _, ended: None
+        self.held: Callable[[SessionKey], Awaitable[None] | None] = lambda _: None
         self._reads = SessionReads(access, reader, shared)
         self.comparison = LogComparison(access, reader, shared, self._logs, self._creating)
 
@@ -194,12 +193,11 @@ class SessionLogs:
             log = await self.find_or_new(key)
             if log.creation is None:
                 raise SessionExistsError(key.app, key.user, key.session)
-            if not self._user_holds.has_session(key):
+            if (held := self.held(key)) is None:
                 check(log)
                 await self.commits.create(log, log.creation, log.fold(scopes.split(state)), may_exist=True)
                 return log
-            # One of that name is being pruned, and this would be new.
-            await self._user_holds.session_passed(key)
+            await held
 
     def _keep(self, log: SessionLog) -> None:
         if (other := self._logs.get(log.key)) is not None and other is not log:

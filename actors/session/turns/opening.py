@@ -309,9 +309,9 @@ class TurnOpener:
                 if request.log.creation is None and self._logs.in_memory(message.key) is not request.log:
                     # It was evicted or deleted while the store was asked, which may take long.
                     continue
-                if self._parts.user_holds.has_session(message.key):
-                    # It is being pruned: the turn begins it anew afterwards.
-                    await self._parts.user_holds.session_passed(message.key)
+                if (held := self._logs.held(message.key)) is not None:
+                    # It is being removed: the turn begins it anew afterwards.
+                    await held
                     continue
                 return decided
 

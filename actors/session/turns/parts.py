@@ -22,7 +22,6 @@ from actors.session.log.logs import SessionLogs
 from actors.session.log.reader import LogReader
 from actors.session.log.session_log import SessionLog
 from actors.session.log.shared_state import SharedStates
-from actors.session.log.user_holds import UserHolds
 from actors.session.log.writer import Events, LogWriter
 from actors.session.store.access import StoreAccess
 from actors.session.subscribers.subscriptions import Subscriptions
@@ -65,7 +64,6 @@ class SessionParts:
         subscriptions: which drivers follow which turns.
         writer: appends events.
         admission: what may enter a log.
-        user_holds: users whose data are being deleted or moved.
         runners: which Runners live.
         tallies: how often things have happened, and how long they took.
         changes: of sessions between turns; those of one session wait for each other.
@@ -84,7 +82,6 @@ class SessionParts:
     subscriptions: Subscriptions
     writer: LogWriter
     admission: Admission
-    user_holds: UserHolds
     runners: Runners
     tallies: Tallies
     changes: KeyedLocks[SessionKey]

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from actors.errors import StoreError
+from actors.layers.users.messages import HoldUser, ReleaseUser
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.session import SessionKey
@@ -132,7 +133,8 @@ async def test_a_turn_that_came_before_a_deletion_begins_and_a_later_one_waits(s
     reads(session).may_go_on.clear()
     first = asked(session, opening(session, "e-1"))
     await settled()
-    session.actor._logs._user_holds.hold_user("app", "ada")
+    holding = asyncio.create_task(session.ref.ask(HoldUser(app="app", user="ada")))
+    await settled()
     second = asked(session, opening(session, "e-2"))
     reads(session).may_go_on.set()
     begun = await first
@@ -140,8 +142,10 @@ async def test_a_turn_that_came_before_a_deletion_begins_and_a_later_one_waits(s
     session._generations[KEY] = begun.generation
     await session.close("e-1")
     await settled()
+    assert (await holding).is_held
+    assert await session.log() == [(1, "user", "e-1")]
     assert not second.done()
-    session.actor._logs._user_holds.release("app", "ada")
+    await session.ref.ask(ReleaseUser(app="app", user="ada"))
     assert isinstance(await second, p.TurnBegun)
     assert await session.log() == [(1, "user", "e-1"), (2, "user", "e-2")]
 

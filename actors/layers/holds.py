@@ -18,8 +18,10 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 
 from actors.actor import Handler
 from actors.messages.protocol.base import Message
-from actors.messages.protocol.request import Request, key_of
+from actors.messages.protocol.request import Lane, Request, key_of
 from actors.messages.session import SessionKey
+from actors.session.service import SessionService
+from actors.session.turns.parts import SessionParts
 
 HOLD_S = 60.0
 """A hold that is not renewed ends after this time: the driver that has asked for it was lost."""
@@ -40,21 +42,23 @@ class _Hold:
         self.released = asyncio.Event()
 
 
-class UserHolds:
+class UserHolds(SessionService):
     """The users that are held, the single sessions, and what is being written of users.
-
-    Args:
-        clock: seconds that only go forward; by default those of the event loop.
 
     Attributes:
         on_passed: called when the wait for a hold is over; what it raises is raised by what has waited.
     """
 
-    def __init__(self, clock: Callable[[], float] | None = None) -> None:
-        self._clock = clock
+    def __init__(self, parts: SessionParts) -> None:
+        self._clock = parts.environment.clock
         self._holds: dict[tuple[str, ...], _Hold] = {}
         self._writing: Counter[tuple[str, str]] = Counter()
         self.on_passed: Callable[[SessionKey], Awaitable[None]] = _nothing
+        parts.logs.held = self.session_hold
+
+    def around(self, kind: type[Request[Message]], handler: Handler) -> Handler:
+        """The handler of a request that begins or changes something, which waits while its user or its session is held."""
+        return self.entering(handler) if kind.lane in (Lane.BEGIN, Lane.CHANGE) else handler
 
     def hold_user(self, app: str, user: str, token: str = "", *, alone: bool = False) -> bool:
         """Hold a user from now on, or hold on. False: another one holds the user, and both cannot.
@@ -104,17 +108,15 @@ class UserHolds:
         """True when a user is held."""
         return bool(self._holds) and self._live((app, user)) is not None
 
-    def has_session(self, key: SessionKey) -> bool:
-        """True when a session is held by itself."""
-        return bool(self._holds) and self._live(_of_session(key)) is not None
-
     async def passed(self, key: SessionKey) -> None:
         """Wait until neither a session nor its user is held. Raises UserElsewhereError if the user was moved, StoreError."""
         await self._passed(key, self._of)
 
-    async def session_passed(self, key: SessionKey) -> None:
-        """Wait until a session is not held by itself, for what is counted already. Raises what `passed` raises."""
-        await self._passed(key, lambda key: self._live(_of_session(key)))
+    def session_hold(self, key: SessionKey) -> Awaitable[None] | None:
+        """The wait of something that is counted already for a session that is held by itself; None: it is not held."""
+        if not self._holds or self._live(_of_session(key)) is None:
+            return None
+        return self._passed(key, lambda key: self._live(_of_session(key)))
 
     async def enter(self, key: SessionKey, *, goes_on: bool = False) -> None:
         """Wait until something of a session may be written, and count it, until `leave`. Raises what `passed` raises.
