@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from actors.layers.stores.batch import BatchInfo, BatchItem, CaseTurn
     from actors.layers.stores.schedule import Schedule
     from actors.messages.llm.recorded import CallAttempt, RecordedCall
-    from actors.messages.operating.turn_description import TurnDescription
     from actors.messages.operating.usage import UsageReport, UsageSums, UsedTurn
     from actors.messages.turn_info import PendingCall, SelectionReason, TurnInfo
     from runtime.driver.flows import TaskResult
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from runtime.driver.statistics import RuntimeStatistics
     from runtime.driver.turns.finding import CallQuery, TurnQuery
     from runtime.driver.turns.turn import Turn, TurnResult
+    from runtime.driver.turns.turn_description import TurnDescription
     from runtime.frontends.console.event_lines import event_lines
     from runtime.integrations.code.tool import python_tool
     from runtime.integrations.openapi.auth import ApiKeyAuth, BasicAuth, BearerAuth
@@ -116,7 +116,7 @@ _MODULES = {
     "SkillToolset": "runtime.integrations.skills.toolset",
     "TaskResult": "runtime.driver.flows",
     "Turn": "runtime.driver.turns.turn",
-    "TurnDescription": "actors.messages.operating.turn_description",
+    "TurnDescription": "runtime.driver.turns.turn_description",
     "TurnInfo": "actors.messages.turn_info",
     "TurnMap": "runtime.driver.scripts.turn_map",
     "TurnQuery": "runtime.driver.turns.finding",

@@ -10,6 +10,7 @@ from actors.layers.draining.runner import RunnerDrain
 from actors.layers.draining.session import DrainNotes
 from actors.layers.forks.service import SessionForks
 from actors.layers.holds import UserHolds
+from actors.layers.listing.running_turns import RunningTurns
 from actors.layers.listing.service import TurnListing
 from actors.layers.memory import Memory
 from actors.layers.placing.gate import UserGate
@@ -34,6 +35,7 @@ from actors.layers.users.service import UserDeletion
 from actors.messages.session import ONLY_SHARD, Shard
 from actors.runner.actor import RunnerActor
 from actors.runner.environment import RunnerEnvironment
+from actors.runner.service import RunnerParts, RunnerService
 from actors.session.actor import CORE_EXTENSIONS, SessionActor
 from actors.session.environment import SessionEnvironment
 from actors.session.log.open_turn import TurnExtension
@@ -61,7 +63,12 @@ def runner_actor(
 ) -> RunnerActor:
     """A Runner with all features: see `RunnerActor`. `versions`, `trees`: see `RunnerUpdates`."""
     updates = partial(RunnerUpdates, versions, trees)
-    return RunnerActor(environment, name, app, shard, lambda parts: [RunnerDrain(parts), DueTurns(parts)], updates)
+    return RunnerActor(environment, name, app, shard, runner_services, updates)
+
+
+def runner_services(parts: RunnerParts) -> Sequence[RunnerService]:
+    """Make all services of a Runner."""
+    return RunnerDrain(parts), RunningTurns(parts), DueTurns(parts)
 
 
 def all_services(parts: SessionParts) -> Sequence[SessionService]:

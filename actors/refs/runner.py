@@ -68,10 +68,6 @@ class RunnerRef(Ref):
         """See that a turn runs that is open in the log, whichever Runner ran it before."""
         await self.ask(message)
 
-    async def get_running_turn(self, message: p.GetRunningTurn) -> p.RunningTurnReply:
-        """Tell which runs of a turn are under way there."""
-        return await self.ask(message)
-
     async def resume_turns(self) -> None:
         """Go on with all turns that an earlier deployment has left open. Raises DrainingError, StoreError."""
         await self.ask(p.ResumeTurns())

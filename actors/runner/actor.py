@@ -28,7 +28,6 @@ from actors.runner.turns.admission import TurnAdmission
 from actors.runner.turns.agent_requests import AgentRequests
 from actors.runner.turns.place import RunnerPlace
 from actors.runner.turns.recovery import TurnResumer
-from actors.runner.turns.running_turns import RunningTurns
 from actors.runner.turns.start import TurnStarter
 from actors.runner.turns.table import TurnTable
 from actors.runner.turns.tasks import TurnTasks
@@ -73,7 +72,6 @@ class RunnerActor(Actor):
             environment, events, self._counts, Isolation(lambda: self._recovery.recovered())
         )
         self._requests = AgentRequests(table, turn_versions)
-        self._running = RunningTurns(table)
         self._tasks = tasks = TurnTasks(place, session, table, turn_versions, events, self._counts, environment.telemetry)
         self._admission = admission = TurnAdmission(
             session,
@@ -110,7 +108,6 @@ class RunnerActor(Actor):
             p.StopBranch: self._requests.stop_branch,
             p.TakeLlmCall: self._requests.take_llm_call,
             **self._versions.handlers(),
-            p.GetRunningTurn: self._running.get_running_turn,
             p.GetStatistics: self.statistics,
             p.Stop: self.stop,
         }

@@ -26,6 +26,7 @@ from actors.layers.limiter.messages import (
     GetModelLimits,
     GetWaitingCalls,
     ModelLimitsReply,
+    ModelWait,
     PermitReply,
     ReleasePermit,
     RenewPermits,
@@ -35,7 +36,6 @@ from actors.layers.limiter.messages import (
 from actors.layers.limiter.rate_limiter import LEASE_S, RENEW_S, FailedAttempt, RateLimiter, limits_of
 from actors.messages import protocol as p
 from actors.messages.limits import ModelLimits
-from actors.messages.operating.turn_description import ModelWait
 
 MAX_RELEASED = 10_000
 """How many permits are remembered that were released: messages may overtake each other, and neither a request nor a renewal that

@@ -7,11 +7,30 @@ from collections.abc import Sequence
 import msgspec
 
 from actors.messages.limits import ModelLimits
-from actors.messages.operating.turn_description import ModelWait
 from actors.messages.protocol.base import Ack, Message
 from actors.messages.protocol.request import Request
 from actors.messages.session import SessionKey
 from actors.messages.shown import Shown
+
+
+class ModelWait(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A model call that waits for the limits of its model.
+
+    Attributes:
+        model: the model.
+        before: how many other calls begin before it, as things are; 0 for the next one, and while it waits to be repeated.
+        running: calls of the model that run.
+        waiting_s: how long it waits, in seconds.
+        failed_attempts: how often it has failed before; it waits to be repeated.
+        repeats_in_s: seconds until it may be repeated at the earliest; 0: it waits for nothing but its place.
+    """
+
+    model: str
+    before: int = 0
+    running: int = 0
+    waiting_s: float = 0.0
+    failed_attempts: int = 0
+    repeats_in_s: float = 0.0
 
 
 class PermitReply(Message, frozen=True):

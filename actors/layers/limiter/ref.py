@@ -10,11 +10,11 @@ from actors.layers.limiter.messages import (
     GetModelLimits,
     GetWaitingCalls,
     LimitedModel,
+    ModelWait,
     ReleasePermit,
     RenewPermits,
 )
 from actors.messages import protocol as p
-from actors.messages.operating.turn_description import ModelWait
 from actors.messages.session import SessionKey
 from actors.refs.base import Ref
 

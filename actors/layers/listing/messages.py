@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from actors.messages.protocol.base import Message
 from actors.messages.protocol.request import Lane, Request, Route
 from actors.messages.session import SessionKey
+from actors.messages.shown import Shown
 from actors.messages.turn_info import ANY_TURN, PendingCall, TurnInfo, TurnMatch
 
 
@@ -141,3 +144,42 @@ class ListPending(Request[PendingReply], frozen=True, kw_only=True):
         # Calls of one turn stay in their order.
         found.sort(key=lambda each: (each[0], each[1].invocation_id), reverse=True)
         return PendingReply(calls=[call for _, call in found], begun_s=[begun_s for begun_s, _ in found], next=end)
+
+
+class LiveRun(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A run of an agent that is under way.
+
+    Attributes:
+        agent: the agent.
+        branch: the parallel branch it runs on; "" outside of any.
+        asked_by: the agent that runs it, or has it as a tool; "" where that is the turn itself.
+        begun_s: when the run began, in seconds since the epoch; after a loss, when it was begun again.
+        has_process: its actor lives; False while it waits for a process.
+    """
+
+    agent: str
+    branch: str = ""
+    asked_by: str = ""
+    begun_s: float = 0.0
+    has_process: bool = True
+
+
+class RunningTurnReply(Message, frozen=True, kw_only=True):
+    """What goes on in a turn. One that does not run there has no runs.
+
+    Attributes:
+        runs: those under way, the oldest first.
+    """
+
+    runs: Sequence[LiveRun] = ()
+    transfers: int = 0
+    llm_calls: int = 0
+
+
+class GetRunningTurn(Request[RunningTurnReply], frozen=True, kw_only=True):
+    """Ask a Runner what goes on in a turn that it runs. The reply is RunningTurnReply."""
+
+    route = Route.SESSION
+
+    key: SessionKey
+    invocation_id: str

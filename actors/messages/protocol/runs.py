@@ -13,11 +13,9 @@ from actors.messages.config import DEFAULT_RUN_CONFIG, RunConfig
 from actors.messages.flow import Work
 from actors.messages.graph import NodeTask
 from actors.messages.json_types import Progress
-from actors.messages.operating.turn_description import LiveRun
-from actors.messages.protocol.base import Ack, Message, Note, StoredEvent, TurnRef
+from actors.messages.protocol.base import Ack, Note, StoredEvent, TurnRef
 from actors.messages.protocol.outcomes import AnyOutcome
 from actors.messages.protocol.request import Request, Route
-from actors.messages.session import SessionKey
 
 
 class Invoke(Request[AnyOutcome], frozen=True, kw_only=True):
@@ -142,24 +140,3 @@ class TakeLlmCall(Request[Ack], frozen=True, kw_only=True):
 
     turn: TurnRef
     agent: str
-
-
-class RunningTurnReply(Message, frozen=True, kw_only=True):
-    """What goes on in a turn. One that does not run there has no runs.
-
-    Attributes:
-        runs: those under way, the oldest first.
-    """
-
-    runs: Sequence[LiveRun] = ()
-    transfers: int = 0
-    llm_calls: int = 0
-
-
-class GetRunningTurn(Request[RunningTurnReply], frozen=True, kw_only=True):
-    """Ask a Runner what goes on in a turn that it runs. The reply is RunningTurnReply."""
-
-    route = Route.SESSION
-
-    key: SessionKey
-    invocation_id: str

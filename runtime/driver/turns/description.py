@@ -8,16 +8,17 @@ from collections.abc import Sequence
 import msgspec
 
 from actors.errors import NotEncodableError, StoreError
+from actors.layers.limiter.messages import ModelWait
 from actors.layers.listing.client import get_turn, list_turns
-from actors.layers.listing.messages import ListPending, ListTurns
+from actors.layers.listing.messages import GetRunningTurn, ListPending, ListTurns
 from actors.layers.spending.messages import GetTurnBudgets, GetUsage
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
-from actors.messages.operating.turn_description import ModelWait, TurnDescription
 from actors.messages.operating.usage import UsageReport, UsedBudget
 from actors.messages.session import SessionKey
 from actors.messages.turn_info import PendingCall, TurnInfo
 from runtime.driver.turns.turn_account import TurnAccount
+from runtime.driver.turns.turn_description import TurnDescription
 from runtime.engine.interface import Engine
 
 IN_LINE = 1_000
@@ -52,7 +53,7 @@ async def describe_turn(engine: Engine, key: SessionKey, invocation_id: str) -> 
     pending = await _pending(engine, key, turn) if turn.state in ("running", "paused") else ()
     if turn.state != "running":
         return msgspec.structs.replace(found, pending=pending)
-    running = await engine.runner.get_running_turn(p.GetRunningTurn(key=key, invocation_id=invocation_id))
+    running = await engine.runner.ask(GetRunningTurn(key=key, invocation_id=invocation_id))
     waits: Sequence[ModelWait] = await engine.limiter.waiting_calls(key) if engine.limiter is not None else ()
     asked = {call.call_id for call in pending}
     return msgspec.structs.replace(

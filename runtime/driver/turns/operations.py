@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import msgspec
 
 from actors.messages.llm.recorded import RecordedCall
-from actors.messages.operating.turn_description import TurnDescription
 from runtime.driver.inputs import LimitQuery
 from runtime.driver.operation import AppOperation
 from runtime.driver.turns.service import TurnsService
+from runtime.driver.turns.turn_description import TurnDescription
 from runtime.driver.waits import Awaited
 from runtime.observability.logs.log_line import LogLine
 

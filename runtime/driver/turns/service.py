@@ -13,7 +13,6 @@ from actors.layers.recording.messages import GetModelCalls, ModelCallsReply
 from actors.layers.recording.rules.packing import MissingPartError, unpacked
 from actors.messages.llm.model import LlmRequest
 from actors.messages.llm.recorded import PackedCall, RecordedCall
-from actors.messages.operating.turn_description import TurnDescription
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
 from actors.messages.turn_info import PendingCall, SelectionReason, TurnCounts, TurnInfo
@@ -26,6 +25,7 @@ from runtime.driver.turns.description import describe_turn
 from runtime.driver.turns.finding import PAGE, Age, TurnQuery, checked_scope, found_turns, pending_page
 from runtime.driver.turns.reasons import reasons_of
 from runtime.driver.turns.turn import Turn
+from runtime.driver.turns.turn_description import TurnDescription
 from runtime.driver.waits import M, waits
 
 Calls = list[PendingCall]

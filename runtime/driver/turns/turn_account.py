@@ -8,7 +8,7 @@ import msgspec
 
 from actors.messages.content import FunctionCall
 from actors.messages.event import USER, Event, Usage
-from actors.messages.operating.turn_description import AgentShare, OpenToolCall
+from runtime.driver.turns.turn_description import AgentShare, OpenToolCall
 
 
 class TurnAccount:

@@ -14,10 +14,10 @@ from actors.errors import AgentFailedError, InvocationNotFoundError
 from actors.messages.content import Content
 from actors.messages.event import Usage
 from actors.messages.llm.model import LlmResponse
-from actors.messages.operating.turn_description import TurnDescription
 from actors.testing import PatternModel, ScriptedModel
 from actors.testing.models import Reply, reply_parts
 from runtime import Runtime, Settings, Turn
+from runtime.driver.turns.turn_description import TurnDescription
 from tests.support.models.waiting_model import GatedModel
 from tests.support.polling import until
 from tests.support.runtimes import Deploy, run_turn

@@ -13,15 +13,17 @@ from typer.testing import CliRunner
 
 from actors import LlmAgent, tool
 from actors.errors import AgentFailedError, RequestError
+from actors.layers.limiter.messages import ModelWait
+from actors.layers.listing.messages import LiveRun
 from actors.messages.content import Content
 from actors.messages.event import Usage
 from actors.messages.llm.model import LlmResponse
-from actors.messages.operating.turn_description import AgentShare, LiveRun, ModelWait, OpenToolCall, TurnDescription
 from actors.messages.turn_info import LostProcess, PendingCall, TurnInfo
 from actors.testing import ScriptedModel
 from actors.testing.models import Reply, reply_parts
 from runtime import Runtime, Settings
 from runtime.driver.operation import local_time
+from runtime.driver.turns.turn_description import AgentShare, OpenToolCall, TurnDescription
 from runtime.frontends.console import cli, joining
 from runtime.frontends.console.observing.turn_lines import turn_lines
 from tests.support.runtimes import Deploy, run_turn

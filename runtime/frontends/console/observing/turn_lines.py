@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
+from actors.layers.limiter.messages import ModelWait
+from actors.layers.listing.messages import LiveRun
 from actors.messages.content import FunctionCall
 from actors.messages.event import Usage
-from actors.messages.operating.turn_description import AgentShare, LiveRun, ModelWait, TurnDescription
 from actors.messages.turn_info import LostProcess, TurnInfo
 from runtime.driver.operation import local_time
+from runtime.driver.turns.turn_description import AgentShare, TurnDescription
 from runtime.frontends.console.apps.questions import question
 from runtime.frontends.console.event_lines import budget_line, written_call
 from runtime.frontends.console.output import duration

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from actors.messages import protocol as p
-from actors.messages.operating.turn_description import LiveRun
+from actors.actor import Handlers
+from actors.layers.listing.messages import GetRunningTurn, LiveRun, RunningTurnReply
 from actors.runner.running.runs import Run
-from actors.runner.turns.table import TurnTable
+from actors.runner.service import RunnerParts, RunnerService
 
 
-class RunningTurns:
+class RunningTurns(RunnerService):
     """Answers GetRunningTurn."""
 
-    def __init__(self, table: TurnTable) -> None:
-        self._table = table
+    def __init__(self, parts: RunnerParts) -> None:
+        self._table = parts.table
 
-    async def get_running_turn(self, message: p.GetRunningTurn) -> p.RunningTurnReply:
+    def handlers(self) -> Handlers:
+        """Its message."""
+        return {GetRunningTurn: self.get_running_turn}
+
+    async def get_running_turn(self, message: GetRunningTurn) -> RunningTurnReply:
         """Tell which runs of a turn are under way."""
         turn = self._table.get((message.key, message.invocation_id))
         if turn is None:
-            return p.RunningTurnReply()
+            return RunningTurnReply()
         runs = [_live(run) for run in turn.runs.all() if run.stopped is None]
-        return p.RunningTurnReply(runs=runs, transfers=len(turn.transfers), llm_calls=turn.calls.used)
+        return RunningTurnReply(runs=runs, transfers=len(turn.transfers), llm_calls=turn.calls.used)
 
 
 def _live(run: Run) -> LiveRun:

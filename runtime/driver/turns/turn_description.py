@@ -6,29 +6,13 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from actors.layers.limiter.messages import ModelWait
+from actors.layers.listing.messages import LiveRun
 from actors.messages.event import Usage
 from actors.messages.json_types import JsonObject
 from actors.messages.operating.usage import UsedBudget
 from actors.messages.shown import Shown
 from actors.messages.turn_info import PendingCall, TurnInfo
-
-
-class LiveRun(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A run of an agent that is under way.
-
-    Attributes:
-        agent: the agent.
-        branch: the parallel branch it runs on; "" outside of any.
-        asked_by: the agent that runs it, or has it as a tool; "" where that is the turn itself.
-        begun_s: when the run began, in seconds since the epoch; after a loss, when it was begun again.
-        has_process: its actor lives; False while it waits for a process.
-    """
-
-    agent: str
-    branch: str = ""
-    asked_by: str = ""
-    begun_s: float = 0.0
-    has_process: bool = True
 
 
 class OpenToolCall(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -47,26 +31,6 @@ class OpenToolCall(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="cam
     agent: str = ""
     seq: int = 0
     called_s: float = 0.0
-
-
-class ModelWait(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A model call that waits for the limits of its model.
-
-    Attributes:
-        model: the model.
-        before: how many other calls begin before it, as things are; 0 for the next one, and while it waits to be repeated.
-        running: calls of the model that run.
-        waiting_s: how long it waits, in seconds.
-        failed_attempts: how often it has failed before; it waits to be repeated.
-        repeats_in_s: seconds until it may be repeated at the earliest; 0: it waits for nothing but its place.
-    """
-
-    model: str
-    before: int = 0
-    running: int = 0
-    waiting_s: float = 0.0
-    failed_attempts: int = 0
-    repeats_in_s: float = 0.0
 
 
 class AgentShare(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
