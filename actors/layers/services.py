@@ -28,8 +28,9 @@ from actors.layers.sharing.news import StateNews
 from actors.layers.spending.service import SpendingService
 from actors.layers.spending.turn_spending import Spending
 from actors.layers.timeouts import Timeout
-from actors.layers.updates.runner import RunnerUpdates, TreeSource
-from actors.layers.updates.session import ONLY_TREE, SessionTrees, SessionUpdates, VersionChange
+from actors.layers.updates.environment import ONLY_TREE, SessionTrees, TreeSource
+from actors.layers.updates.runner import RunnerUpdates
+from actors.layers.updates.session import SessionUpdates, VersionChange
 from actors.layers.updates.versions import NO_VERSIONS, VersionRecord
 from actors.layers.users.service import UserDeletion
 from actors.messages.session import ONLY_SHARD, Shard

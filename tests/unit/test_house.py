@@ -64,10 +64,10 @@ BUDGET_QUESTIONS = ("reserve", "reserve_if_room")
 BANNED = re.compile(r"\b(whoever|nobody|somebody|is told|are told|who asks)\b", re.IGNORECASE)
 INSIDE = re.compile(
     r"actors\.(session|runner|layers)\."
-    r"(?!(actor|environment|service|services|kinds|interceptors|limiter|tools|toolsets|mcp|stores|trees|\w+\.(messages|rules|definitions|client|reminders))\b)"
+    r"(?!(actor|environment|service|services|kinds|interceptors|limiter|tools|toolsets|mcp|stores|trees|\w+\.(messages|rules|definitions|environment|versions|client|reminders))\b)"
 )
 """Modules of the inside: all but the actor, what it is given when it is made, its services, the kinds of agents, messages, rules,
-definitions, tools and clients of features, and the limiter of models, which is an actor with clients of its own."""
+definitions, versions, tools and clients of features, and the limiter of models, which is an actor with clients of its own."""
 
 RULER = re.compile(r"#\s*[-=*#]{4,}")
 SEMANTICS = re.compile(r"semantics\.md\s+(?:sections?\s+)?(\d+(?:\.\d+)?(?:(?:,\s*|\s+and\s+|\s+to\s+)\d+(?:\.\d+)?)*)")

@@ -5,56 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import replace
 
 from actors.actor import Handlers
-from actors.definitions.agents.plugin import Plugin
 from actors.errors import ClusterError
 from actors.interfaces.deployment_events import tell_event
-from actors.interfaces.transport import AgentDirectory
+from actors.layers.updates.environment import TreeSource
 from actors.layers.updates.messages import LoadVersion, UseVersions
 from actors.layers.updates.versions import VersionRecord
 from actors.messages import protocol as p
-from actors.messages.topology import Topology
 from actors.runner.dispatch.events import RunnerEvents
 from actors.runner.dispatch.isolation import Isolation
 from actors.runner.dispatch.routing import Routing
 from actors.runner.dispatch.versions import TurnVersions, VersionParts
 from actors.runner.environment import RunnerEnvironment
-
-
-@dataclass(frozen=True)
-class RunnerTree:
-    """A version of the tree, as a Runner works with it.
-
-    Attributes:
-        topology: the parent map.
-        directory: activates the actors of its agents. Versions share the actors of agents that are the same in both.
-        plugins: their hooks around turns.
-    """
-
-    topology: Topology
-    directory: AgentDirectory
-    plugins: Sequence[Plugin] = ()
-
-
-class TreeSource(Protocol):
-    """Where the versions are kept that a deployment has got by updates."""
-
-    async def tree(self, version: str) -> RunnerTree:
-        """A version that is kept. Raises ClusterError when it is not, or cannot be read or loaded."""
-        ...
-
-    def retain(self, used: Collection[str], loaded: Collection[str]) -> None:
-        """End the processes of agents of all versions but those in use, as soon as no run is under way in them.
-
-        Args:
-            used: turns run by them, or will.
-            loaded: those and others that are kept. All that is known of any other one is forgotten; `tree` may give it again.
-        """
-        ...
 
 
 class RunnerUpdates(TurnVersions):

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar
 
 from msgspec.structs import replace
 
 from actors.actor import Handlers
 from actors.layers.stores.session_store import store_of
+from actors.layers.updates.environment import SessionTrees
 from actors.layers.updates.messages import GetVersions, UseVersions, VersionsReply
 from actors.layers.updates.rules.marks import version_for
-from actors.layers.updates.versions import NO_VERSIONS, TreeVersion, VersionRecord
+from actors.layers.updates.versions import VersionRecord
 from actors.messages import protocol as p
 from actors.messages.topology import Topology
 from actors.messages.turn_info import TurnInfo
@@ -35,32 +35,6 @@ class VersionChange(TurnExtension):
     def describe(self, info: TurnInfo) -> TurnInfo:
         """See TurnExtension."""
         return replace(info, version_seq=self.seq) if self.seq else info
-
-
-class VersionSource(Protocol):
-    """Keeps versions of a tree."""
-
-    async def version(self, version: str) -> TreeVersion:
-        """A version by its name. Raises ClusterError when it is not kept, or cannot be read."""
-        ...
-
-
-class SessionTrees(NamedTuple):
-    """The versions that a deployment has when a Session actor is started.
-
-    Attributes:
-        record: which of them new turns get.
-        kept: all of them.
-        source: where those are that it gets later; None: it gets none.
-    """
-
-    record: VersionRecord = NO_VERSIONS
-    kept: Sequence[TreeVersion] = ()
-    source: VersionSource | None = None
-
-
-ONLY_TREE = SessionTrees()
-"""Of a deployment that keeps no versions: its tree is that of the environment."""
 
 
 class SessionUpdates(SessionVersions):

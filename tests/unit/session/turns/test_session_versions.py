@@ -5,8 +5,8 @@ from __future__ import annotations
 from actors import LlmAgent
 from actors.layers.services import session_actor
 from actors.layers.trees.tree import AgentTree
+from actors.layers.updates.environment import SessionTrees
 from actors.layers.updates.messages import UseVersions
-from actors.layers.updates.session import SessionTrees
 from actors.layers.updates.versions import KeptVersion, VersionRecord
 from actors.messages import protocol as p
 from actors.refs.session import SessionRef
