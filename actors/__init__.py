@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     )
     from actors.messages.config import Budget, RunConfig
     from actors.messages.content import Blob, Content, FileData, FunctionCall, FunctionResponse, Part
+    from actors.messages.costs import BudgetWarning, Price
     from actors.messages.event import Event, EventActions, EventCompaction, Usage
     from actors.messages.flow import FlowMark, TaskChange, TaskNode
     from actors.messages.graph import NodeInfo
@@ -87,7 +88,6 @@ if TYPE_CHECKING:
     from actors.messages.llm.fields import GenerateContentConfig
     from actors.messages.llm.model import FunctionDeclaration, LlmRequest, LlmResponse
     from actors.messages.memory import MemoryEntry
-    from actors.messages.operating.usage import BudgetWarning, Price
     from actors.messages.protocol.outcomes import Cancelled, Failed, Finished, Outcome, Paused, Transfer
     from actors.messages.session import Session
 
@@ -198,7 +198,7 @@ _MODULES = {
     "BasePlanner": "actors.definitions.agents.planner",
     "Blob": "actors.messages.content",
     "Budget": "actors.messages.config",
-    "BudgetWarning": "actors.messages.operating.usage",
+    "BudgetWarning": "actors.messages.costs",
     "BuiltInCodeExecutor": "actors.definitions.tools",
     "BuiltInPlanner": "actors.layers.tools",
     "BuiltInTool": "actors.layers.tools",
@@ -254,7 +254,7 @@ _MODULES = {
     "PlanReActPlanner": "actors.layers.tools",
     "Plugin": "actors.definitions.agents",
     "PreloadMemoryTool": "actors.layers.tools",
-    "Price": "actors.messages.operating.usage",
+    "Price": "actors.messages.costs",
     "ReadonlyContext": "actors.definitions.tools",
     "Reminders": "actors.layers.tools",
     "RequestInput": "actors.layers.graphs.definitions",

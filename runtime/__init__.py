@@ -21,10 +21,10 @@ from actors.errors.tracebacks import count_as_own  # noqa: E402
 if TYPE_CHECKING:
     from actors.interfaces.deployment_events import DeploymentEvent
     from actors.layers.graphs.rules.edge_reason import EdgeReason
+    from actors.layers.spending.messages import UsageReport, UsageSums, UsedTurn
     from actors.layers.stores.batch import BatchInfo, BatchItem, CaseTurn
     from actors.layers.stores.schedule import Schedule
     from actors.messages.llm.recorded import CallAttempt, RecordedCall
-    from actors.messages.operating.usage import UsageReport, UsageSums, UsedTurn
     from actors.messages.turn_info import PendingCall, SelectionReason, TurnInfo
     from runtime.driver.flows import TaskResult
     from runtime.driver.questions import Question
@@ -121,9 +121,9 @@ _MODULES = {
     "TurnMap": "runtime.driver.scripts.turn_map",
     "TurnQuery": "runtime.driver.turns.finding",
     "TurnResult": "runtime.driver.turns.turn",
-    "UsageReport": "actors.messages.operating.usage",
-    "UsageSums": "actors.messages.operating.usage",
-    "UsedTurn": "actors.messages.operating.usage",
+    "UsageReport": "actors.layers.spending.messages",
+    "UsageSums": "actors.layers.spending.messages",
+    "UsedTurn": "actors.layers.spending.messages",
     "event_lines": "runtime.frontends.console.event_lines",
     "python_tool": "runtime.integrations.code.tool",
 }

@@ -22,9 +22,9 @@ from pydantic_settings import (
 from actors.errors import DefinitionError
 from actors.errors.suggestions import did_you_mean
 from actors.messages.config import Budget
+from actors.messages.costs import Price
 from actors.messages.limits import DEFAULT_LIMITS, KIB, Limits, ModelLimits
 from actors.messages.older import add_defaults
-from actors.messages.operating.usage import Price
 
 HOSTS_PER_CORE = 4
 """Processes with agents for each core: agents wait for models most of the time, but each process costs half a second of CPU."""

@@ -102,14 +102,6 @@ class SessionRef(Ref):
         """Deliver partial events. Raises FencedError."""
         return self.ask(message)
 
-    async def reserve(self, message: p.ReserveSpending) -> p.MaySpend | p.AskForMore:
-        """Reserve what a run is about to use of budgets. Raises BudgetExceededError, NoPriceError, FencedError, StoreError."""
-        return await self._ask(message, (p.MaySpend, p.AskForMore))
-
-    async def reserve_if_room(self, message: p.ReserveSpending) -> p.MaySpend | p.DoWithout:
-        """Reserve what an optional call is about to use. Raises NoPriceError, FencedError, StoreError."""
-        return await self._ask(message, (p.MaySpend, p.DoWithout))
-
     async def fetch(self, message: p.Fetch) -> p.Fetched:
         """A page of what is new in a log. Raises SessionNotFoundError, StoreError."""
         return await self.ask(message)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from actors.interfaces.stores import LogStore, MemoryStore
+from actors.messages.costs import Price
 from actors.messages.event import now_s
 from actors.messages.limits import DEFAULT_LIMITS, Limits
-from actors.messages.operating.usage import Price
 from actors.messages.topology import Topology
 from actors.refs.session import SessionRef
 

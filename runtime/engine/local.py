@@ -28,7 +28,7 @@ from actors.layers.schedules.messages import WatchSchedules
 from actors.layers.services import runner_actor, session_actor
 from actors.layers.sharing.client import runner_client
 from actors.layers.toolsets.open import OpenToolsets
-from actors.layers.updates.session import SessionTrees
+from actors.layers.updates.environment import SessionTrees
 from actors.messages.session import SessionKey, Shard, TurnKey
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef

@@ -12,8 +12,8 @@ from actors.interfaces.transport import EARLY_REPLY, EarlyReply, Link
 from actors.layers.kinds import agent_actor
 from actors.layers.trees.process_groups import Replica, replica_for
 from actors.layers.trees.tree import AgentTree
+from actors.layers.updates.environment import RunnerTree
 from actors.layers.updates.rules.marks import MarkedVersion, Marks, known_still, marks_of, serves_any
-from actors.layers.updates.runner import RunnerTree
 from actors.messages.codec import encode
 from actors.messages.protocol.lifecycle import Stop
 from actors.messages.session import SessionKey

@@ -10,7 +10,7 @@ from typing import get_args
 
 from actors import Price
 from actors.interfaces.records import CreateSession, PutTurn, TurnRow, Write
-from actors.messages.operating.usage import UsageBy
+from actors.layers.spending.messages import UsageBy
 from actors.messages.session import SessionKey
 from actors.rules.accounting.turn_usage import Amounts, packed
 from runtime import Runtime

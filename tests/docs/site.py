@@ -44,8 +44,10 @@ API = {
     "Models": ("runtime.models", "actors.messages.llm", "actors.messages.limits", "actors.interfaces.model"),
     "Messages, events and settings": ("actors", "runtime"),
     "What operators see": (
-        "actors.messages.operating",
+        "actors.messages.costs",
+        "actors.layers.spending.messages",
         "actors.layers.stores",
+        "runtime.driver.turns.turn_description",
         "actors.messages.turn_info",
         "runtime.frontends.console",
     ),

@@ -11,10 +11,10 @@ from actors.errors import DefinitionError
 from actors.errors.calls import explains_wrong_calls
 from actors.errors.user_code import UserResult
 from actors.messages.content import Content
+from actors.messages.costs import BudgetWarning
 from actors.messages.event import Event
 from actors.messages.json_types import JsonObject
 from actors.messages.llm.model import LlmRequest, LlmResponse
-from actors.messages.operating.usage import BudgetWarning
 
 
 class Plugin:

@@ -11,6 +11,7 @@ import msgspec
 
 from actors.layers.retries.last_retry import LastRetry
 from actors.layers.spending.day_sums import DaySums
+from actors.layers.spending.messages import ReserveSpending
 from actors.layers.spending.rules.at_limit import Account, is_overdrawn, raised
 from actors.layers.spending.rules.budgets import LikelyCall
 from actors.layers.spending.stored_usage import StoredUsage
@@ -69,7 +70,7 @@ class BudgetAccounts:
         of_user = await self._today.of_user(key, turn) if config.user_daily_budget is not None else None
         return OthersSpent(spending.used_before or NOTHING_SPENT, of_user)
 
-    def accounts(self, message: p.ReserveSpending, turn: SessionTurn, others: OthersSpent, at_s: float) -> list[Account]:
+    def accounts(self, message: ReserveSpending, turn: SessionTurn, others: OthersSpent, at_s: float) -> list[Account]:
         """The accounts that a run has to fit into.
 
         Args:
@@ -86,12 +87,12 @@ class BudgetAccounts:
         found: dict[str, Account] = {}
         this = p.TurnRef(key, turn.row.invocation_id, turn.row.epoch)
         for agent in ("", *(turn.config.agent_budgets or {})):
-            message = p.ReserveSpending(turn=this, agent=agent)
+            message = ReserveSpending(turn=this, agent=agent)
             for account in self._accounts(message, turn, others, math.inf):
                 found.setdefault(account.scope, _as_met(account, turn, message))
         return list(found.values())
 
-    def _accounts(self, message: p.ReserveSpending, turn: SessionTurn, others: OthersSpent, at_s: float) -> Iterator[Account]:
+    def _accounts(self, message: ReserveSpending, turn: SessionTurn, others: OthersSpent, at_s: float) -> Iterator[Account]:
         config, key, spent = turn.config, message.turn.key, turn.ledger.spent
         # The run may ask again, since the reply was lost: it has one call under way at most.
         under_way = Spending.of(turn).reserved.items()
@@ -114,7 +115,7 @@ class BudgetAccounts:
             yield Account("app", f"app {key.app!r} today", config.app_daily_budget, *_of_day(self._today.app, message, at_s))
 
 
-def _of_day(sums: DaySums, message: p.ReserveSpending, at_s: float) -> tuple[Spent, list[LikelyCall]]:
+def _of_day(sums: DaySums, message: ReserveSpending, at_s: float) -> tuple[Spent, list[LikelyCall]]:
     """The sums of a daily budget, and the calls that others have under way."""
     this = (message.turn.key, message.turn.invocation_id, message.turn.run)
     found = sums.under_way(at_s - RESERVED_S)
@@ -122,7 +123,7 @@ def _of_day(sums: DaySums, message: p.ReserveSpending, at_s: float) -> tuple[Spe
     return sums.spent(), under_way
 
 
-def _as_met(account: Account, turn: SessionTurn, message: p.ReserveSpending) -> Account:
+def _as_met(account: Account, turn: SessionTurn, message: ReserveSpending) -> Account:
     """An account as an agent meets it, after what the user has answered, and the agent had to do."""
     budget, answers = account.budget, Spending.of(turn).answers.get(account.scope)
     if budget.at_limit == "ask" and tool_root(message.branch) is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Self
 
 import msgspec
@@ -22,12 +22,12 @@ from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import Actions
 from actors.errors import BudgetExceededError
 from actors.interfaces.telemetry import BudgetTold
+from actors.layers.spending.messages import AskForMore, DoWithout, MaySpend, ReserveSpending
 from actors.layers.spending.more_budget import RequestBudgetTool
 from actors.layers.spending.rules.budgets import tokens_of
-from actors.messages import protocol as p
+from actors.messages.costs import BudgetWarning
 from actors.messages.event import new_event_id
 from actors.messages.llm.model import LlmResponse
-from actors.messages.operating.usage import BudgetWarning
 from actors.messages.protocol.outcomes import AnyOutcome, Paused
 from actors.rules.checks.budget_question import REQUEST_BUDGET, question
 from actors.rules.prompt import instructions
@@ -36,8 +36,8 @@ from actors.rules.prompt import instructions
 class _Budgets(RunInterceptor):
     """What interceptors of budgets share."""
 
-    async def _reserved(self, asking: Awaitable[p.MaySpend | p.AskForMore]) -> p.MaySpend | p.AskForMore:
-        """Await whether calls may be made, and report a budget without room, warnings, and a question to the user.
+    async def reserve(self, **what: object) -> MaySpend | AskForMore:
+        """Ask whether calls may be made, and report a budget without room, warnings, and a question to the user.
 
         Raises:
             BudgetExceededError, NoPriceError: they may not.
@@ -45,17 +45,30 @@ class _Budgets(RunInterceptor):
         """
         telemetry = self.run.context.telemetry
         try:
-            reply = await asking
+            reply = await self._asked(**what)
         except BudgetExceededError as error:
             _, field, limit, used, _, whose = error.args
             telemetry.budget(BudgetTold(str(whose).split()[0], "stop", field, limit, used))
             raise
         await self._warn(reply.warnings)
-        if isinstance(reply, p.AskForMore):
+        assert not isinstance(reply, DoWithout)
+        if isinstance(reply, AskForMore):
             facts = reply.facts
             numbers = [number if isinstance(number := facts.get(name), int | float) else 0.0 for name in ("limit", "used")]
             telemetry.budget(BudgetTold(reply.scope.partition(":")[0], "ask", str(facts.get("field", "")), *numbers))
         return reply
+
+    async def reserve_if_room(self, **what: object) -> MaySpend | DoWithout:
+        """Ask whether an optional call may be made, and report warnings. Raises NoPriceError, and what a hook raises."""
+        reply = await self._asked(is_optional=True, **what)
+        await self._warn(reply.warnings)
+        assert not isinstance(reply, AskForMore)
+        return reply
+
+    async def _asked(self, **what: object) -> MaySpend | AskForMore | DoWithout:
+        message = self.run.message
+        asked = ReserveSpending(turn=message.turn, agent=message.agent, branch=message.branch)
+        return await self.run.session.ask(msgspec.structs.replace(asked, **what))
 
     async def _warn(self, warnings: Sequence[BudgetWarning]) -> None:
         """Report budgets of which most is used to telemetry, and to the hooks of plugins. Raises what a hook raises."""
@@ -65,11 +78,6 @@ class _Budgets(RunInterceptor):
             context.telemetry.budget(BudgetTold(scope, "warn", warning.field, warning.limit, warning.used))
             for hook in self.run.spec.hooks("on_budget_callback"):
                 await hook(callback_context(context, Actions()), warning)
-
-    def _reservation(self, **what: object) -> p.ReserveSpending:
-        message = self.run.message
-        asked = p.ReserveSpending(turn=message.turn, agent=message.agent, branch=message.branch)
-        return msgspec.structs.replace(asked, **what)
 
 
 class BudgetQuestions(_Budgets):
@@ -117,9 +125,8 @@ class ToolBudgets(_Budgets):
             return await self.next.run_tools(tools)
         context, before = self.run.context, tools.together_with
         # Others are in the log, and counted.
-        reservation = self._reservation(tool_calls=len(tools.calls) if before is not None else 0)
-        reply = await self._reserved(self.run.session.reserve(reservation))
-        if isinstance(reply, p.AskForMore):
+        reply = await self.reserve(tool_calls=len(tools.calls) if before is not None else 0)
+        if isinstance(reply, AskForMore):
             asked = question(reply.scope, new_event_id(), reply.facts)
             await context.emit_all([asked] if before is None else [before, asked])
             return Paused(call_ids=tuple(asked.long_running_tool_ids))
@@ -147,19 +154,14 @@ class ModelBudgets(_Budgets):
             UnknownModelError: a budget names a model that there is not.
             FencedError: the turn was taken over or has ended.
         """
-        session, telemetry = self.run.session, self.run.context.telemetry
-        reservation = self._reservation(
-            model=call.request.model or call.name, input_tokens=tokens_of(call.request), is_optional=call.is_optional
+        telemetry = self.run.context.telemetry
+        asks: Callable[..., Awaitable[MaySpend | AskForMore | DoWithout]] = (
+            self.reserve_if_room if call.is_optional else self.reserve
         )
-        reply: p.MaySpend | p.AskForMore | p.DoWithout
-        if call.is_optional:
-            reply = await session.reserve_if_room(reservation)
-            await self._warn(reply.warnings)
-        else:
-            reply = await self._reserved(session.reserve(reservation))
-        if isinstance(reply, p.AskForMore):
+        reply = await asks(model=call.request.model or call.name, input_tokens=tokens_of(call.request))
+        if isinstance(reply, AskForMore):
             raise EventInsteadError(question(reply.scope, call.event_id, reply.facts))
-        if isinstance(reply, p.DoWithout):
+        if isinstance(reply, DoWithout):
             telemetry.budget(BudgetTold(reply.whose.split()[0], "leave_out"))
             raise CallLeftOutError(f"the budget of {reply.whose}")
         for action, done in (("model", reply.model), ("wrap_up", reply.end)):

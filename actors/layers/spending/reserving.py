@@ -8,6 +8,7 @@ from functools import partial
 
 from actors.errors import BudgetExceededError
 from actors.layers.spending.accounts import BudgetAccounts, last_call_of
+from actors.layers.spending.messages import AskForMore, DoWithout, MaySpend, ReserveSpending
 from actors.layers.spending.rules.at_limit import (
     Allowed,
     Decision,
@@ -23,8 +24,7 @@ from actors.layers.spending.rules.at_limit import (
 from actors.layers.spending.rules.budgets import likely_call
 from actors.layers.spending.turn_spending import Spending
 from actors.layers.spending.warnings import BudgetWarnings
-from actors.messages import protocol as p
-from actors.messages.operating.usage import Price
+from actors.messages.costs import Price
 from actors.session.log.logs import SessionLogs
 from actors.session.turns.lookup import TurnLookup
 
@@ -68,7 +68,7 @@ class TurnBudgets:
         self._counts = counts
         self._warnings = BudgetWarnings(prices)
 
-    async def reserve(self, message: p.ReserveSpending) -> p.MaySpend | p.AskForMore | p.DoWithout:
+    async def reserve(self, message: ReserveSpending) -> MaySpend | AskForMore | DoWithout:
         """Reserve what a model call is likely to take, or let calls of tools be run; or say what is to be done instead.
 
         Raises:
@@ -97,10 +97,10 @@ class TurnBudgets:
                 raise BudgetExceededError(message.agent, field, limit, round(used, 6), round(more, 6), account.whose)
             case LeftOut(account):
                 self._counts["budget_left_out"] += 1
-                return p.DoWithout(whose=account.whose, warnings=warnings)
+                return DoWithout(whose=account.whose, warnings=warnings)
             case Questioned(account):
                 self._counts["budget_questions"] += 1
-                return p.AskForMore(scope=account.scope, facts=facts_of(decision, message.agent), warnings=warnings)
+                return AskForMore(scope=account.scope, facts=facts_of(decision, message.agent), warnings=warnings)
             case Allowed(call, wraps_up):
                 self._counts["budget_wrap_ups"] += len(wraps_up)
                 if call is not None and accounts:
@@ -112,4 +112,4 @@ class TurnBudgets:
                     await self._logs.commits.write(log, [log.put_turn(turn.record())])
                 instead = call.model if call is not None and call.model != message.model else ""
                 self._counts["budget_other_models"] += bool(instead)
-                return p.MaySpend(model=instead, end=end_text(wraps_up), warnings=warnings)
+                return MaySpend(model=instead, end=end_text(wraps_up), warnings=warnings)

@@ -9,7 +9,7 @@ from actors.actor import Handlers
 from actors.interfaces.records import Write
 from actors.layers.spending.accounts import BudgetAccounts
 from actors.layers.spending.day_sums import DaySums
-from actors.layers.spending.messages import GetTurnBudgets, GetUsage
+from actors.layers.spending.messages import GetTurnBudgets, GetUsage, ReserveSpending
 from actors.layers.spending.reserving import COUNTED_OF_BUDGETS, TurnBudgets
 from actors.layers.spending.stored_usage import StoredUsage
 from actors.layers.spending.today import SumsOfToday
@@ -41,7 +41,7 @@ class SpendingService(SessionService):
     def handlers(self) -> Handlers:
         """Its messages."""
         return {
-            p.ReserveSpending: self._budgets.reserve,
+            ReserveSpending: self._budgets.reserve,
             GetTurnBudgets: self._used.get_turn_budgets,
             GetUsage: self._usage.get_usage,
         }

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from actors.layers.spending.messages import GetUsage, UsageReply
+from actors.layers.spending.messages import MOST_TURNS, GetUsage, UsageReply, UsageReport, UsageSums, UsedTurn
 from actors.layers.spending.rules.costly_turns import CostlyTurns
 from actors.layers.spending.rules.report import UsageCollector, groups_of
 from actors.layers.spending.stored_usage import StoredUsage
 from actors.layers.stores.usage import TurnId, TurnName, UsageFilter
-from actors.messages.operating.usage import MOST_TURNS, Price, UsageReport, UsageSums, UsedTurn
+from actors.messages.costs import Price
 from actors.messages.session import SessionKey
 from actors.rules.accounting.turn_usage import by_first_part
 

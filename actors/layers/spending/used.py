@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 
 from actors.errors import InvocationNotFoundError
 from actors.layers.spending.accounts import BudgetAccounts
-from actors.layers.spending.messages import GetTurnBudgets, TurnBudgetsReply
+from actors.layers.spending.messages import GetTurnBudgets, TurnBudgetsReply, UsedBudget
 from actors.layers.spending.rules.at_limit import Account
 from actors.layers.spending.rules.budgets import used_of
-from actors.messages.operating.usage import Price, UsedBudget
+from actors.messages.costs import Price
 from actors.rules.accounting.turn_usage import minus, sum_of_packed
 from actors.session.turns.lookup import TurnLookup
 from actors.session.turns.parts import SessionParts

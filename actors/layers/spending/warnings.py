@@ -8,8 +8,8 @@ from actors.interfaces.deployment_events import tell_event
 from actors.layers.spending.rules.at_limit import Account, warning_of
 from actors.layers.spending.rules.report import DAY_S
 from actors.layers.spending.turn_spending import Spending
+from actors.messages.costs import BudgetWarning, Price
 from actors.messages.event import now_s
-from actors.messages.operating.usage import BudgetWarning, Price
 from actors.messages.session import SessionKey
 from actors.session.log.open_turn import SessionTurn
 

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from actors.messages.json_types import JsonObject, StateDelta
+from actors.messages.json_types import StateDelta
 from actors.messages.llm.recorded import PackedCall, PackedPart
-from actors.messages.operating.usage import BudgetWarning
 from actors.messages.protocol.base import Ack, Message, Note, StoredEvent, TurnRef
 from actors.messages.protocol.outcomes import AnyOutcome
 from actors.messages.protocol.request import Lane, Request, Route
@@ -61,72 +60,6 @@ class Append(Request[Appended], frozen=True, kw_only=True):
     calls: Sequence[PackedCall] = ()
     parts: Sequence[PackedPart] = ()
     failed_calls: Sequence[FailedCall] = ()
-
-
-class MaySpend(Message, frozen=True, kw_only=True):
-    """What was asked for may be done.
-
-    Attributes:
-        model: the model that is to be called instead; "": the one that was asked for.
-        end: what the model is to be told, since this is the agent's last call; of tools, what they answer without being run.
-        warnings: of budgets of which most is used; each comes once.
-    """
-
-    model: str = ""
-    end: str = ""
-    warnings: Sequence[BudgetWarning] = ()
-
-
-class AskForMore(Message, frozen=True, kw_only=True):
-    """A budget has no room, and the user is to be asked for more.
-
-    Attributes:
-        scope: of the budget.
-        facts: what the user is shown.
-        warnings: see MaySpend.
-    """
-
-    scope: str
-    facts: JsonObject
-    warnings: Sequence[BudgetWarning] = ()
-
-
-class DoWithout(Message, frozen=True, kw_only=True):
-    """A budget has no room for an optional call, which is not made.
-
-    Attributes:
-        whose: whose budget it is, in words.
-        warnings: see MaySpend.
-    """
-
-    whose: str
-    warnings: Sequence[BudgetWarning] = ()
-
-
-class ReserveSpending(Request[MaySpend | AskForMore | DoWithout], frozen=True, kw_only=True):
-    """Ask whether the turn's budgets have room for a model call, or for calls of tools.
-
-    What the model call is likely to take is reserved until the run appends. The reply is MaySpend or AskForMore; for an optional
-    call it is MaySpend or DoWithout.
-
-    Attributes:
-        branch: of the run.
-        model: the one that the run is about to call; "": tools are about to be run.
-        input_tokens: about how many the request has.
-        tool_calls: so many of the calls are not in the log yet.
-        is_optional: the run can do without the model call.
-    """
-
-    route = Route.SESSION
-    lane = Lane.GO_ON
-
-    turn: TurnRef
-    agent: str
-    branch: str | None = None
-    model: str = ""
-    input_tokens: int = 0
-    tool_calls: int = 0
-    is_optional: bool = False
 
 
 class TellAgain(Message, frozen=True, kw_only=True):

@@ -9,10 +9,10 @@ from typing import Self
 
 import msgspec
 
-from actors.messages.operating.tally import Tally, sums
 from actors.messages.protocol.base import Message
 from actors.messages.protocol.request import Lane, Request, Route
 from actors.messages.shown import Shown
+from actors.messages.tally import Tally, sums
 
 
 class UnreachedPeer(Shown, msgspec.Struct, frozen=True, kw_only=True):

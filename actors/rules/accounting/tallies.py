@@ -16,8 +16,8 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from operator import add
 
-from actors.messages.operating.tally import BOUNDS_S, LABELS, MODEL_CALL, SCHEDULE, TOOL_CALL, TURN, VERSION, Tally
 from actors.messages.protocol.outcomes import AnyOutcome, Cancelled, Failed, Finished, Transfer
+from actors.messages.tally import BOUNDS_S, LABELS, MODEL_CALL, SCHEDULE, TOOL_CALL, TURN, VERSION, Tally
 
 MAX_SERIES = 200
 """Different labels of a kind that stay apart."""

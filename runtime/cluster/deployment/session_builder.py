@@ -15,7 +15,7 @@ from actors.actor import Actor
 from actors.interfaces.stores import MemoryStore
 from actors.layers.services import session_actor
 from actors.layers.stores.session_store import SessionStore
-from actors.layers.updates.session import SessionTrees
+from actors.layers.updates.environment import SessionTrees
 from actors.layers.updates.versions import TreeVersion
 from actors.refs.session import SessionRef
 from actors.session.environment import SessionEnvironment

@@ -8,8 +8,8 @@ from collections.abc import Collection, Mapping, Sequence
 from actors.definitions.agents import Plugin
 from actors.errors import ClusterError, RaygroveError
 from actors.errors.user_code import error_text
+from actors.layers.updates.environment import RunnerTree
 from actors.layers.updates.rules.marks import serves_any
-from actors.layers.updates.runner import RunnerTree
 from actors.layers.updates.versions import VersionRecord
 from runtime.cluster.deployment.kept_versions import KeptVersions
 from runtime.cluster.packing.importing import unpickle

@@ -9,8 +9,7 @@ from typing import Annotated
 import msgspec
 
 from actors.errors import RequestError
-from actors.layers.spending.messages import GetUsage
-from actors.messages.operating.usage import USAGE_BY, UsageBy, UsageReport, UsageSums
+from actors.layers.spending.messages import USAGE_BY, GetUsage, UsageBy, UsageReport, UsageSums
 from actors.messages.session import SessionKey
 from actors.messages.turn_info import TurnInfo
 from actors.rules.checks.arguments import checked_choice, checked_time

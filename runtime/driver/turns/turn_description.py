@@ -8,9 +8,9 @@ import msgspec
 
 from actors.layers.limiter.messages import ModelWait
 from actors.layers.listing.messages import LiveRun
+from actors.layers.spending.messages import UsedBudget
 from actors.messages.event import Usage
 from actors.messages.json_types import JsonObject
-from actors.messages.operating.usage import UsedBudget
 from actors.messages.shown import Shown
 from actors.messages.turn_info import PendingCall, TurnInfo
 

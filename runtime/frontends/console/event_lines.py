@@ -7,10 +7,10 @@ from typing import Literal
 
 import msgspec
 
+from actors.layers.spending.messages import UsedBudget
 from actors.messages.content import FunctionCall, FunctionResponse, Part
 from actors.messages.event import RESET, Event
 from actors.messages.flow import FlowMark
-from actors.messages.operating.usage import UsedBudget
 from actors.rules.recovery import supervision
 from actors.rules.routing.transfer import TRANSFER_TOOL
 

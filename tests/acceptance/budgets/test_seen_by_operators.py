@@ -11,8 +11,7 @@ from typer.testing import CliRunner
 
 from actors import Budget, Content, LlmAgent, LlmResponse, Paused, Price, RunConfig, Usage, tool
 from actors.errors import BudgetExceededError, LlmCallsLimitExceededError, NotEncodableError, RequestError
-from actors.layers.spending.messages import GetTurnBudgets, GetUsage, UsageReply
-from actors.messages.operating.usage import UsageReport, UsedBudget
+from actors.layers.spending.messages import GetTurnBudgets, GetUsage, UsageReply, UsageReport, UsedBudget
 from actors.refs.session import SessionRef
 from actors.testing import ScriptedModel
 from actors.testing.models import reply_parts

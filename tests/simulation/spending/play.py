@@ -11,8 +11,8 @@ import msgspec
 
 from actors import Budget, Event, RunConfig
 from actors.errors import RaygroveError
+from actors.layers.spending.messages import UsageReport
 from actors.messages.codec import decode_event
-from actors.messages.operating.usage import UsageReport
 from actors.messages.session import SessionKey
 from actors.rules.checks.budget_question import scope_of
 from tests.simulation.agents import OtherModel

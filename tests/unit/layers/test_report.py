@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from actors import Price
 from actors.errors import DefinitionError
+from actors.layers.spending.messages import MOST_TURNS, UsageReport, UsageSums
 from actors.layers.spending.rules.budgets import cost, price_of
 from actors.layers.spending.rules.costly_turns import CostlyTurns
 from actors.layers.spending.rules.report import UsageCollector, day_of
-from actors.messages.operating.usage import MOST_TURNS, UsageReport, UsageSums
 from actors.rules.accounting.turn_usage import Amounts, Spent, by_first_part, packed
 
 TURN = packed(

@@ -35,7 +35,7 @@ from actors.layers.retention.messages import ArchiveOldEvents, FindOldSessions, 
 from actors.layers.rewinds.messages import RewindRequest
 from actors.layers.schedules.messages import AwaitDue, ChangeSchedule, CreateSchedule, DueReply, ListSchedules, PassDueTime
 from actors.layers.sharing.messages import ForgetStates, WatchStates
-from actors.layers.spending.messages import GetTurnBudgets, GetUsage
+from actors.layers.spending.messages import GetTurnBudgets, GetUsage, MaySpend, ReserveSpending
 from actors.layers.stores.batch import BatchInfo
 from actors.layers.stores.schedule import SchedulePlan, Timing
 from actors.layers.stores.store_seat import StoreSeat
@@ -399,8 +399,8 @@ OF_OPEN_TURNS: Mapping[type[p.Message], Example] = {
     p.Append: Example(appending("root"), [begin]),
     p.BeginAlone: Example(lambda desk: p.BeginAlone(turn=desk.of_turn(), run="root", attempt=1), [begin]),
     p.CloseTurn: Example(ending(p.Finished(agent="root")), [begin], "FencedError"),
-    p.ReserveSpending: Example(
-        lambda desk: p.ReserveSpending(turn=desk.of_turn(), agent="root", model="m"), [begin_on_budget], p.MaySpend
+    ReserveSpending: Example(
+        lambda desk: ReserveSpending(turn=desk.of_turn(), agent="root", model="m"), [begin_on_budget], MaySpend
     ),
     p.ResumeTurn: Example(
         lambda desk: p.ResumeTurn(key=NEW, invocation_id="e-new", runner=desk.runner), [begin, lose_runner], p.TurnResumed

@@ -22,7 +22,7 @@ import msgspec
 from actors.errors import NoPriceError
 from actors.layers.spending.rules.budgets import Excess, LikelyCall, excess_of_call, excess_of_tools, price_of, used_of
 from actors.messages.config import Budget
-from actors.messages.operating.usage import BudgetWarning, Price
+from actors.messages.costs import BudgetWarning, Price
 from actors.rules.accounting.turn_usage import Spent
 
 WARNS_AT = 0.8

@@ -15,9 +15,12 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from actors.messages.config import Budget
+from actors.messages.costs import Price
 from actors.messages.llm.model import LlmRequest
-from actors.messages.operating.usage import PER, Price
 from actors.rules.accounting.turn_usage import US, Amounts, Spent
+
+PER = 1_000_000
+"""Prices are for so many tokens."""
 
 UNITS_PER_TOKEN = 4
 """Characters of text that make about one token."""

@@ -22,8 +22,9 @@ from itertools import chain, compress, repeat
 from operator import add, itemgetter, mul
 from typing import Generic, TypeVar
 
+from actors.layers.spending.messages import UsageSums
 from actors.layers.spending.rules.budgets import price_of, weights
-from actors.messages.operating.usage import Price, UsageSums
+from actors.messages.costs import Price
 from actors.rules.accounting.turn_usage import Amounts, Kind, models_of
 
 Weights = Sequence[Mapping[str, float]]

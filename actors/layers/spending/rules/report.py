@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, timedelta
 from functools import cache, partial
 
+from actors.layers.spending.messages import UsageReport, UsageSums, UsedTurn
 from actors.layers.spending.rules.budgets import cost, currency_of, price_of
-from actors.messages.operating.usage import Price, UsageReport, UsageSums, UsedTurn
+from actors.messages.costs import Price
 from actors.rules.accounting.turn_usage import (
     US,
     Amounts,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from actors.messages.operating.usage import UsageReport
+from actors.layers.spending.messages import UsageReport
 from actors.messages.turn_info import PendingCall, TurnInfo
 from runtime.frontends.console.output import duration
 

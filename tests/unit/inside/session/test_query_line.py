@@ -10,6 +10,7 @@ import pytest
 
 from actors.errors import OverloadedError
 from actors.layers.listing.messages import CountTurns, GetTurn
+from actors.layers.spending.messages import ReserveSpending
 from actors.messages import protocol as p
 from actors.messages.limits import Limits
 from actors.messages.session import SessionKey
@@ -115,5 +116,5 @@ async def test_a_request_that_fails_makes_room() -> None:
 
 def test_nothing_that_a_turn_waits_for_is_a_query() -> None:
     of_turns: list[type[p.Request[Any]]] = [p.OpenTurn, p.Append, p.Fetch, p.Poll, p.CloseTurn, p.FindTurn, p.ReadTurn]
-    of_turns += [p.Subscribe, p.ReserveSpending]
+    of_turns += [p.Subscribe, ReserveSpending]
     assert p.Lane.QUERY not in {each.lane for each in of_turns}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.messages import protocol as p
-from actors.messages.operating.tally import BOUNDS_S, MODEL_CALL, SCHEDULE, TOOL_CALL, TURN, VERSION, Tally, sums
+from actors.messages.tally import BOUNDS_S, MODEL_CALL, SCHEDULE, TOOL_CALL, TURN, VERSION, Tally, sums
 from actors.rules.accounting.tallies import MAX_SERIES, OTHERS, Tallies
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from actors import Budget, RunConfig
 from actors.errors import BudgetExceededError, StoreError
+from actors.layers.spending.messages import MaySpend, ReserveSpending
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from tests.support.fixtures.session_fixture import KEY, OTHER, SessionFixture
@@ -21,9 +22,9 @@ BUDGETS = {
 }
 
 
-def wanted(session: SessionFixture, run: int, agent: str = "root", epoch: int = 1) -> p.ReserveSpending:
+def wanted(session: SessionFixture, run: int, agent: str = "root", epoch: int = 1) -> ReserveSpending:
     """A model call that a run is about to make."""
-    return p.ReserveSpending(turn=session.turn_ref(run=run, epoch=epoch), agent=agent, model="m")
+    return ReserveSpending(turn=session.turn_ref(run=run, epoch=epoch), agent=agent, model="m")
 
 
 async def answered(session: SessionFixture, run: int, agent: str = "root") -> None:
@@ -36,16 +37,16 @@ async def answered(session: SessionFixture, run: int, agent: str = "root") -> No
 async def test_a_run_that_asks_again_since_the_reply_was_lost_has_one_call_under_way(session: SessionFixture, whose: str) -> None:
     await session.open(config=BUDGETS[whose])
     for _ in range(2):
-        assert isinstance(await session.ref.reserve(wanted(session, run=1)), p.MaySpend)
+        assert isinstance(await session.ref.ask(wanted(session, run=1)), MaySpend)
     with pytest.raises(BudgetExceededError):
-        await session.ref.reserve(wanted(session, run=2))
+        await session.ref.ask(wanted(session, run=2))
 
 
 @pytest.mark.parametrize("whose", BUDGETS)
 @pytest.mark.parametrize("how", ["resumed", "abandoned"])
 async def test_calls_of_runs_that_were_lost_are_not_under_way(session: SessionFixture, whose: str, how: str) -> None:
     await session.open(config=BUDGETS[whose])
-    await session.ref.reserve(wanted(session, run=1))
+    await session.ref.ask(wanted(session, run=1))
     epoch = 1
     if how == "resumed":
         resumed = await session.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="runner"))
@@ -53,24 +54,24 @@ async def test_calls_of_runs_that_were_lost_are_not_under_way(session: SessionFi
         epoch = resumed.epoch
     else:
         await session.ref.ask(p.AbandonRuns(turn=session.turn_ref(), lost=(1,)))
-    assert isinstance(await session.ref.reserve(wanted(session, run=2, epoch=epoch)), p.MaySpend)
+    assert isinstance(await session.ref.ask(wanted(session, run=2, epoch=epoch)), MaySpend)
 
 
 async def test_an_agent_whose_call_a_lost_session_actor_had_let_in_makes_no_other_one_beyond_the_budget(
     session: SessionFixture,
 ) -> None:
     await session.open(config=RunConfig(budget=Budget(llm_calls=1, at_limit="wrap_up")))
-    assert isinstance(await session.ref.reserve(wanted(session, run=1)), p.MaySpend)
+    assert isinstance(await session.ref.ask(wanted(session, run=1)), MaySpend)
     heir = await session.reading_heir()
     # It does not know of the call, and lets in another one.
-    assert isinstance(await heir.ref.reserve(wanted(heir, run=2, agent="a")), p.MaySpend)
+    assert isinstance(await heir.ref.ask(wanted(heir, run=2, agent="a")), MaySpend)
     await answered(heir, 1)
     await answered(heir, 2, "a")
     last = await heir.reading_heir()
     with pytest.raises(BudgetExceededError):
-        await last.ref.reserve(wanted(last, run=1))
-    end = await last.ref.reserve(wanted(last, run=2, agent="a"))
-    assert isinstance(end, p.MaySpend)
+        await last.ref.ask(wanted(last, run=1))
+    end = await last.ref.ask(wanted(last, run=2, agent="a"))
+    assert isinstance(end, MaySpend)
     assert end.end
     for each in (heir, last):
         await each.ref.stop()
@@ -78,13 +79,11 @@ async def test_an_agent_whose_call_a_lost_session_actor_had_let_in_makes_no_othe
 
 async def test_a_response_that_was_not_stored_counts_for_no_budget_of_the_day(session: SessionFixture) -> None:
     await session.open(config=BUDGETS["app"])
-    await session.ref.reserve(wanted(session, run=1))
+    await session.ref.ask(wanted(session, run=1))
     session.store.failures = 2
     with pytest.raises(StoreError):
         await answered(session, 1)
     await session.ref.announce_runner(p.AnnounceRunner(runner="runner/2", number=0))
     await session.ref.delete_session(p.DeleteSessionRequest(key=KEY))
     await session.open(key=OTHER, config=BUDGETS["app"], runner="runner/2")
-    assert isinstance(
-        await session.ref.reserve(p.ReserveSpending(turn=session.turn_ref(key=OTHER), agent="root", model="m")), p.MaySpend
-    )
+    assert isinstance(await session.ref.ask(ReserveSpending(turn=session.turn_ref(key=OTHER), agent="root", model="m")), MaySpend)
