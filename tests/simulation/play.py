@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import msgspec
 
 from actors import Content, Event
+from actors.layers.spending.rules.packed_usage import sum_of, sum_of_packed
 from actors.messages.codec import decode_event
 from actors.messages.session import SessionKey
-from actors.rules.accounting.turn_usage import sum_of, sum_of_packed
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.model.history import Ask, Found, SessionId, TurnRecord
 from tests.model.judge import problems

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
+from actors.layers.spending.rules.packed_usage import sum_of_packed
 from actors.layers.spending.rules.report import day_of
 from actors.layers.stores.session_store import store_of
 from actors.layers.stores.usage import TurnId, TurnName, UnsummedTurn, UsageFilter, UsagePage
 from actors.messages.session import SessionKey
-from actors.rules.accounting.turn_usage import Spent, packed, sum_of_packed, together
+from actors.rules.accounting.turn_usage import Spent, packed, together
 from actors.session.log.event_scan import scan
 from actors.session.log.open_turn import TurnLedger
 from actors.session.log.reader import PAGE

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 from actors.layers.spending.messages import MOST_TURNS, GetUsage, UsageReply, UsageReport, UsageSums, UsedTurn
 from actors.layers.spending.rules.costly_turns import CostlyTurns
+from actors.layers.spending.rules.packed_usage import by_first_part
 from actors.layers.spending.rules.report import UsageCollector, groups_of
 from actors.layers.spending.stored_usage import StoredUsage
 from actors.layers.stores.usage import TurnId, TurnName, UsageFilter
 from actors.messages.costs import Price
 from actors.messages.session import SessionKey
-from actors.rules.accounting.turn_usage import by_first_part
 
 
 class UsageReports:

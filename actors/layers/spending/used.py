@@ -10,7 +10,7 @@ from actors.layers.spending.messages import GetTurnBudgets, TurnBudgetsReply, Us
 from actors.layers.spending.rules.at_limit import Account
 from actors.layers.spending.rules.budgets import used_of
 from actors.messages.costs import Price
-from actors.rules.accounting.turn_usage import minus, sum_of_packed
+from actors.rules.accounting.turn_usage import minus, unpacked
 from actors.session.turns.lookup import TurnLookup
 from actors.session.turns.parts import SessionParts
 
@@ -52,7 +52,7 @@ class UsedBudgets:
         others = await self._accounts.read(key, turn)
         if turn is not log.turn:
             # The store adds up a turn that has ended among the others.
-            spent = sum_of_packed([row.usage]) if row.usage else {}
+            spent = unpacked(row.usage) if row.usage else {}
             others = others._replace(of_session=minus(others.of_session, spent) if others.of_session else others.of_session)
         accounts = self._accounts.all(key, turn, others)
         return TurnBudgetsReply(budgets=[each for account in accounts for each in self._limits(account)])

@@ -6,19 +6,16 @@ Rules of this file:
   An event of another kind counts what its author did without a model: the time of tools.
 - Events of users count nothing: what an answer is to was counted with the call.
 - Sums are whole numbers, so that they are the same in whatever order they are added up. Times are microseconds.
-- What is stored of a turn says in its first part who has used something, and in its second how much. Turns of the same agents and
-  models have equal first parts, so the sums of thousands are made without decoding each: their second parts are added up as whole
-  numbers of many digits, which keeps the numbers in them apart as long as none of them overflows.
+- What is stored of a turn says in its first part who has used something, and in its second how much.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache, reduce
-from itertools import repeat
-from operator import add, or_
-from typing import Literal, NamedTuple, TypeVar
+from collections.abc import Hashable, Mapping, Sequence
+from functools import lru_cache
+from operator import add
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -33,16 +30,8 @@ MOST = 10**15
 MOST_STORED = 2**63 - 1
 
 _LENGTH = struct.Struct("<I")
-_NUMBERS = 7
-_AMOUNTS = struct.Struct(f"<{_NUMBERS}q")
-_LANE_BITS = 8 * _AMOUNTS.size
-_LANE = (1 << _LANE_BITS) - 1
-
-_LARGE = 2**44
-"""Numbers from here on are added up one by one: 200 days in microseconds."""
-
-_ADDED_AT_ONCE = 2**18
-"""Spenders of turns whose sums cannot overflow: 63 bits less those of `_LARGE`, and one more for good measure."""
+NUMBERS = 7
+AMOUNTS = struct.Struct(f"<{NUMBERS}q")
 
 
 class Amounts(NamedTuple):
@@ -61,10 +50,7 @@ class Amounts(NamedTuple):
         return Amounts._make(map(add, self, other))
 
 
-def sum_of(amounts: Collection[Amounts]) -> Amounts:
-    """The sums of several."""
-    return Amounts._make(map(sum, zip(*amounts, strict=True))) if amounts else Amounts()
-
+Key = TypeVar("Key", bound=Hashable)
 
 Spender = tuple[str, str]
 """An agent and the model that it called; "" for what it did without one."""
@@ -84,7 +70,7 @@ def add_used(spent: dict[Spender, Amounts], author: str, model: str | None, amou
         model: the model whose response it is; None for other events.
     """
     if amounts is not NOTHING and author != USER:
-        _add(spent, (author, model or ""), amounts)
+        add_to(spent, (author, model or ""), amounts)
 
 
 def amounts_of(model: str | None, usage: Usage | None, tool_calls: int, duration_s: float | None) -> Amounts:
@@ -124,9 +110,9 @@ def packed(spent: Spent) -> bytes:
     """The sums of one turn as they are stored; never empty."""
     spenders = tuple(sorted(spent))
     try:
-        numbers = [_AMOUNTS.pack(*spent[spender]) for spender in spenders]
+        numbers = [AMOUNTS.pack(*spent[spender]) for spender in spenders]
     except struct.error:
-        numbers = [_AMOUNTS.pack(*[min(number, MOST_STORED) for number in spent[spender]]) for spender in spenders]
+        numbers = [AMOUNTS.pack(*[min(number, MOST_STORED) for number in spent[spender]]) for spender in spenders]
     return b"".join((_first_part(spenders), *numbers))
 
 
@@ -136,124 +122,21 @@ def _first_part(spenders: tuple[Spender, ...]) -> bytes:
     return _LENGTH.pack(len(who)) + who
 
 
-def sum_of_packed(turns: Sequence[bytes]) -> Spent:
-    """The sums of many turns in packed form."""
-    return _sums(turns, _spenders)
+def unpacked(raw: bytes) -> dict[Spender, Amounts]:
+    """The sums of one turn in packed form."""
+    who = first_part_of(raw)
+    return dict(zip(spenders_of(who), map(Amounts._make, AMOUNTS.iter_unpack(raw[len(who) :])), strict=True))
 
 
-def models_of_packed(turns: Sequence[bytes]) -> Mapping[str, Amounts]:
-    """The sums of many turns in packed form by models alone, in less time."""
-    return _sums(turns, models_of)
-
-
-Key = TypeVar("Key", bound=Hashable)
-
-_LITTLE: Iterable[Literal["little"]] = repeat("little")
-_number: Callable[[bytes, Literal["little"]], int] = int.from_bytes
-
-Kind = tuple[bytes, Sequence[bytes]]
-"""A first part, and the turns in packed form that have it."""
-
-
-def _sums(turns: Sequence[bytes], keys: Callable[[bytes], Sequence[Key]]) -> Mapping[Key, Amounts]:
-    return _sums_of_kinds(by_first_part(turns), keys)
-
-
-def models_of_kinds(kinds: Iterable[Kind]) -> Mapping[str, Amounts]:
-    """The sums by models of what `by_first_part` finds."""
-    return _sums_of_kinds(kinds, models_of)
-
-
-def _sums_of_kinds(kinds: Iterable[Kind], keys: Callable[[bytes], Sequence[Key]]) -> Mapping[Key, Amounts]:
-    sums: dict[Key, Amounts] = {}
-    lanes: dict[Key, int] = {}
-    added = 0
-    for who, same in kinds:
-        named = keys(who)
-        bits = 8 * len(who)
-        for part in _parts(same, len(named)):
-            # The first part is the lowest digits of each, and is taken off the sum: that takes less time than to cut each.
-            numbers = list(map(_number, part, _LITTLE))
-            added += len(part) * len(named)
-            if added > _ADDED_AT_ONCE:
-                _unpack(sums, lanes)
-                lanes, added = {}, len(part) * len(named)
-            if reduce(or_, numbers) & _too_large(len(named), bits):
-                for number in numbers:
-                    single: dict[Key, int] = {}
-                    _add_lanes(single, named, number >> bits)
-                    _unpack(sums, single)
-            else:
-                _add_lanes(lanes, named, (sum(numbers) - len(part) * _number(who, "little")) >> bits)
-    _unpack(sums, lanes)
-    return sums
-
-
-def _parts(same: Sequence[bytes], spenders: int) -> Sequence[Sequence[bytes]]:
-    """Turns by so many as may be added up at once."""
-    if len(same) * spenders <= _ADDED_AT_ONCE:
-        return [same]
-    at_once = max(1, _ADDED_AT_ONCE // spenders)
-    return [same[start : start + at_once] for start in range(0, len(same), at_once)]
-
-
-def _add_lanes(lanes: dict[Key, int], named: Sequence[Key], total: int) -> None:
-    for key in named:
-        lanes[key] = lanes.get(key, 0) + (total & _LANE)
-        total >>= _LANE_BITS
-
-
-def _unpack(sums: dict[Key, Amounts], lanes: Mapping[Key, int]) -> None:
-    for key, lane in lanes.items():
-        _add(sums, key, Amounts._make(_AMOUNTS.unpack(lane.to_bytes(_AMOUNTS.size, "little"))))
-
-
-def by_first_part(turns: Sequence[bytes]) -> Iterator[Kind]:
-    """Turns in packed form with equal first parts, and that part."""
-    by_length: dict[int, list[bytes]] = {}
-    for raw in turns:
-        by_length.setdefault(len(raw), []).append(raw)
-    for rest in by_length.values():
-        # Of thousands of turns most have one of few first parts, and each length one: it is cut off none but the first of them.
-        who = _first_part_of(rest[0])
-        same = [raw for raw in rest if raw.startswith(who)]
-        yield who, same
-        if len(same) < len(rest):
-            others: dict[bytes, list[bytes]] = {}
-            for raw in rest:
-                if not raw.startswith(who):
-                    others.setdefault(_first_part_of(raw), []).append(raw)
-            yield from others.items()
-
-
-def _first_part_of(raw: bytes) -> bytes:
+def first_part_of(raw: bytes) -> bytes:
+    """The first part of a turn in packed form."""
     return raw[: _LENGTH.size + int.from_bytes(raw[: _LENGTH.size], "little")]
 
 
-def models_of_turn(raw: bytes) -> Mapping[str, Amounts]:
-    """The sums of one turn in packed form by models."""
-    sums: dict[str, Amounts] = {}
-    who = _first_part_of(raw)
-    for model, numbers in zip(models_of(who), _AMOUNTS.iter_unpack(raw[len(who) :]), strict=True):
-        _add(sums, model, Amounts._make(numbers))
-    return sums
-
-
 @lru_cache(1_000)
-def _spenders(who: bytes) -> Sequence[Spender]:
+def spenders_of(who: bytes) -> Sequence[Spender]:
+    """The spenders of a first part, in the order in which the second part has their amounts."""
     return msgspec.msgpack.decode(who[_LENGTH.size :], type=list[Spender])
-
-
-@lru_cache(1_000)
-def models_of(who: bytes) -> Sequence[str]:
-    """The models of a first part, in the order in which the second part has their amounts."""
-    return [model for _, model in _spenders(who)]
-
-
-@lru_cache(100)
-def _too_large(spenders: int, bits: int) -> int:
-    """The bits that are set in no second part whose numbers are small enough to be added up, after so many of the first part."""
-    return int.from_bytes(struct.pack("<q", -_LARGE) * (_NUMBERS * spenders), "little") << bits
 
 
 def together(*spents: Spent) -> Spent:
@@ -261,7 +144,7 @@ def together(*spents: Spent) -> Spent:
     sums: dict[Spender, Amounts] = {}
     for spent in spents:
         for spender, amounts in spent.items():
-            _add(sums, spender, amounts)
+            add_to(sums, spender, amounts)
     return sums
 
 
@@ -280,6 +163,7 @@ def negated(spent: Spent) -> Spent:
     return {spender: Amounts(*map(int.__neg__, amounts)) for spender, amounts in spent.items()}
 
 
-def _add(sums: dict[Key, Amounts], key: Key, amounts: Amounts) -> None:
+def add_to(sums: dict[Key, Amounts], key: Key, amounts: Amounts) -> None:
+    """Add amounts to one of the sums."""
     before = sums.get(key)
     sums[key] = amounts if before is None else before.plus(amounts)

@@ -26,7 +26,7 @@ from actors.messages.protocol import outcomes
 from actors.messages.protocol.base import TurnRef
 from actors.messages.protocol.progress import TransferRecord, TurnProgress
 from actors.messages.turn_info import TurnInfo
-from actors.rules.accounting.turn_usage import Amounts, Spender, Spent, add_used, packed, sum_of_packed
+from actors.rules.accounting.turn_usage import Amounts, Spender, Spent, add_used, packed, unpacked
 from actors.rules.routing.branches import state_key
 from actors.rules.routing.pending import PendingCalls
 from actors.session.log.event_scan import EventScan
@@ -66,12 +66,12 @@ class TurnLedger:
     __slots__ = ("_before_message", "_calls", "extra", "failed_tools", "spent", "steps")
 
     def __init__(self, stored: StoredLedger = EMPTY, usage: bytes = b"") -> None:
-        self.extra: Spent = sum_of_packed([stored.extra]) if stored.extra else {}
+        self.extra: Spent = unpacked(stored.extra) if stored.extra else {}
         self.spent: dict[Spender, Amounts] = {}
         self.forget_events()
         self.failed_tools = stored.failed_tools
         if usage:
-            self.spent = dict(sum_of_packed([usage]))
+            self.spent = unpacked(usage)
 
     def forget_events(self) -> None:
         """Begin anew: the events of the turn will be folded in again, from the first."""

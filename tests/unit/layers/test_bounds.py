@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.layers.spending.rules import costly_turns
-from actors.rules.accounting.turn_usage import Amounts, Spent, by_first_part, packed
+from actors.layers.spending.rules.packed_usage import by_first_part
+from actors.rules.accounting.turn_usage import Amounts, Spent, packed
 
 COUNTS = st.integers(0, 9)
 TURNS = st.lists(

@@ -13,8 +13,9 @@ from actors.errors import DefinitionError
 from actors.layers.spending.messages import MOST_TURNS, UsageReport, UsageSums
 from actors.layers.spending.rules.budgets import cost, price_of
 from actors.layers.spending.rules.costly_turns import CostlyTurns
+from actors.layers.spending.rules.packed_usage import by_first_part
 from actors.layers.spending.rules.report import UsageCollector, day_of
-from actors.rules.accounting.turn_usage import Amounts, Spent, by_first_part, packed
+from actors.rules.accounting.turn_usage import Amounts, Spent, packed
 
 TURN = packed(
     {

@@ -24,8 +24,9 @@ from typing import Generic, TypeVar
 
 from actors.layers.spending.messages import UsageSums
 from actors.layers.spending.rules.budgets import price_of, weights
+from actors.layers.spending.rules.packed_usage import Kind, models_of
 from actors.messages.costs import Price
-from actors.rules.accounting.turn_usage import Amounts, Kind, models_of
+from actors.rules.accounting.turn_usage import Amounts
 
 Weights = Sequence[Mapping[str, float]]
 """For each agent and model of a first part, how much some fields of its amounts count."""

@@ -8,17 +8,9 @@ from functools import cache, partial
 
 from actors.layers.spending.messages import UsageReport, UsageSums, UsedTurn
 from actors.layers.spending.rules.budgets import cost, currency_of, price_of
+from actors.layers.spending.rules.packed_usage import Kind, by_first_part, models_of_kinds, models_of_turn, sum_of, sum_of_packed
 from actors.messages.costs import Price
-from actors.rules.accounting.turn_usage import (
-    US,
-    Amounts,
-    Kind,
-    by_first_part,
-    models_of_kinds,
-    models_of_turn,
-    sum_of,
-    sum_of_packed,
-)
+from actors.rules.accounting.turn_usage import US, Amounts
 
 DAY_S = 86_400
 _EPOCH = date(1970, 1, 1)

@@ -10,17 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors import Usage
-from actors.rules.accounting.turn_usage import (
-    Amounts,
-    Spender,
-    Spent,
-    add_used,
-    amounts_of,
-    models_of_packed,
-    packed,
-    sum_of_packed,
-    together,
-)
+from actors.layers.spending.rules.packed_usage import by_first_part, models_of_kinds, sum_of_packed
+from actors.rules.accounting.turn_usage import Amounts, Spender, Spent, add_used, amounts_of, packed, together, unpacked
 
 COUNTS = st.none() | st.integers(0, 10**9)
 USAGES = st.builds(
@@ -79,7 +70,7 @@ def test_sums_are_right_however_large_the_numbers_are(turns: list[list[tuple[str
     by_model: dict[str, Amounts] = {}
     for (_, model), amounts in whole.items():
         by_model[model] = amounts.plus(by_model.get(model, Amounts()))
-    assert models_of_packed([packed(spent) for spent in spents]) == by_model
+    assert models_of_kinds(by_first_part([packed(spent) for spent in spents])) == by_model
 
 
 @pytest.mark.parametrize("told", [2**64 - 1, -(2**63)])
@@ -98,12 +89,12 @@ def test_many_kinds_of_turns_are_told_apart() -> None:
 
 def test_a_turn_of_thousands_of_agents_is_packed_as_well() -> None:
     spent = {(f"agent_{index:05}", "m"): Amounts(llm_calls=1, us=index) for index in range(9_000)}
-    assert sum_of_packed([packed(spent)]) == spent
+    assert unpacked(packed(spent)) == sum_of_packed([packed(spent)]) == spent
 
 
 def test_a_turn_that_has_used_nothing_has_sums_too() -> None:
     assert packed({}) != b""
-    assert sum_of_packed([packed({})]) == {}
+    assert unpacked(packed({})) == sum_of_packed([packed({})]) == {}
 
 
 def used(usage: Usage | None = None, *, model: str | None = "m", calls: int = 0, duration_s: float | None = None) -> Amounts:
