@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from actors import AgentTool, BaseAgent, Event, LlmAgent, RunConfig
+from actors import AgentTool, BaseAgent, CallbackContext, Content, CustomAgent, Event, InvocationContext, LlmAgent, RunConfig
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.testing import PatternModel
@@ -185,3 +186,37 @@ def test_an_agent_that_was_asked_as_a_tool_is_not_asked_again(tmp_path: Path, bo
     answer = next(response for event in log for response in event.function_responses() if response.name == "worker")
     assert answer.response == {"result": "I have paid"}
     assert (till.opened, till.paid) == (1, 1)
+
+
+class AsksTwice(CustomAgent):
+    """Runs its child twice."""
+
+    async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
+        for _ in range(2):
+            await context.run_agent("a")
+        yield Event(content=Content.of_text("done", role="model"))
+
+
+def test_a_second_run_of_a_child_takes_nothing_from_the_first_when_the_agent_that_has_asked_for_it_was_lost(
+    tmp_path: Path,
+) -> None:
+    root = AsksTwice(name="root", sub_agents=[LlmAgent(name="a", model=PatternModel([], default="a is done"))])
+    log = turn_of(root, tmp_path, LosesWhoHasAsked)
+    assert [event.text for event in log] == ["go", "a is done", "a is done", "done"]
+
+
+class LosesWhoHasEnded(Held):
+    """The agent is lost when its second event is stored."""
+
+    async def __call__(self, sender: Process, message: p.Message, handled: bool) -> None:
+        if isinstance(message, p.Append) and handled and self.count(sender) == 2:
+            self.cut(sender)
+
+
+def test_an_agent_whose_last_callback_has_only_written_state_has_ended(tmp_path: Path) -> None:
+    def count(callback_context: CallbackContext) -> None:
+        callback_context.state["ends"] = callback_context.state.get("ends", 0) + 1
+
+    root = LlmAgent(name="root", model=PatternModel([], default="said"), after_agent_callback=count)
+    log = turn_of(root, tmp_path, LosesWhoHasEnded)
+    assert [(event.text, dict(event.actions.state_delta)) for event in log] == [("go", {}), ("said", {}), ("", {"ends": 1})]

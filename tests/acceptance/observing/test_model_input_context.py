@@ -9,7 +9,7 @@ import pytest
 from google.genai import types
 
 from actors import AgentTool, Content, LlmAgent, LlmRequest, LlmResponse, LongRunningFunctionTool, RunConfig
-from actors.messages.content import FunctionCall, Part
+from actors.messages.content import FunctionCall, FunctionResponse, Part
 from runtime import Runtime
 from tests.support.runtimes import Deploy, run_turn, stored
 
@@ -84,3 +84,11 @@ def test_a_turn_that_waits_keeps_it_for_the_next_program(given: RunConfig | None
         (pending,) = rt.turns.pending("ada", "s1")
         answered = rt.answer(pending, {"result": "now"}, user_id="ada", session_id="s1", run_config=given)
         assert list(answered)[-1].text == f"<{'other' if given else 'ctx'} one ? =>"
+
+
+def test_it_stands_before_the_first_message_of_a_turn_that_was_answered_with_words_too(local: Deploy) -> None:
+    with local(LlmAgent(name="root", model=Telling("wait"), tools=[LongRunningFunctionTool(wait)])) as rt:
+        run_turn(rt, "one", run_config=CONTEXT)
+        (pending,) = rt.turns.pending("ada", "s1")
+        answer = Part(function_response=FunctionResponse(id=pending.call_id, name="wait", response={"result": "now"}))
+        assert told(rt, Content(role="user", parts=[answer, Part(text="two")])) == "<ctx one ? = two>"

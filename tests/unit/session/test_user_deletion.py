@@ -48,6 +48,8 @@ async def test_what_comes_while_the_user_is_held_waits_until_it_is_released(desk
     await settled()
     assert not opening.done()
     assert not making.done()
+    # What waits for it does not hold it up.
+    assert (await desk.ref.ask(HOLD)).is_idle
     removed = await desk.ref.ask(RemoveUser(app=KEY.app, user=KEY.user))
     assert (list(removed.sessions), removed.events) == (["s1"], 2)
     await settled()

@@ -122,6 +122,26 @@ async def test_events_of_a_commit_whose_outcome_was_not_known_are_told_when_the_
     assert await asyncio.wait_for(polling, 10) == (1, [(2, "stored, and nobody knows")], [])
 
 
+async def test_what_was_sent_behind_an_event_for_which_the_store_was_away_fails_too(
+    hasty: SessionFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await hasty.open()
+    commit = hasty.store.commit
+
+    def back_for_the_next(writes: Sequence[Write]) -> None:
+        if any(isinstance(write, AddEvent) and write.row.seq == 2 for write in writes):
+            raise StoreUnavailableError("the store", "it is away")
+        commit(writes)
+
+    monkeypatch.setattr(hasty.store, "commit", back_for_the_next)
+    saying = []
+    for text in ("one", "two"):
+        saying.append(asyncio.create_task(hasty.say(hasty.event("root", text))))
+        await settled()
+    assert {type(each) for each in await asyncio.gather(*saying, return_exceptions=True)} == {StoreUnavailableError}
+    assert hasty.positions() == [1]
+
+
 async def test_a_turn_ends_in_time_and_the_next_one_works_when_the_store_is_back(hasty: SessionFixture) -> None:
     await hasty.open(subscriber="d")
     hasty.store.away = True

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
+from actors.errors import TurnStateError
 from actors.layers.forks.messages import ForkSession
 from actors.layers.listing.client import get_turn
 from actors.layers.rewinds.messages import RewindRequest
 from actors.messages import protocol as p
 from actors.messages.codec import encode
+from tests.support import inside
+from tests.support.fixtures.separate_actors import Gate
 from tests.support.fixtures.session_fixture import KEY, SessionFixture
 from tests.unit.session.examples import Desk
 
@@ -37,10 +42,7 @@ async def test_a_session_with_an_open_turn_is_not_changed_and_the_turn_goes_on(t
     await session.turn("e-0", "zero")
     await session.open("e-f")
     await session.close("e-f", p.Failed(agent="root", error_code="E"))
-    await session.open("e-p")
-    call = msgspec.structs.replace(session.event("root", turn="e-p", call="c1"), long_running_tool_ids=("c1",))
-    await session.say(call, turn="e-p")
-    await session.close("e-p", p.Paused(agent="root", call_ids=("c1",)))
+    await paused(session)
     await session.open("e-1")
     desk = desk.heir() if is_lost else desk
     request, before = REQUESTS[name](session), desk.stored()
@@ -72,14 +74,42 @@ async def test_a_change_that_is_sent_again_waits_for_the_first_one(tmp_path: Pat
     await desk.session.ref.stop()
 
 
-async def test_a_paused_turn_is_cancelled_that_is_being_forked(session: SessionFixture) -> None:
-    await session.turn("e-0", "zero")
+async def paused(session: SessionFixture) -> None:
+    """The turn e-p waits for an answer to the call c1."""
     await session.open("e-p")
     call = msgspec.structs.replace(session.event("root", turn="e-p", call="c1"), long_running_tool_ids=("c1",))
     await session.say(call, turn="e-p")
     await session.close("e-p", p.Paused(agent="root", call_ids=("c1",)))
+
+
+async def test_a_paused_turn_is_cancelled_that_is_being_forked(session: SessionFixture) -> None:
+    await session.turn("e-0", "zero")
+    await paused(session)
     fork, cancel = ForkSession(key=KEY, invocation_id="e-0", fork="other"), p.CancelTurn(key=KEY, invocation_id="e-p")
     await asyncio.gather(session.ref.ask(fork), session.ref.cancel_turn(cancel))
     turn = await get_turn(session.ref, KEY, "e-p")
     assert turn is not None
     assert turn.state == "cancelled"
+
+
+async def test_an_answer_that_comes_while_its_turn_is_being_cancelled_is_refused(
+    session: SessionFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await paused(session)
+    gate, reads = Gate(), itertools.count()
+
+    async def held(read: Callable[..., Awaitable[Any]], *args: Any) -> Any:
+        # The cancel reads the turn's record, and then its events.
+        if next(reads) == 1:
+            await gate.let_pass()
+        return await read(*args)
+
+    inside.around(monkeypatch, "read the store", held)
+    cancelling = asyncio.create_task(session.ref.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-p")))
+    await gate.reached.wait()
+    answering = asyncio.create_task(session.answer("e-p", "c1", only_waiting=True))
+    assert {(await get_turn(session.ref, KEY, "e-p")).state for _ in range(9)} <= {"paused", "waiting"}
+    gate.open()
+    await cancelling
+    with pytest.raises(TurnStateError):
+        await answering
