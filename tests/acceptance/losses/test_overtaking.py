@@ -12,7 +12,18 @@ from typing import Any
 
 import pytest
 
-from actors import AgentTool, BaseAgent, CallbackContext, Content, CustomAgent, Event, InvocationContext, LlmAgent, RunConfig
+from actors import (
+    AgentTool,
+    BaseAgent,
+    CallbackContext,
+    Content,
+    CustomAgent,
+    Event,
+    InvocationContext,
+    LlmAgent,
+    RunConfig,
+    ToolContext,
+)
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.testing import PatternModel
@@ -205,8 +216,8 @@ def test_a_second_run_of_a_child_takes_nothing_from_the_first_when_the_agent_tha
     assert [event.text for event in log] == ["go", "a is done", "a is done", "done"]
 
 
-class LosesWhoHasEnded(Held):
-    """The agent is lost when its second event is stored."""
+class LosesAtTheSecondEvent(Held):
+    """An agent is lost when its second event is stored."""
 
     async def __call__(self, sender: Process, message: p.Message, handled: bool) -> None:
         if isinstance(message, p.Append) and handled and self.count(sender) == 2:
@@ -218,5 +229,14 @@ def test_an_agent_whose_last_callback_has_only_written_state_has_ended(tmp_path:
         callback_context.state["ends"] = callback_context.state.get("ends", 0) + 1
 
     root = LlmAgent(name="root", model=PatternModel([], default="said"), after_agent_callback=count)
-    log = turn_of(root, tmp_path, LosesWhoHasEnded)
+    log = turn_of(root, tmp_path, LosesAtTheSecondEvent)
     assert [(event.text, dict(event.actions.state_delta)) for event in log] == [("go", {}), ("said", {}), ("", {"ends": 1})]
+
+
+def test_an_agent_that_is_lost_when_it_has_escalated_ends_its_loop(tmp_path: Path) -> None:
+    def leave(tool_context: ToolContext) -> None:
+        tool_context.actions.escalate = True
+
+    a = LlmAgent(name="a", model=PatternModel([("tool:", "a is done"), (".*", {"call": "leave"})]), tools=[leave])
+    log = turn_of(loop("root", a, SayingAgent(name="b", say=["b"])), tmp_path, LosesAtTheSecondEvent)
+    assert [event.text for event in log if event.text] == ["go", "a is done"]

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from actors import Failed, Finished, ParallelAgent, Paused, SequentialAgent, Supervision
-from actors.behaviours.workflow.run import run_parallel, run_sequential
+from actors import Failed, Finished, LoopAgent, ParallelAgent, Paused, SequentialAgent, Supervision
+from actors.behaviours.workflow.run import run_loop, run_parallel, run_sequential
 from actors.definitions.tree.spec import AgentSpec
 from actors.messages.protocol.outcomes import AnyOutcome
 from actors.rules.routing.resumption import child_after_seq
@@ -62,7 +62,7 @@ class FakeContext:
         """Nothing runs."""
 
 
-def spec(kind: type[SequentialAgent | ParallelAgent], supervision: Supervision, *children: str) -> AgentSpec:
+def spec(kind: type[SequentialAgent | ParallelAgent | LoopAgent], supervision: Supervision, *children: str) -> AgentSpec:
     return AgentSpec(definition=kind(name="s", supervision=supervision), children=children)
 
 
@@ -77,6 +77,12 @@ async def test_in_a_sequence_a_run_begins_behind_the_note_of_its_restart_and_sta
     assert [note.get("decided") for note in context.notes.values()] == [None, "restart", "restart", "escalate"]
     assert begins(context, "a") == [11, 12, 13, 13]
     assert context.ran == [("a", False, 100), ("a", False, 105), ("a", False, 115)]
+
+
+async def test_restarts_in_all_iterations_of_a_loop_count_together() -> None:
+    context = FakeContext({"a": [KAPUT, Finished(), KAPUT, Finished(), KAPUT]})
+    assert await run_loop(spec(LoopAgent, RESTART, "a"), context) == KAPUT  # type: ignore[arg-type]
+    assert [each for note in context.notes.values() if (each := note.get("decided"))] == ["restart", "restart", "escalate"]
 
 
 async def test_in_a_parallel_every_note_tells_of_every_child_where_its_run_begins() -> None:

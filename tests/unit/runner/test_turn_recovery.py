@@ -322,9 +322,9 @@ async def test_a_drain_counts_those_whose_ends_are_not_stored(tmp_path: Path, mo
     model.store = fixture.store
     await fixture.start(turn="e-1")
     assert isinstance((await fixture.end("e-1"))[1], p.Failed)
-    assert (await fixture.runner.drain(p.Drain(lease_s=60.0, wait_s=0.1))).left == 1
+    assert (await fixture.runner.ask(Drain(lease_s=60.0, wait_s=0.1))).left == 1
     fixture.store.down = False
-    assert (await fixture.runner.drain(p.Drain(lease_s=60.0, wait_s=60.0))).left == 0
+    assert (await fixture.runner.ask(Drain(lease_s=60.0, wait_s=60.0))).left == 0
     await fixture.close()
 
 
