@@ -32,7 +32,7 @@ from actors.layers.updates.environment import ONLY_TREE, SessionTrees, TreeSourc
 from actors.layers.updates.runner import RunnerUpdates
 from actors.layers.updates.session import SessionUpdates, VersionChange
 from actors.layers.updates.versions import NO_VERSIONS, VersionRecord
-from actors.layers.users.service import UserDeletion
+from actors.layers.users.service import UserDeletion, WaitingTurns
 from actors.messages.session import ONLY_SHARD, Shard
 from actors.runner.actor import RunnerActor
 from actors.runner.environment import RunnerEnvironment
@@ -69,7 +69,7 @@ def runner_actor(
 
 def runner_services(parts: RunnerParts) -> Sequence[RunnerService]:
     """Make all services of a Runner."""
-    return RunnerDrain(parts), RunningTurns(parts), DueTurns(parts)
+    return RunnerDrain(parts), RunningTurns(parts), WaitingTurns(parts), DueTurns(parts)
 
 
 def all_services(parts: SessionParts) -> Sequence[SessionService]:

@@ -48,10 +48,6 @@ class RunnerRef(Ref):
         """
         return await self._ask(message, (p.TurnRetried,))
 
-    async def cancel_waiting_turns(self, message: p.CancelWaitingTurns) -> None:
-        """Cancel the turns of a user that wait to be opened."""
-        await self.ask(message)
-
     async def run_child(self, message: p.RunChild) -> p.AnyOutcome:
         """Run a child, or an agent that is a tool, and return how the run ended. Raises UnknownAgentError, FencedError."""
         return await self.ask(message)

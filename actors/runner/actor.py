@@ -103,7 +103,6 @@ class RunnerActor(Actor):
             p.RecoverTurn: self._recovery.recover_turn,
             p.RetryTurn: self._recovery.retry_turn,
             p.CancelTurn: self._starter.cancel_turn,
-            p.CancelWaitingTurns: self._admission.cancel_waiting_turns,
             p.RunChild: self._requests.run_child,
             p.StopBranch: self._requests.stop_branch,
             p.TakeLlmCall: self._requests.take_llm_call,

@@ -11,7 +11,7 @@ import msgspec
 
 from actors.errors import StoreError
 from actors.layers.placing.messages import DropArrival, ListArrivals
-from actors.layers.users.messages import HoldUser, ReleaseUser, RemoveUser
+from actors.layers.users.messages import CancelWaitingTurns, HoldUser, ReleaseUser, RemoveUser
 from actors.messages import protocol as p
 from actors.refs.session import SessionRef
 from runtime.engine.interface import Engine
@@ -84,7 +84,7 @@ async def _held(engine: Engine, hold: HoldUser) -> AsyncIterator[None]:
     app, user = hold.app, hold.user
     try:
         await engine.session.ask(hold)
-        await engine.runner.cancel_waiting_turns(p.CancelWaitingTurns(app=app, user=user))
+        await engine.runner.ask(CancelWaitingTurns(app=app, user=user))
         while not (held := await engine.session.ask(hold)).is_idle:
             cancelled = (p.CancelTurn(key=key, invocation_id=invocation_id) for key, invocation_id in held.turns)
             # A turn that cannot be cancelled now is named again.

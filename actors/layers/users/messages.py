@@ -94,3 +94,12 @@ class ReleaseUser(Request[Ack], frozen=True, kw_only=True):
     app: str
     user: str
     token: str = ""
+
+
+class CancelWaitingTurns(Request[Ack], frozen=True, kw_only=True):
+    """Cancel the turns of a user that wait in a Runner to be opened: no Session actor knows of them yet."""
+
+    route = Route.ALL
+
+    app: str
+    user: str

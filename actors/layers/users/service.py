@@ -16,11 +16,12 @@ from actors.layers.holds import UserHolds
 from actors.layers.memory import Memory
 from actors.layers.stores.records import ForgetRemoval, RemoveSchedule
 from actors.layers.stores.session_store import store_of
-from actors.layers.users.messages import HoldUser, ReleaseUser, RemoveUser, UserHeld, UserRemoved
+from actors.layers.users.messages import CancelWaitingTurns, HoldUser, ReleaseUser, RemoveUser, UserHeld, UserRemoved
 from actors.messages import protocol as p
 from actors.messages.json_types import JsonObject
 from actors.messages.session import SessionKey
 from actors.rules.capacity.sharding import holds
+from actors.runner.service import RunnerParts, RunnerService
 from actors.session.log.session_log import SessionLog
 from actors.session.service import SessionService
 from actors.session.turns.parts import SessionParts
@@ -132,3 +133,19 @@ class UserDeletion(SessionService):
 
 def _without(of_user: SessionKey, state: JsonObject) -> list[Write]:
     return [PutState(of_user, {}, tuple(state))] if state else []
+
+
+class WaitingTurns(RunnerService):
+    """Answers CancelWaitingTurns."""
+
+    def __init__(self, parts: RunnerParts) -> None:
+        self._admission = parts.admission
+
+    def handlers(self) -> Handlers:
+        """Its message."""
+        return {CancelWaitingTurns: self.cancel_waiting_turns}
+
+    async def cancel_waiting_turns(self, message: CancelWaitingTurns) -> p.Ack:
+        """Cancel the turns of a user that wait to be opened."""
+        self._admission.cancel_user(message.user)
+        return p.Ack()

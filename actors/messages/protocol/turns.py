@@ -476,12 +476,3 @@ class CloseTurn(Request[Ack], frozen=True, kw_only=True):
     turn: TurnRef
     agent: str
     outcome: AnyOutcome
-
-
-class CancelWaitingTurns(Request[Ack], frozen=True, kw_only=True):
-    """Cancel the turns of a user that wait in a Runner to be opened: no Session actor knows of them yet."""
-
-    route = Route.ALL
-
-    app: str
-    user: str

@@ -273,10 +273,9 @@ class TurnAdmission:
         """Have no request wait any more until the turn may be opened."""
         self._gate.cancel(turn)
 
-    async def cancel_waiting_turns(self, message: p.CancelWaitingTurns) -> p.Ack:
-        """Cancel the turns of a user that wait to be opened."""
-        self._gate.cancel_user(message.user)
-        return p.Ack()
+    def cancel_user(self, user: str) -> None:
+        """Have no request of a user wait any more."""
+        self._gate.cancel_user(user)
 
     async def _check_that_it_is_there(self, message: p.StartTurn, refusal: OverloadedError) -> None:
         """A turn that is there already is joined, and waits no more. Raises the refusal of any other one.

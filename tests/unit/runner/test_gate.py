@@ -12,11 +12,12 @@ import pytest
 
 from actors import Content, LlmAgent, LlmRequest, LlmResponse
 from actors.errors import SessionNotFoundError, StoreError, TurnCancelledError
+from actors.layers.services import runner_actor
+from actors.layers.users.messages import CancelWaitingTurns
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
-from actors.runner.actor import RunnerActor
 from actors.runner.environment import RunnerEnvironment
 from actors.testing import PatternModel
 from runtime.engine.local_agents import LocalLink
@@ -81,7 +82,7 @@ def runner_of(fixture: RunnerFixture, session: SessionRef) -> RunnerRef:
     environment = RunnerEnvironment(
         session, fixture.directory, fixture.artifacts, turns_opened_at_once=1, turns_of_many_opened_at_once=1
     )
-    runner = RunnerRef(LocalLink(RunnerActor(environment)))
+    runner = RunnerRef(LocalLink(runner_actor(environment)))
     fixture.directory.environment = replace(fixture.directory.environment, runner=runner)
     return runner
 
@@ -127,7 +128,7 @@ async def test_the_waiting_turns_of_a_user_are_cancelled_and_those_of_others_go_
     first, *others = [start(runner, "ada", number) for number in range(4)]
     bobs = start(runner, "bob", 0)
     await settled()
-    await runner.cancel_waiting_turns(p.CancelWaitingTurns(app="app", user="ada"))
+    await runner.ask(CancelWaitingTurns(app="app", user="ada"))
     assert [type(each) for each in await asyncio.gather(*others, return_exceptions=True)] == [TurnCancelledError] * 3
     for _ in range(2):
         session.may_open.release()
