@@ -16,16 +16,10 @@ from raygrove.shadowing import refuse_hidden_packages
 if TYPE_CHECKING:
     from actors.definitions.agents import (
         Agent,
-        AgentTool,
         BaseAgent,
-        CustomAgent,
         LlmAgent,
-        LoopAgent,
-        ParallelAgent,
         Placement,
         Plugin,
-        SequentialAgent,
-        Supervision,
     )
     from actors.definitions.agents.planner import BasePlanner
     from actors.definitions.tools import (
@@ -40,9 +34,10 @@ if TYPE_CHECKING:
         Toolset,
         tool,
     )
-    from actors.definitions.tree.compaction import EventsCompactionConfig, LlmEventSummarizer
-    from actors.interfaces.context import InvocationContext
     from actors.interfaces.model import Model
+    from actors.layers.agent_tool import AgentTool
+    from actors.layers.compaction.definitions import EventsCompactionConfig, LlmEventSummarizer
+    from actors.layers.custom.definitions import CustomAgent, InvocationContext
     from actors.layers.flows.definitions import Flow, FlowAgent, Task
     from actors.layers.flows.definitions.task_tools import create_tasks
     from actors.layers.flows.rules.until import AllComplete, AnyComplete, AnyFailed, MaxAgentTurns, MaxLLMCalls
@@ -61,6 +56,7 @@ if TYPE_CHECKING:
         Workflow,
         node,
     )
+    from actors.layers.limiter.limits import ModelLimits
     from actors.layers.tools import (
         BuiltInPlanner,
         BuiltInTool,
@@ -78,13 +74,13 @@ if TYPE_CHECKING:
         preload_memory,
         url_context,
     )
+    from actors.layers.workflows.definitions import LoopAgent, ParallelAgent, SequentialAgent, Supervision
     from actors.messages.config import Budget, RunConfig
     from actors.messages.content import Blob, Content, FileData, FunctionCall, FunctionResponse, Part
     from actors.messages.costs import BudgetWarning, Price
     from actors.messages.event import Event, EventActions, EventCompaction, Usage
     from actors.messages.flow import FlowMark, TaskChange, TaskNode
     from actors.messages.graph import NodeInfo
-    from actors.messages.limits import ModelLimits
     from actors.messages.llm.fields import GenerateContentConfig
     from actors.messages.llm.model import FunctionDeclaration, LlmRequest, LlmResponse
     from actors.messages.memory import MemoryEntry
@@ -190,7 +186,7 @@ __all__ = [
 
 _MODULES = {
     "Agent": "actors.definitions.agents",
-    "AgentTool": "actors.definitions.agents",
+    "AgentTool": "actors.layers.agent_tool",
     "AllComplete": "actors.layers.flows.rules.until",
     "AnyComplete": "actors.layers.flows.rules.until",
     "AnyFailed": "actors.layers.flows.rules.until",
@@ -206,13 +202,13 @@ _MODULES = {
     "Cancelled": "actors.messages.protocol.outcomes",
     "Content": "actors.messages.content",
     "CredentialRequest": "actors.definitions.tools",
-    "CustomAgent": "actors.definitions.agents",
+    "CustomAgent": "actors.layers.custom.definitions",
     "DEFAULT_ROUTE": "actors.layers.graphs.definitions",
     "Edge": "actors.layers.graphs.definitions",
     "Event": "actors.messages.event",
     "EventActions": "actors.messages.event",
     "EventCompaction": "actors.messages.event",
-    "EventsCompactionConfig": "actors.definitions.tree.compaction",
+    "EventsCompactionConfig": "actors.layers.compaction.definitions",
     "Example": "actors.layers.tools",
     "ExampleTool": "actors.layers.tools",
     "Failed": "actors.messages.protocol.outcomes",
@@ -228,25 +224,25 @@ _MODULES = {
     "FunctionTool": "actors.definitions.tools",
     "GenerateContentConfig": "actors.messages.llm.fields",
     "Graph": "actors.layers.graphs.definitions",
-    "InvocationContext": "actors.interfaces.context",
+    "InvocationContext": "actors.layers.custom.definitions",
     "ItemError": "actors.layers.graphs.definitions",
     "JoinNode": "actors.layers.graphs.definitions",
     "LlmAgent": "actors.definitions.agents",
-    "LlmEventSummarizer": "actors.definitions.tree.compaction",
+    "LlmEventSummarizer": "actors.layers.compaction.definitions",
     "LlmRequest": "actors.messages.llm.model",
     "LlmResponse": "actors.messages.llm.model",
     "LongRunningFunctionTool": "actors.definitions.tools",
-    "LoopAgent": "actors.definitions.agents",
+    "LoopAgent": "actors.layers.workflows.definitions",
     "MaxAgentTurns": "actors.layers.flows.rules.until",
     "MaxLLMCalls": "actors.layers.flows.rules.until",
     "McpTools": "actors.layers.tools",
     "MemoryEntry": "actors.messages.memory",
     "Model": "actors.interfaces.model",
-    "ModelLimits": "actors.messages.limits",
+    "ModelLimits": "actors.layers.limiter.limits",
     "NodeContext": "actors.layers.graphs.definitions",
     "NodeInfo": "actors.messages.graph",
     "Outcome": "actors.messages.protocol.outcomes",
-    "ParallelAgent": "actors.definitions.agents",
+    "ParallelAgent": "actors.layers.workflows.definitions",
     "Part": "actors.messages.content",
     "PartialResults": "actors.layers.graphs.definitions",
     "Paused": "actors.messages.protocol.outcomes",
@@ -261,9 +257,9 @@ _MODULES = {
     "RetryConfig": "actors.layers.graphs.definitions",
     "RunConfig": "actors.messages.config",
     "START": "actors.layers.graphs.definitions",
-    "SequentialAgent": "actors.definitions.agents",
+    "SequentialAgent": "actors.layers.workflows.definitions",
     "Session": "actors.messages.session",
-    "Supervision": "actors.definitions.agents",
+    "Supervision": "actors.layers.workflows.definitions",
     "Task": "actors.layers.flows.definitions",
     "TaskChange": "actors.messages.flow",
     "TaskNode": "actors.messages.flow",

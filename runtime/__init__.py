@@ -19,13 +19,13 @@ import runtime.models  # noqa: E402, F401
 from actors.errors.tracebacks import count_as_own  # noqa: E402
 
 if TYPE_CHECKING:
-    from actors.interfaces.deployment_events import DeploymentEvent
     from actors.layers.graphs.rules.edge_reason import EdgeReason
+    from actors.layers.recording.messages import RecordedCall
     from actors.layers.spending.messages import UsageReport, UsageSums, UsedTurn
     from actors.layers.stores.batch import BatchInfo, BatchItem, CaseTurn
     from actors.layers.stores.schedule import Schedule
-    from actors.messages.llm.recorded import CallAttempt, RecordedCall
-    from actors.messages.turn_info import PendingCall, SelectionReason, TurnInfo
+    from actors.messages.llm.recorded import CallAttempt
+    from actors.messages.turn_info import PendingCall, TurnInfo
     from runtime.driver.flows import TaskResult
     from runtime.driver.questions import Question
     from runtime.driver.ray_data import RunTurns
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from runtime.driver.services.agents import AgentInfo
     from runtime.driver.statistics import RuntimeStatistics
     from runtime.driver.turns.finding import CallQuery, TurnQuery
+    from runtime.driver.turns.reasons import SelectionReason
     from runtime.driver.turns.turn import Turn, TurnResult
     from runtime.driver.turns.turn_description import TurnDescription
     from runtime.frontends.console.event_lines import event_lines
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from runtime.integrations.openapi.auth import ApiKeyAuth, BasicAuth, BearerAuth
     from runtime.integrations.openapi.tools import OpenApiTools
     from runtime.integrations.skills.toolset import SkillToolset
+    from runtime.observability.logs.events import DeploymentEvent
     from runtime.observability.logs.log_line import LogLine
     from runtime.settings import Settings
 
@@ -97,7 +99,7 @@ _MODULES = {
     "CaseTurn": "actors.layers.stores.batch",
     "BearerAuth": "runtime.integrations.openapi.auth",
     "CallAttempt": "actors.messages.llm.recorded",
-    "DeploymentEvent": "actors.interfaces.deployment_events",
+    "DeploymentEvent": "runtime.observability.logs.events",
     "EdgeReason": "actors.layers.graphs.rules.edge_reason",
     "BoardTask": "runtime.driver.reports.flow_board",
     "FlowBoard": "runtime.driver.reports.flow_board",
@@ -106,11 +108,11 @@ _MODULES = {
     "OpenApiTools": "runtime.integrations.openapi.tools",
     "PendingCall": "actors.messages.turn_info",
     "Question": "runtime.driver.questions",
-    "RecordedCall": "actors.messages.llm.recorded",
+    "RecordedCall": "actors.layers.recording.messages",
     "RunTurns": "runtime.driver.ray_data",
     "Runtime": "runtime.driver.runtime",
     "RuntimeStatistics": "runtime.driver.statistics",
-    "SelectionReason": "actors.messages.turn_info",
+    "SelectionReason": "runtime.driver.turns.reasons",
     "Schedule": "actors.layers.stores.schedule",
     "Settings": "runtime.settings",
     "SkillToolset": "runtime.integrations.skills.toolset",

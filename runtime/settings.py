@@ -21,9 +21,10 @@ from pydantic_settings import (
 
 from actors.errors import DefinitionError
 from actors.errors.suggestions import did_you_mean
+from actors.layers.limiter.limits import ModelLimits
 from actors.messages.config import Budget
 from actors.messages.costs import Price
-from actors.messages.limits import DEFAULT_LIMITS, KIB, Limits, ModelLimits
+from actors.messages.limits import DEFAULT_LIMITS, KIB, Limits
 from actors.messages.older import add_defaults
 
 HOSTS_PER_CORE = 4

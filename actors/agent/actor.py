@@ -34,7 +34,7 @@ from actors.messages.graph import NextAttempt
 from actors.refs.base import begin_task
 from actors.rules.capacity.eviction import LruDict
 from actors.rules.recovery.failures import classes_of, failure, failure_event
-from actors.rules.tracing.ids import parse_traceparent
+from actors.rules.traceparent import parse_traceparent
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class AgentActor(Actor):
         self._spec = spec
         self._parts = AgentParts(spec, environment)
         self._kinds = kinds
-        self._views = SessionViews(spec, environment.views)
+        self._views = SessionViews(spec, environment.views, self._parts.ledger)
         self._runs: dict[p.TurnRef, tuple[asyncio.Task[p.AnyOutcome], Invocation]] = {}
         # An engine may deliver StopRun before the Invoke that it is meant for, when that is larger.
         self._stopped: LruDict[p.TurnRef, bool] = LruDict(MAX_STOPPED)

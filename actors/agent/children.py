@@ -47,7 +47,7 @@ class Children:
         note: Event | None = None,
         resume: bool = False,
     ) -> p.AnyOutcome:
-        """Run a child, on a branch or on the run's own: see SupervisorContext.run_child.
+        """Run a child, on a branch or on the run's own: see Invocation.run_child.
 
         Args:
             progress: how far the run is.
@@ -67,7 +67,7 @@ class Children:
                 place=place,
             )
         )
-        if outcome.escalated and not self._spec.absorbs_escalation:
+        if outcome.escalated and not self._spec.definition.absorbs_escalation:
             self._writer.note_escalation()
         return outcome
 

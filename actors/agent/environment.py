@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 from actors.agent.views.session_views import ViewMemory
 from actors.behaviours.interceptor import RunInterceptor
-from actors.definitions.tools.toolset import CredentialRequest
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import DefinitionError
 from actors.errors.user_code import UserFunction, UserResult, in_thread
@@ -19,6 +18,7 @@ from actors.interfaces.model import Model
 from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.telemetry import NO_TELEMETRY, Telemetry
 from actors.messages.json_types import JsonMapping
+from actors.messages.protocol.outcomes import Paused
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 
@@ -50,14 +50,16 @@ async def in_process(function: UserFunction, arguments: JsonMapping, needs: Json
 class Toolsets:
     """The toolsets that agents of one process use. This one has none."""
 
-    async def resolved(self, spec: AgentSpec, context: Context, user: object) -> AgentSpec | Sequence[CredentialRequest]:
-        """The spec of an LLM agent with tools in place of its toolsets; or what these ask the user before.
+    async def resolved(self, spec: AgentSpec, context: Context, user: object, *, can_wait: bool) -> AgentSpec | Paused:
+        """The spec of an LLM agent with tools in place of its toolsets; or Paused, while the user answers what these ask.
 
         Args:
             context: the run for which they are asked.
             user: has to call `release` when it stops.
+            can_wait: the run can pause for the user: it is no round of a flow.
 
         Raises:
+            NotCarriedOverError: a toolset asks the user, and nothing can wait where the agent works.
             DefinitionError: a toolset has answered with something that is no tool, or with a name that is taken.
             Exception: what a toolset raises.
         """

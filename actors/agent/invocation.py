@@ -89,7 +89,7 @@ _NOTHING: dict[str, Any] = {}
 class Invocation(RunAccess):
     """The facts of one run, and what its behaviour can have done: by a reader, a writer, and the children's runs.
 
-    Implements `SupervisorContext` of actors.interfaces.context; the attributes that are not listed here are described there.
+    Implements `actors.interfaces.context.Context`, which describes the attributes that are not listed here.
 
     Args:
         parts: what all runs of the agent share.
@@ -102,7 +102,9 @@ class Invocation(RunAccess):
         history: what the log is compiled to; None: as the agent sees a conversation.
         has_begun: its task runs.
         interceptors: what features do around its calls: the first of them.
-        repeat: see SupervisorContext.
+        progress: of an agent that runs children, its last note, when the run goes on after a pause or a loss; else empty.
+        noted_seq: the place of its last note, 0 without one.
+        repeat: the run says again what the log has of it already: nothing is stored.
         begun_seq: the place in the log after which the run began.
     """
 
@@ -217,7 +219,15 @@ class Invocation(RunAccess):
     async def run_child(
         self, name: str, *, branch: str | None = None, progress: JsonMapping | None = None, resume: bool = False
     ) -> p.AnyOutcome:
-        """Run a child: see SupervisorContext."""
+        """Run a child, on the branch given or the run's own, and return how its run ended.
+
+        Args:
+            progress: is noted while the child begins; in the log it stands before anything of the child's run.
+            resume: it may have been begun before this run was lost: then the log says how far it is.
+
+        Raises:
+            FencedError: the turn was taken over or has ended.
+        """
         if progress is None:
             noted = self._noted if self._noted is not None else self.progress
             outcome = await self.children.run(name, noted, branch=branch, resume=resume)
@@ -232,7 +242,7 @@ class Invocation(RunAccess):
         return outcome
 
     async def note(self, progress: JsonMapping, custom_metadata: JsonObject | None = None) -> None:
-        """Store how far the run is: see SupervisorContext."""
+        """Store how far the run is, and with it `custom_metadata` for people who read the log."""
         self._noted = progress
         await self._store_note(_note(progress, custom_metadata))
 
@@ -240,11 +250,11 @@ class Invocation(RunAccess):
         self.noted_seq = (await self.writer.record(note)).seq
 
     async def stop_branch(self, branch: str) -> None:
-        """Stop every run on a branch: see SupervisorContext."""
+        """Stop every run on a branch that this agent began, or below it; returns when they have ended."""
         await self.children.stop(branch)
 
     async def stop_child(self, name: str) -> None:
-        """Stop the run of a child: see SupervisorContext."""
+        """Stop the run of a child, and all below it; returns when they have ended. Raises FencedError."""
         await self.children.stop(child=name)
 
 

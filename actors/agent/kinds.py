@@ -8,12 +8,10 @@ from typing import Any, Generic, TypeVar
 
 from actors.agent.invocation import Invocation
 from actors.agent.llm_runs import run_llm_agent
-from actors.behaviours.custom import run_custom
 from actors.behaviours.lifecycle import known_failure, run_lifecycle
-from actors.behaviours.workflow.run import run_loop, run_parallel, run_sequential
 from actors.definitions.tree.spec import AgentSpec
 from actors.messages.protocol.outcomes import AnyOutcome
-from actors.messages.topology import CUSTOM, LLM, LOOP, PARALLEL, SEQUENTIAL
+from actors.messages.topology import LLM
 
 Run = TypeVar("Run", bound=Invocation)
 Behaviour = Callable[[AgentSpec, Run], Coroutine[Any, Any, AnyOutcome]]
@@ -44,11 +42,5 @@ def with_callbacks(behave: Behaviour[Run]) -> Behaviour[Run]:
     return run_agent
 
 
-CORE_KINDS: Mapping[str, AgentKind[Any]] = {
-    LLM: AgentKind(run_llm_agent, Invocation),
-    CUSTOM: AgentKind(with_callbacks(run_custom), Invocation),
-    SEQUENTIAL: AgentKind(with_callbacks(run_sequential), Invocation),
-    PARALLEL: AgentKind(with_callbacks(run_parallel), Invocation),
-    LOOP: AgentKind(with_callbacks(run_loop), Invocation),
-}
+CORE_KINDS: Mapping[str, AgentKind[Any]] = {LLM: AgentKind(run_llm_agent, Invocation)}
 """By the `kind` of the definition."""

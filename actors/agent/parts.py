@@ -19,12 +19,14 @@ class AgentParts:
     Attributes:
         counts: the figures of the agent's actor.
         interceptors: those that runs of the agent may have.
+        ledger: makes what one of them folds of logs; None: none does.
     """
 
     def __init__(self, spec: AgentSpec, environment: AgentEnvironment) -> None:
         self.spec = spec
         self.environment = environment
         self.interceptors = [each for each in environment.interceptors if each.concerns(spec)]
+        self.ledger = next((each.ledger for each in self.interceptors if each.ledger is not None), None)
         self.counts = {"runs": 0, "events": 0, "partials": 0, "llm_calls": 0}
 
     @cached_property

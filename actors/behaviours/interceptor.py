@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Self
 
 import msgspec
 
@@ -31,6 +31,7 @@ from actors.messages.topology import LLM
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 from actors.rules.checks import model_answer
+from actors.rules.prompt.history import LogLedger
 
 logger = logging.getLogger(__name__)
 
@@ -197,10 +198,12 @@ class RunInterceptor:
     Attributes:
         next: the interceptor after this one.
         changes_requests: it overrides `prepare_request`, so requests are copies.
+        ledger: makes what it folds of the log that the agent sees: `History.ledger`. One interceptor has one.
     """
 
     next: RunInterceptor
     changes_requests: bool = False
+    ledger: ClassVar[Callable[[], LogLedger] | None] = None
 
     def __init__(self, run: RunParts) -> None:
         self.run = run

@@ -11,21 +11,6 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 
-def about(what: str, error: ValidationError) -> ValidationError:
-    """The same error, which says what the value was for: `1 validation error for parameter 'n' of node 'wf@1/add@1'`."""
-    from pydantic import ValidationError
-    from pydantic_core import InitErrorDetails, PydanticCustomError
-
-    details = [
-        # Its text as it is: a template would fill in what stands in braces.
-        InitErrorDetails(
-            type=PydanticCustomError(detail["type"], "{text}", {"text": detail["msg"]}), loc=detail["loc"], input=detail["input"]
-        )
-        for detail in error.errors(include_url=False)
-    ]
-    return ValidationError.from_exception_data(what, details)
-
-
 def problems(error: ValidationError, *, whole: str = "", fields: Iterable[str] = ()) -> str:
     """Every error as `field: message`, separated by semicolons.
 

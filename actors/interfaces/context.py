@@ -5,66 +5,42 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from actors.interfaces.access import Offload, Reach
+from actors.interfaces.access import ArtifactAccess, MemoryAccess, Offload, Reach
 from actors.interfaces.clock import Clock
-from actors.interfaces.run_context import RunContext
-from actors.interfaces.session import LogAccess, RunSession
+from actors.interfaces.session import LogAccess
 from actors.interfaces.telemetry import RunTelemetry
+from actors.messages.config import RunConfig
 from actors.messages.content import Content
 from actors.messages.event import Event
-from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
+from actors.messages.json_types import JsonMapping, JsonValue
 from actors.messages.protocol.outcomes import AnyOutcome, Finished
 from actors.rules.prompt.history import History
 
 
-class InvocationContext(RunContext, Protocol):
-    """What a CustomAgent is given.
+class RunContext(Protocol):
+    """What the contexts of behaviours and of custom agents have in common; InvocationContext describes its attributes."""
 
-    Attributes:
-        agent_name: the agent that runs.
-        invocation_id: the turn.
-        user_id, session_id: whose conversation.
-        branch: the parallel branch it runs on, None outside of any.
-        run_config: the options of the turn.
-        user_content: the message that opened the turn.
-        artifacts: the session's artifacts.
-        memory: the user's memory.
-        state: session state by prefixed keys, as of the last event.
-        done: the run's own events until it was lost or paused, oldest first; empty when it begins.
-    """
-
-    done: Sequence[Event]
+    agent_name: str
+    invocation_id: str
+    user_id: str
+    session_id: str
+    branch: str | None
+    run_config: RunConfig
+    user_content: Content
 
     @property
-    def session(self) -> RunSession:
-        """The session, to look at: its ids, its state as it is now, and its events after `await session.read_events()`."""
+    def artifacts(self) -> ArtifactAccess:
+        """The session's artifacts."""
         ...
 
-    async def change_state(self, changes: JsonMapping) -> None:
-        """Store changes of the state now, as an event does that has nothing else; None removes a key.
-
-        Unlike an event that is yielded, it can come from anywhere in the agent's code, and is stored again when `run` begins
-        again.
-
-        Raises:
-            NotEncodableError: a value is not JSON.
-            FencedError: the turn was taken over or has ended.
-        """
+    @property
+    def memory(self) -> MemoryAccess:
+        """The user's memory."""
         ...
 
-    async def run_agent(self, name: str) -> AnyOutcome:
-        """Run an agent directly below this one, and return how its run ended.
-
-        Who stops waiting, by `asyncio.timeout` for example, stops that run.
-
-        When that is Paused, the agent waits for the answer to a long-running call: return, and the turn is paused. With the
-        answer `run` begins again; events that it yielded before are not stored again, and an agent that has finished is not run
-        again.
-
-        Raises:
-            UnknownAgentError: there is no such child; the message names the nearest.
-            FencedError: the turn was taken over or has ended.
-        """
+    @property
+    def state(self) -> JsonMapping:
+        """Session state by prefixed keys, as of the last event; to change it, yield an event with a state_delta."""
         ...
 
 
@@ -178,48 +154,4 @@ class Context(RunContext, Protocol):
         Raises:
             FencedError: the turn was taken over or has ended.
         """
-        ...
-
-
-class SupervisorContext(Context, Protocol):
-    """What the behaviour of an agent is given that runs its children: a workflow agent, or a custom one.
-
-    Attributes:
-        progress: its last note, when the run goes on after a pause or a loss; else empty.
-        noted_seq: the place of its last note, 0 without one.
-        clock: the time by which it waits before it runs a child again.
-    """
-
-    progress: JsonMapping
-    noted_seq: int
-    clock: Clock
-
-    async def run_child(
-        self, name: str, *, branch: str | None = None, progress: JsonMapping | None = None, resume: bool = False
-    ) -> AnyOutcome:
-        """Run a child, on the branch given or the supervisor's own, and return how its run ended.
-
-        Args:
-            progress: is noted while the child begins; in the log it stands before anything of the child's run.
-            resume: it may have been begun before this run was lost: then the log says how far it is.
-
-        Raises:
-            FencedError: the turn was taken over or has ended.
-        """
-        ...
-
-    def repeat(self, event: Event) -> None:
-        """The run says again what the log has of it already: nothing is stored."""
-        ...
-
-    async def note(self, progress: JsonMapping, custom_metadata: JsonObject | None = None) -> None:
-        """Store how far the run is, and with it `custom_metadata` for people who read the log."""
-        ...
-
-    async def stop_branch(self, branch: str) -> None:
-        """Stop every run on a branch that this agent began, or below it; returns when they have ended."""
-        ...
-
-    async def stop_child(self, name: str) -> None:
-        """Stop the run of a child, and all below it; returns when they have ended. Raises FencedError."""
         ...

@@ -6,11 +6,7 @@ They are records of one logger that name their kind, so they travel, and are kep
 from __future__ import annotations
 
 import logging
-from typing import Literal, get_args
-
-import msgspec
-
-from actors.messages.shown import Shown
+from typing import Literal
 
 EventKind = Literal[
     "process started",
@@ -30,35 +26,14 @@ EventKind = Literal[
 ]
 """What an event is about: processes, nodes, versions, the store, Ray's control service, messages, overload, or budgets."""
 
-EVENT_KINDS: tuple[str, ...] = get_args(EventKind)
-"""All of them."""
-
 LOGGER = "raygrove.events"
 """The logger of all events."""
 
 KIND = "deployment_event"
 """The attribute of their records that has the kind."""
 
-MAX_KEPT = 1_000
-"""Events that each Session actor's and Runner's process keeps."""
 
 _logger = logging.getLogger(LOGGER)
-
-
-class DeploymentEvent(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
-    """Something that has happened to a deployment.
-
-    Attributes:
-        at_s: when, in seconds since the epoch.
-        kind: see EventKind.
-        text: what, in a sentence.
-        pid: the process that has noticed it.
-    """
-
-    at_s: float
-    kind: str
-    text: str
-    pid: int = 0
 
 
 def tell_event(kind: EventKind, text: str, *args: object, level: int = logging.WARNING) -> None:

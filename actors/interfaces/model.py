@@ -110,22 +110,6 @@ def name_of(model: str | Model) -> str:
     return type(model).__name__
 
 
-class SharedModel(Model, Protocol):
-    """A model with a state that all agents share, in whatever process they run.
-
-    An engine that copies definitions to other processes keeps one live copy of the model, sends every request to it, and copies
-    its state back to the original object with `adopt`.
-    """
-
-    def state(self) -> bytes:
-        """The state of the live copy."""
-        ...
-
-    def adopt(self, state: bytes) -> None:
-        """Take over the state of the live copy."""
-        ...
-
-
 _Clock = Callable[[], float]
 
 

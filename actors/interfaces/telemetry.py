@@ -18,7 +18,7 @@ from actors.messages.llm.model import LlmRequest, LlmResponse
 from actors.messages.protocol.base import TurnRef
 from actors.messages.protocol.outcomes import AnyOutcome
 from actors.messages.session import SessionKey
-from actors.rules.tracing.ids import SpanPlace
+from actors.rules.traceparent import SpanPlace
 
 
 class LossTold(NamedTuple):

@@ -14,7 +14,7 @@ from actors.layers.model_calls import CallLimit, EmptyAnswers, FailedCalls
 from actors.layers.planning import Planning
 from actors.layers.recording.recorder import CallRecorder
 from actors.layers.spending.calls import BudgetQuestions, ModelBudgets, ToolBudgets
-from actors.layers.tracing import Tracing
+from actors.layers.tracing.calls import Tracing
 
 INTERCEPTORS: Sequence[type[RunInterceptor]] = (
     EventHooks,

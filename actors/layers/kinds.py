@@ -8,18 +8,25 @@ from typing import Any
 
 from actors.agent.actor import AgentActor
 from actors.agent.environment import AgentEnvironment
+from actors.agent.invocation import Invocation
 from actors.agent.kinds import CORE_KINDS, AgentKind, with_callbacks
 from actors.definitions.tree.spec import AgentSpec
+from actors.layers.custom.behaviour import run_custom
 from actors.layers.flows.behaviour.controller import run_flow
 from actors.layers.flows.behaviour.round import run_round
 from actors.layers.flows.runs import ControllerInvocation, RoundInvocation
 from actors.layers.graphs.behaviour.attempts import run_graph
 from actors.layers.graphs.runs.invocation import GraphInvocation, NodeInvocation
+from actors.layers.workflows.run import run_loop, run_parallel, run_sequential
 from actors.messages.flow import ROUND
-from actors.messages.topology import FLOW, GRAPH
+from actors.messages.topology import CUSTOM, FLOW, GRAPH, LLM, LOOP, PARALLEL, SEQUENTIAL
 
 KINDS: Mapping[str, AgentKind[Any]] = {
-    **{name: replace(kind, node=NodeInvocation) for name, kind in CORE_KINDS.items()},
+    LLM: replace(CORE_KINDS[LLM], node=NodeInvocation),
+    CUSTOM: AgentKind(with_callbacks(run_custom), Invocation, NodeInvocation),
+    SEQUENTIAL: AgentKind(with_callbacks(run_sequential), Invocation, NodeInvocation),
+    PARALLEL: AgentKind(with_callbacks(run_parallel), Invocation, NodeInvocation),
+    LOOP: AgentKind(with_callbacks(run_loop), Invocation, NodeInvocation),
     GRAPH: AgentKind(run_graph, GraphInvocation),
     FLOW: AgentKind(with_callbacks(run_flow), ControllerInvocation),
     ROUND: AgentKind(run_round, RoundInvocation),

@@ -1,4 +1,4 @@
-"""Which services the Session actor and the Runner have, and which extensions of turns: the one place that knows all of them."""
+"""Which services, hooks and extensions of turns the Session actor and the Runner have: the one place that knows all of them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ from actors.layers.memory import Memory
 from actors.layers.placing.gate import UserGate
 from actors.layers.placing.moves import UserMoves
 from actors.layers.placing.placements import UserPlacements
+from actors.layers.plugins import PluginHooks
 from actors.layers.recording.service import RecordedCalls
 from actors.layers.retention.archiving import Archiving
 from actors.layers.retention.service import Retention
 from actors.layers.retries.last_retry import LastRetry
 from actors.layers.retries.retrying import TurnRetries
+from actors.layers.retries.running import RunnerRetries
+from actors.layers.reverts.comparison import LogComparison
 from actors.layers.rewinds.service import Rewinds
 from actors.layers.schedules.due_turns import DueTurns
 from actors.layers.schedules.service import Schedules
@@ -28,6 +31,7 @@ from actors.layers.sharing.news import StateNews
 from actors.layers.spending.service import SpendingService
 from actors.layers.spending.turn_spending import Spending
 from actors.layers.timeouts import Timeout
+from actors.layers.tracing.turns import spans_of
 from actors.layers.updates.environment import ONLY_TREE, SessionTrees, TreeSource
 from actors.layers.updates.runner import RunnerUpdates
 from actors.layers.updates.session import SessionUpdates, VersionChange
@@ -64,12 +68,12 @@ def runner_actor(
 ) -> RunnerActor:
     """A Runner with all features: see `RunnerActor`. `versions`, `trees`: see `RunnerUpdates`."""
     updates = partial(RunnerUpdates, versions, trees)
-    return RunnerActor(environment, name, app, shard, runner_services, updates)
+    return RunnerActor(environment, name, app, shard, runner_services, updates, PluginHooks, spans_of)
 
 
 def runner_services(parts: RunnerParts) -> Sequence[RunnerService]:
     """Make all services of a Runner."""
-    return RunnerDrain(parts), RunningTurns(parts), WaitingTurns(parts), DueTurns(parts)
+    return RunnerDrain(parts), RunningTurns(parts), RunnerRetries(parts), WaitingTurns(parts), DueTurns(parts)
 
 
 def all_services(parts: SessionParts) -> Sequence[SessionService]:
@@ -78,6 +82,7 @@ def all_services(parts: SessionParts) -> Sequence[SessionService]:
     memory, batches = Memory(parts), KeptBatches(parts, holds)
     placements, schedules = UserPlacements(parts, memory), Schedules(parts, holds)
     return (
+        LogComparison(parts),
         StateNews(parts),
         SpendingService(parts),
         RecordedCalls(parts, holds),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, get_args
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import msgspec
 
-from actors.errors import InvalidMessageError, NotEncodableError, RequestError
+from actors.errors import InvalidMessageError, NotEncodableError
 from actors.errors.checked_struct import CheckedStruct
 from actors.messages.codec import content_flaw, flaw
 from actors.messages.content import Content
@@ -39,8 +39,10 @@ else:
 MAX_AMOUNT = 2**53
 """The largest limit: every reader of JSON has whole numbers up to there."""
 
-_BUDGETS = ("budget", "session_budget", "user_daily_budget", "app_daily_budget")
-_NO_BUDGETS = (None,) * (len(_BUDGETS) + 1)
+BUDGETS = ("budget", "session_budget", "user_daily_budget", "app_daily_budget")
+"""The fields of a RunConfig that are budgets of all agents together."""
+
+_NO_BUDGETS = (None,) * (len(BUDGETS) + 1)
 
 
 class Budget(Shown, CheckedStruct, frozen=True, kw_only=True, omit_defaults=True):
@@ -172,7 +174,7 @@ class RunConfig(Shown, CheckedStruct, frozen=True, kw_only=True, omit_defaults=T
             raise ValueError(f"RunConfig.custom_metadata cannot be stored: {wrong}")
 
     def _check_budgets(self) -> None:
-        for name in _BUDGETS:
+        for name in BUDGETS:
             if (budget := getattr(self, name)) is not None and not isinstance(budget, Budget):
                 raise _wrong_type(name, "a Budget, such as Budget(tokens=…), or None", budget)
         agents = self.agent_budgets or {}
@@ -184,7 +186,7 @@ class RunConfig(Shown, CheckedStruct, frozen=True, kw_only=True, omit_defaults=T
         """The budgets that limit what the turn uses."""
         if not (self.budget or self.session_budget or self.user_daily_budget or self.app_daily_budget or self.agent_budgets):
             return []
-        given = (getattr(self, name) for name in _BUDGETS)
+        given = (getattr(self, name) for name in BUDGETS)
         return [*(budget for budget in given if budget is not None), *(self.agent_budgets or {}).values()]
 
     @property
@@ -205,79 +207,13 @@ class RunConfig(Shown, CheckedStruct, frozen=True, kw_only=True, omit_defaults=T
         """
         if before is None or not before.outlives_pauses:
             return self
-        kept = {name: getattr(before, name) for name in (*_BUDGETS, "model_input_context") if getattr(self, name) is None}
+        kept = {name: getattr(before, name) for name in (*BUDGETS, "model_input_context") if getattr(self, name) is None}
         kept["agent_budgets"] = self.agent_budgets or before.agent_budgets
         return msgspec.structs.replace(self, **kept)
 
 
 DEFAULT_RUN_CONFIG = RunConfig()
 """The options of a turn that is given none. As this very object they take no bytes in a message, and are checked once."""
-
-
-class AdkRunConfig(Protocol):
-    """A RunConfig of google-adk."""
-
-    @property
-    def model_fields_set(self) -> set[str]:
-        """The fields that were given."""
-
-
-RunOptions = RunConfig | Mapping[str, object] | AdkRunConfig
-"""Options of a turn as programs give them: a RunConfig, or a dictionary of its fields, or a RunConfig of google-adk."""
-
-_OF_ADK = ("streaming_mode", "max_llm_calls", "save_input_blobs_as_artifacts", "custom_metadata", "model_input_context")
-_INSTEAD_OF_ADK = {
-    "labels": "give them in generate_content_config of the agents",
-    "http_options": "give them in generate_content_config of the agents",
-    "get_session_config": "leave it out, since a turn reads what it needs of the log only",
-    "tool_thread_pool_config": "leave it out, since sync tools run in threads",
-    "telemetry": "see docs/telemetry.md",
-}
-
-
-def run_config_of(given: RunOptions | None) -> RunConfig:
-    """The options of a turn; the defaults for None.
-
-    Raises:
-        RequestError: it is neither a RunConfig nor a dictionary, or a field of the dictionary is unknown or wrong, or one of
-            google-adk's has no counterpart.
-    """
-    if given is None:
-        return DEFAULT_RUN_CONFIG
-    if isinstance(given, RunConfig):
-        return given
-    if type(given).__module__.startswith("google.adk."):
-        return _of_adk(cast("AdkRunConfig", given))
-    if not isinstance(given, Mapping):
-        raise RequestError(f"run_config is a RunConfig, or a dictionary of its fields, not {reprlib.repr(given)}")
-    try:
-        fields = dict(cast("Mapping[str, Any]", given))
-        fields.update((name, Budget(**fields[name])) for name in _BUDGETS if isinstance(fields.get(name), Mapping))
-        if isinstance(agents := fields.get("agent_budgets"), Mapping):
-            fields["agent_budgets"] = {
-                name: Budget(**each) if isinstance(each, Mapping) else each for name, each in agents.items()
-            }
-        return RunConfig(**fields)
-    except (TypeError, ValueError) as error:
-        raise RequestError(str(error)) from None
-
-
-def _of_adk(given: AdkRunConfig) -> RunConfig:
-    # Read past the attributes, of which some warn that they are deprecated.
-    fields, defaults = vars(given), vars(type(given)())
-    for name in sorted(given.model_fields_set):
-        if name not in _OF_ADK and fields[name] != defaults[name]:
-            instead = _INSTEAD_OF_ADK.get(name, "leave it out")
-            raise RequestError(f"RunConfig.{name} of google-adk is not carried over: {instead}")
-    mode = getattr(fields["streaming_mode"], "value", fields["streaming_mode"])
-    if mode not in (None, "none", "sse"):
-        raise RequestError(f"RunConfig.streaming_mode {mode!r} of google-adk is not carried over: only SSE and NONE are")
-    # Older versions do not have them all.
-    kept = {name: fields[name] for name in _OF_ADK[1:] if name in fields}
-    try:
-        return RunConfig(streaming=mode or "none", **kept)
-    except ValueError as error:
-        raise RequestError(str(error)) from None
 
 
 def _contents(given: object) -> list[Content]:

@@ -15,18 +15,11 @@ from actors.messages.shown import Shown
 
 TaskStatus = Literal["pending", "running", "successful", "failed", "skipped"]
 
-COMPLETE: frozenset[str] = frozenset({"successful", "failed", "skipped"})
-"""The final statuses of a task."""
-
 CONTROLLER = "@controller"
 """The agent that runs flows which are not part of the tree. It is no identifier, so no agent of a user has this name."""
 
-
 ROUND = "round"
 """The kind of the run of an LLM agent for one round of a flow."""
-
-MAX_CALLS_OF_A_TASK = 50
-"""Model calls after which a task fails that says nothing else. A model that never finishes its task would use up the turn's."""
 
 
 class _Value(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):

@@ -32,27 +32,6 @@ class SessionPlace(NamedTuple):
     session: str
 
 
-class OldSession(msgspec.Struct, frozen=True, array_like=True):
-    """A session that was not written to for long.
-
-    Attributes:
-        key: the session.
-        updated_s: when it was written last, in seconds since the epoch.
-        events: how many events its log has, rewound ones included.
-        turns: how many turns it has.
-    """
-
-    key: SessionKey
-    updated_s: float
-    events: int
-    turns: int
-
-    @property
-    def place(self) -> SessionPlace:
-        """Where it stands among others."""
-        return SessionPlace(self.updated_s, self.key.user, self.key.session)
-
-
 class Shard(msgspec.Struct, frozen=True, array_like=True):
     """The part of all sessions that one of several actors of a kind serves.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -11,8 +10,6 @@ from actors.messages.json_types import JsonObject
 
 TurnStateName = Literal["waiting", "running", "paused", "finished", "failed", "cancelled"]
 """Where a turn is: in line for its session, running, waiting for function responses, or how it has ended."""
-
-TURN_STATES: tuple[TurnStateName, ...] = ("waiting", "running", "paused", "finished", "failed", "cancelled")
 
 
 class LostProcess(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, repr_omit_defaults=True):
@@ -69,56 +66,6 @@ class TurnInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_d
     failed_tools: int = 0
 
 
-LOOKED_AT = 20
-"""Turns of a session, those that began last, among which the newest is looked for: clocks may have been set back."""
-
-
-def newest_of_session(turns: Sequence[TurnInfo]) -> TurnInfo | None:
-    """The turn of a session that began last in its log, whatever the clocks have said; None if there is none.
-
-    Args:
-        turns: LOOKED_AT of the session as they are listed. One in line is newer than all that have begun.
-    """
-    return turns[0] if turns and turns[0].state == "waiting" else max(turns, key=lambda turn: turn.first_seq, default=None)
-
-
-class TurnMatch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What turns are looked for, beside whose they are, their state and their age.
-
-    Attributes:
-        agent: that `TurnInfo.agent` names; "": any.
-        error: a part of `TurnInfo.error`; "": any, and none.
-        invocation: the beginning of the turn's id.
-        version: that `TurnInfo.version` names; "": any.
-        text: a part of what the user or an agent has said in it; "": any. A turn in line has said nothing yet.
-        failed_tools: only turns in which a call of a tool has failed.
-    """
-
-    agent: str = ""
-    error: str = ""
-    invocation: str = ""
-    version: str = ""
-    text: str = ""
-    failed_tools: bool = False
-
-
-ANY_TURN = TurnMatch()
-"""Every turn fits it."""
-
-
-class TurnCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How many turns of an app have not ended, by where they are: see TurnInfo."""
-
-    waiting: int
-    running: int
-    paused: int
-
-    @property
-    def open(self) -> int:
-        """Those that run or wait in line."""
-        return self.waiting + self.running
-
-
 class PassedOver(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, repr_omit_defaults=True):
     """An agent that spoke more recently than the one that was selected, and that does not get messages.
 
@@ -132,26 +79,6 @@ class PassedOver(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     agent: str
     because: Literal["unknown", "kind", "disallowed", "delegate", "beside"]
     by: str = ""
-
-
-class SelectionReason(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, repr_omit_defaults=True):
-    """Why a message of a user went to an agent (semantics.md section 1).
-
-    Attributes:
-        seq: position of the message.
-        agent: the agent, as the tree is now.
-        because: the message answers a call of the agent ("answers"), or is for a run of it that waits for the user's words
-            ("awaited"); the message began a flow ("flow"); the agent spoke last of those that may ("spoke"); none of them has
-            spoken, so it is the root ("root").
-        call_id: the call that is answered.
-        passed_over: the agents that spoke more recently, the most recent first.
-    """
-
-    seq: int
-    agent: str
-    because: Literal["answers", "awaited", "flow", "spoke", "root"]
-    call_id: str = ""
-    passed_over: tuple[PassedOver, ...] = ()
 
 
 class PendingCall(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, repr_omit_defaults=True):

@@ -14,8 +14,7 @@ from actors.messages.event import Event
 from actors.messages.memory import MemoryEntry
 from actors.messages.session import SessionKey
 from actors.refs.session import SessionRef
-from actors.rules.checks.arguments import checked_text
-from actors.rules.checks.ids import checked_artifact_name
+from actors.rules.checks.ids import checked_artifact_name, printable
 
 
 class SessionArtifacts:
@@ -82,6 +81,7 @@ class UserMemory:
 
         Raises NoMemoryError, StoreError, and RequestError for a query that is no text.
         """
-        query = checked_text("query", query)
+        if not isinstance(query, str):
+            raise RequestError(f"query must be a text, not {printable(query)!r}")
         found = await self._session.ask(p.SearchMemory(app=self._key.app, user=self._key.user, query=query))
         return list(found.entries)

@@ -36,18 +36,6 @@ class RunnerRef(Ref):
         """Stop a turn; returns when it is closed."""
         await self.ask(message)
 
-    async def retry_turn(self, message: p.RetryTurn) -> p.TurnRetried:
-        """Run a turn that has failed on.
-
-        Raises:
-            InvocationNotFoundError, SessionNotFoundError: there is no such turn.
-            RequestError: it has not failed.
-            DrainingError: the deployment is about to be stopped.
-            SessionBusyError: another turn of the session runs.
-            StoreError: it could not be stored.
-        """
-        return await self._ask(message, (p.TurnRetried,))
-
     async def run_child(self, message: p.RunChild) -> p.AnyOutcome:
         """Run a child, or an agent that is a tool, and return how the run ended. Raises UnknownAgentError, FencedError."""
         return await self.ask(message)

@@ -82,10 +82,6 @@ class SessionRef(Ref):
         """Give an open turn to the Runner that asks. Raises StoreError."""
         return await self.ask(message)
 
-    async def retry_turn(self, message: p.RetryTurn) -> p.ResumeTurnReply:
-        """Open a failed turn again for the Runner that asks: see RunnerRef.retry_turn."""
-        return await self.ask(message)
-
     async def close_turn(self, message: p.CloseTurn) -> None:
         """End a turn. Raises FencedError, StoreError."""
         await self.ask(message)

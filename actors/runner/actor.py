@@ -20,6 +20,7 @@ from actors.messages import protocol as p
 from actors.messages.session import ONLY_SHARD, Shard
 from actors.refs.agent import AgentRef
 from actors.runner.dispatch.events import RunnerEvents
+from actors.runner.dispatch.hooks import MakeHooks, TurnHooks
 from actors.runner.dispatch.isolation import Isolation
 from actors.runner.dispatch.versions import MakeTurnVersions, TurnVersions
 from actors.runner.environment import RunnerEnvironment
@@ -30,7 +31,7 @@ from actors.runner.turns.place import RunnerPlace
 from actors.runner.turns.recovery import TurnResumer
 from actors.runner.turns.start import TurnStarter
 from actors.runner.turns.table import TurnTable
-from actors.runner.turns.tasks import TurnTasks
+from actors.runner.turns.tasks import MakeSpans, TurnTasks
 from actors.runner.turns.user_message import UserMessages
 
 SILENT_S = 2.0
@@ -49,6 +50,8 @@ class RunnerActor(Actor):
         shard: the sessions whose turns it runs; other Runners run those of the others.
         services: makes its features, each of which has handlers of its own.
         versions: makes the versions of the tree.
+        hooks: makes what features do around turns.
+        spans: makes the spans of turns; None: they have none.
     """
 
     def __init__(
@@ -59,6 +62,8 @@ class RunnerActor(Actor):
         shard: Shard = ONLY_SHARD,
         services: RunnerServices = no_services,
         versions: MakeTurnVersions = TurnVersions,
+        hooks: MakeHooks = TurnHooks,
+        spans: MakeSpans | None = None,
     ) -> None:
         session, directory = environment.session, environment.directory
         self._place = place = RunnerPlace(f"{name}/{uuid.uuid4().hex}", shard, environment.term, environment.on_replaced)
@@ -68,11 +73,10 @@ class RunnerActor(Actor):
         self._counts = Counter(turns=0, invocations=0, transfers=0)
         self._table = table = TurnTable()
         events = RunnerEvents(session)
-        self._versions = turn_versions = versions(
-            environment, events, self._counts, Isolation(lambda: self._recovery.recovered())
-        )
+        isolation = Isolation(lambda: self._recovery.recovered())
+        self._versions = turn_versions = versions(environment, events, self._counts, isolation, hooks)
         self._requests = AgentRequests(table, turn_versions)
-        self._tasks = tasks = TurnTasks(place, session, table, turn_versions, events, self._counts, environment.telemetry)
+        self._tasks = tasks = TurnTasks(place, session, table, turn_versions, events, self._counts, environment.telemetry, spans)
         self._admission = admission = TurnAdmission(
             session,
             environment.limits,
@@ -101,7 +105,6 @@ class RunnerActor(Actor):
             p.RecoverTurns: self.recover_turns,
             p.ResumeTurns: self._recovery.resume_turns,
             p.RecoverTurn: self._recovery.recover_turn,
-            p.RetryTurn: self._recovery.retry_turn,
             p.CancelTurn: self._starter.cancel_turn,
             p.RunChild: self._requests.run_child,
             p.StopBranch: self._requests.stop_branch,

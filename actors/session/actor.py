@@ -122,7 +122,6 @@ class SessionActor(Actor):
         self._losses = LossCounts(parts, lookup)
         self._opener = TurnOpener(parts, lookup, self._joiner, recovery)
         self._ender = TurnEnder(parts, lookup)
-        logs.comparison.on_lost = self._ender.end_all
         self._writer = TurnWriter(parts, lookup, self._ender)
         self._sessions = StoredSessions(parts)
         self._lanes = Lanes(limits, changes)

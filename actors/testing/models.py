@@ -96,7 +96,7 @@ class ScriptedModel:
             self._replace()
 
     def state(self) -> bytes:
-        """The state of the live copy: see `actors.interfaces.model.SharedModel`."""
+        """The state of the live copy: see `runtime.cluster.transport.hosts.SharedModel`."""
         return encode(_State(self._taken, self._requests))
 
     def adopt(self, state: bytes) -> None:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from actors.definitions.agents import BaseAgent, Plugin
-from actors.definitions.tree.compaction import EventsCompactionConfig
-from actors.definitions.tree.recording import Recording
 from actors.errors import DefinitionError
+from actors.layers.compaction.definitions import EventsCompactionConfig
 from actors.layers.flows.definitions import Flow, FlowAgent
+from actors.layers.recording.definitions import Recording
 from actors.layers.trees.adapted import Adapted
 from actors.layers.trees.tree import AgentTree
 from runtime.engine.deployment import check_models

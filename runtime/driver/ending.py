@@ -17,7 +17,7 @@ from actors.layers.listing.messages import ListTurns
 from actors.messages.event import now_s
 from actors.messages.shown import Shown
 from actors.messages.turn_info import TurnInfo
-from actors.rules.checks.arguments import checked_age
+from runtime.driver.arguments import checked_age
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.turns.program_turns import ProgramTurns
 

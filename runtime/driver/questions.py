@@ -12,10 +12,10 @@ import msgspec
 from actors.errors import RequestError
 from actors.layers.flows.definitions import Flow
 from actors.layers.flows.rules.tool_names import ASK_USER
-from actors.messages.config import RunOptions
 from actors.messages.protocol.outcomes import Paused
 from actors.messages.shown import Shown
 from runtime.driver.flows import last_result
+from runtime.driver.run_options import RunOptions
 from runtime.driver.turns.turn import Turn, TurnResult
 
 

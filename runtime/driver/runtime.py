@@ -13,26 +13,26 @@ from typing import Any, Literal, Self
 import msgspec
 
 from actors.definitions.agents import BaseAgent, Plugin
-from actors.definitions.tree.compaction import EventsCompactionConfig
 from actors.errors import DefinitionError, OverloadedError, RequestError
 from actors.errors.calls import explains_all_wrong_calls
 from actors.interfaces.stores import ArtifactStore
+from actors.layers.compaction.definitions import EventsCompactionConfig
 from actors.layers.flows.definitions import Flow, ResultType, Task
+from actors.layers.retries.messages import RetryTurn
 from actors.layers.trees.tree import AgentTree
 from actors.layers.updates.versions import UpdateReport
-from actors.messages import protocol as p
-from actors.messages.config import RunOptions, run_config_of
 from actors.messages.event import USER, new_invocation_id
 from actors.messages.json_types import JsonMapping
 from actors.messages.turn_info import PendingCall
-from actors.rules.checks.arguments import checked_choice, checked_number
 from actors.rules.checks.ids import checked_app_name, checked_id, checked_key, checked_known_id, checked_known_key
 from runtime.driver.aio import AsyncServices, Methods
+from runtime.driver.arguments import checked_choice, checked_number
 from runtime.driver.checked_tree import checked_tree
 from runtime.driver.ending import Drained, drain, drain_async, leave, stop
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.flow_plans import checked_plan, one_task_flow
 from runtime.driver.questions import OnQuestion, TaskRun
+from runtime.driver.run_options import RunOptions, run_config_of
 from runtime.driver.scripts.answering import Answering
 from runtime.driver.scripts.inputs import MapInput
 from runtime.driver.scripts.questions import AnswerRun, begin_asking, question
@@ -352,7 +352,7 @@ class Runtime(Services[Blocking]):
         config = run_config_of(run_config) if run_config is not None else None
         step = checked_id("event id", from_event) if from_event is not None else ""
         request = new_invocation_id()
-        message = p.RetryTurn(key=key, invocation_id=state.invocation_id, config=config, from_event=step, request=request)
+        message = RetryTurn(key=key, invocation_id=state.invocation_id, config=config, from_event=step, request=request)
         return self._program.retry(state, message, on_leave)
 
     def pending(self, *, user_id: str | None = None, session_id: str | None = None, limit: int = 100) -> list[PendingCall]:

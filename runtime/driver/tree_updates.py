@@ -14,9 +14,9 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from actors.definitions.agents import BaseAgent, Plugin
-from actors.definitions.tree.compaction import EventsCompactionConfig
 from actors.errors import ClusterError, RequestError, UpdateConflictError, UpdateRefusedError
 from actors.errors.listing import some_of
+from actors.layers.compaction.definitions import EventsCompactionConfig
 from actors.layers.flows.definitions import Flow
 from actors.layers.trees.adapted import Adapted
 from actors.layers.trees.tree import AgentTree

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from actors.interfaces.clock import Clock
-from actors.interfaces.deployment_events import DeploymentEvent
 from actors.interfaces.stores import ArtifactStore
 from actors.layers.flows.definitions import FlowPlan
 from actors.layers.limiter.ref import LimiterRef
@@ -18,6 +17,7 @@ from actors.messages.protocol.statistics import ConnectionFigures
 from actors.messages.session import SessionKey, TurnKey
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
+from runtime.observability.logs.events import DeploymentEvent
 from runtime.observability.logs.log_line import LogLine
 from runtime.settings import Settings
 

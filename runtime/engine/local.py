@@ -13,7 +13,7 @@ from actors.agent.environment import AgentEnvironment
 from actors.agent.views.session_views import ViewMemory
 from actors.errors import DefinitionError
 from actors.interfaces.clock import WallClock
-from actors.interfaces.deployment_events import LOGGER, DeploymentEvent
+from actors.interfaces.deployment_events import LOGGER
 from actors.interfaces.telemetry import NO_TELEMETRY, Telemetry
 from actors.layers.flows.definitions import FlowPlan
 from actors.layers.flows.definitions.plan import FlowPlans
@@ -48,7 +48,7 @@ from runtime.engine.process.tool_threads import ToolThreads
 from runtime.engine.process.variables import set_variables
 from runtime.engine.store_urls import check_artifact_folder, open_artifact_store, open_memory_store, open_session_store
 from runtime.models.pool import ModelPool
-from runtime.observability.logs.events import EventRing, RingHandler, let_events_through
+from runtime.observability.logs.events import DeploymentEvent, EventRing, RingHandler, let_events_through
 from runtime.observability.logs.log_line import LogLine
 from runtime.observability.logs.records import mark_records
 from runtime.observability.logs.turn_lines import LineRing

@@ -11,7 +11,8 @@ import msgspec
 
 from actors.errors import RaygroveError
 from actors.layers.retention.messages import FindOldSessions, PruneSessions
-from actors.messages.session import OldSession, SessionKey
+from actors.layers.stores.records import OldSession
+from actors.messages.session import SessionKey
 from runtime.engine.interface import Engine
 from runtime.stores.safe_artifacts import SafeArtifactStore
 

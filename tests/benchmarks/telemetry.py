@@ -19,7 +19,7 @@ from actors.interfaces.telemetry import NO_TELEMETRY, Telemetry
 from actors.messages import protocol as p
 from actors.messages.protocol.base import TurnRef
 from actors.messages.session import SessionKey
-from actors.rules.tracing.ids import parse_traceparent
+from actors.rules.traceparent import parse_traceparent
 from runtime.observability.metrics.measures import Measures
 from runtime.observability.telemetry.caller import callers_traceparent
 from runtime.observability.telemetry.measured import MeasuredTelemetry

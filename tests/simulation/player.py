@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from actors import Content, Event, EventActions, FunctionResponse, Part, RunConfig
-from actors.rules.routing.pending import open_calls
+from actors.layers.listing.rules import open_calls
 from tests.model.history import Ask, SessionId
 from tests.simulation.deeds import do_afterwards, do_beside
 from tests.simulation.scenarios import Act, Scenario

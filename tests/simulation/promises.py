@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 
 from actors.interfaces.records import TurnRow
+from actors.layers.retries.messages import RetryTurn
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.protocol.base import StoredEvent
@@ -149,7 +150,7 @@ class Promises:
                 return self._not_stored([StoredEvent(reply.first_seq, message.event)])
             case p.CloseTurn(), p.Ack():
                 return self._open_turns(message.turn)
-            case p.ResumeTurn() | p.RetryTurn(), p.TurnResumed():
+            case p.ResumeTurn() | RetryTurn(), p.TurnResumed():
                 row = self._disk.turns.get((message.key, message.invocation_id))
                 is_stored = row is not None and row.epoch >= reply.epoch
                 return [] if is_stored else [f"epoch {reply.epoch} of {message.invocation_id} was not stored"]
@@ -183,6 +184,6 @@ def _is_given_up(turn: p.TurnRef, message: p.Message, reply: p.Message) -> bool:
     match message, reply:
         case p.AbandonRuns(), _:
             return turn.run in message.lost and turn == msgspec.structs.replace(message.turn, run=turn.run)
-        case p.ResumeTurn() | p.RetryTurn(), p.TurnResumed():
+        case p.ResumeTurn() | RetryTurn(), p.TurnResumed():
             return (turn.key, turn.invocation_id) == (message.key, message.invocation_id) and turn.epoch < reply.epoch
     return False

@@ -21,9 +21,10 @@ import pytest
 from actors import Content, FunctionCall, LlmAgent, LlmRequest, LlmResponse, ParallelAgent, Part
 from actors.errors import RaygroveError
 from actors.layers.spending.rules.report import UsageCollector
-from actors.messages.config import RunConfig, run_config_of
+from actors.messages.config import RunConfig
 from actors.rules.accounting.turn_usage import Spent, packed, together
 from runtime import Runtime, Settings
+from runtime.driver.run_options import run_config_of
 from runtime.models import registry
 from tests.support.machine.killer import CORES, Killer
 from tests.support.machine.terminal import Tell

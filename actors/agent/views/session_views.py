@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from actors.agent.views.first_sights import FirstSights, SightKey, Sights
 from actors.agent.views.session_view import AgentView, MakeHistory
 from actors.definitions.tree.spec import AgentSpec
@@ -9,9 +11,8 @@ from actors.messages import protocol as p
 from actors.messages.limits import DEFAULT_LIMITS
 from actors.messages.session import SessionKey
 from actors.rules.capacity.eviction import OVERHEAD, CacheEviction
-from actors.rules.compaction.triggers import CompactionLedger
 from actors.rules.prompt.compiler import Warn
-from actors.rules.prompt.history import History
+from actors.rules.prompt.history import History, LogLedger
 from actors.rules.routing.branches import tool_root
 
 IDLE_S = 600.0
@@ -88,10 +89,12 @@ class SessionViews:
     Args:
         spec: the agent that sees the sessions.
         memory: what the agents of a process share.
+        ledger: makes what a feature folds of each log; None: none does.
     """
 
-    def __init__(self, spec: AgentSpec, memory: ViewMemory) -> None:
+    def __init__(self, spec: AgentSpec, memory: ViewMemory, ledger: Callable[[], LogLedger] | None = None) -> None:
         self._spec = spec
+        self._ledger = ledger
         self._memory = memory
         self._views: dict[ViewKey, AgentView] = {}
         self._weights: dict[ViewKey, int] = {}
@@ -113,7 +116,7 @@ class SessionViews:
         key = _key(message, history)
         view = self._views.get(key)
         if view is None:
-            compiled: MakeHistory = history or (History if self._spec.compaction is None else _watched)
+            compiled: MakeHistory = history or (History if self._ledger is None else self._watched)
             latest_only = history is None and getattr(self._spec.definition, "include_contents", "") == "none"
             sights = None
             if history is None and tool_root(message.branch) is None:
@@ -145,19 +148,19 @@ class SessionViews:
         """Drop a view."""
         del self._views[key], self._weights[key]
 
+    def _watched(self, agent: str, branch: str | None, warn: Warn) -> History:
+        """An empty history, of which the ledger folds each event."""
+        history = History(agent, branch, warn)
+        assert self._ledger is not None
+        history.ledger = self._ledger()
+        return history
+
     def clear(self) -> None:
         """Drop all views, and give their memory back."""
         for key in self._weights:
             self._memory.drop_view(self, key)
         self._views.clear()
         self._weights.clear()
-
-
-def _watched(agent: str, branch: str | None, warn: Warn) -> History:
-    """An empty history that tells when the conversation is to be summarised."""
-    history = History(agent, branch, warn)
-    history.ledger = CompactionLedger()
-    return history
 
 
 def _key(message: p.Invoke, history: type[History] | None) -> ViewKey:

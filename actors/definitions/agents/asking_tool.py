@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, Self
+from typing import Self
 
 import pydantic
 
@@ -87,10 +87,3 @@ class AskingTool(Tool):
                 raise with_traceback(failed, outcome.error_traceback)
             case Cancelled():
                 raise ToolAgentError(self.name, "it was stopped")
-
-
-def schema_of(agent: BaseAgent, field: str, index: int) -> Any:
-    """The schema of an agent; of one without such a field that of the agent below it at that index, and so on."""
-    while not hasattr(agent, field) and agent.sub_agents:
-        agent = agent.sub_agents[index]
-    return getattr(agent, field, None)

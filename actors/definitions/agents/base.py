@@ -216,6 +216,11 @@ class BaseAgent(ShownByChanges, BaseModel):
         delegates = self.delegates
         return (*self.sub_agents, *(each for each in delegates if each not in self.sub_agents)) if delegates else self.sub_agents
 
+    @property
+    def absorbs_escalation(self) -> bool:
+        """An escalation below it ends this loop, and no other."""
+        return False
+
     def node_fields(self) -> Mapping[str, Any]:
         """Fields of the agent's node in the topology that only its kind has."""
         return {}

@@ -5,25 +5,24 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import cast
+from typing import TypeVar, cast
 
 from actors.definitions.agents.base import BaseAgent, callbacks
 from actors.definitions.agents.callback import UserCallback
 from actors.definitions.agents.llm import Instruction, LlmAgent
 from actors.definitions.agents.plugin import Plugin, hooks
-from actors.definitions.agents.workflow import LoopAgent
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.toolset import Toolset
 from actors.definitions.tools.transfer import transfer_tools
-from actors.definitions.tree.compaction import EventsCompactionConfig
 from actors.definitions.tree.llm_traits import LlmTraits
 from actors.definitions.tree.own_tools import OwnTools
-from actors.definitions.tree.recording import NO_RECORDING, Recording
 from actors.interfaces.model import Model, name_of
 from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.messages.topology import SINGLE_TURN
 from actors.rules.prompt.transfer_menu import TransferMenu
 from actors.rules.routing.transfer import TRANSFER_TOOL, Target
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -39,8 +38,7 @@ class AgentSpec:
         model: the model's name or object, its own or inherited; "" for an agent that needs none.
         plugins: the deployment's.
         limits: how large its events may be, and how many targets its model gets by name.
-        recording: which of its model calls are recorded.
-        compaction: when it summarises the conversation; None: it never does.
+        settings: of features: see `setting`.
         is_node: it is a node of a graph.
     """
 
@@ -52,9 +50,12 @@ class AgentSpec:
     model: str | Model = ""
     plugins: tuple[Plugin, ...] = ()
     limits: Limits = DEFAULT_LIMITS
-    recording: Recording = NO_RECORDING
-    compaction: EventsCompactionConfig | None = None
+    settings: Sequence[object] = ()
     is_node: bool = False
+
+    def setting(self, kind: type[T]) -> T | None:
+        """The settings of a feature, by their class; None: the agent does without it."""
+        return next((each for each in self.settings if isinstance(each, kind)), None)
 
     @cached_property
     def name(self) -> str:
@@ -83,11 +84,6 @@ class AgentSpec:
         if not isinstance(self.definition, LlmAgent):
             return None
         return self.definition.mode or (SINGLE_TURN if self.is_node else None)
-
-    @property
-    def absorbs_escalation(self) -> bool:
-        """An escalation below it ends this loop, and no other."""
-        return isinstance(self.definition, LoopAgent) and self.definition.on_escalate == "absorb"
 
     @cached_property
     def model_name(self) -> str:

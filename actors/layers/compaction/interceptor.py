@@ -14,19 +14,19 @@ from actors.behaviours.failure_log import log_failure
 from actors.behaviours.interceptor import CallLeftOutError, CallModel, RunInterceptor, RunParts, TakeStep
 from actors.behaviours.lifecycle import callback_context
 from actors.definitions.tools.context import Actions
-from actors.definitions.tree.compaction import EventsCompactionConfig, LlmEventSummarizer, SummaryFunction
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors.tracebacks import whole_traceback
 from actors.errors.user_code import in_thread, is_cancellation
 from actors.interfaces.model import name_of
+from actors.layers.compaction.definitions import EventsCompactionConfig, LlmEventSummarizer, SummaryFunction
 from actors.layers.compaction.rules.sizes import estimated_tokens
+from actors.layers.compaction.rules.triggers import CompactionLedger, Trigger
 from actors.layers.compaction.rules.window import CompactionWindow, window
 from actors.messages.content import Content
 from actors.messages.event import Event, EventActions, EventCompaction, new_event_id
 from actors.messages.llm.model import LlmRequest
 from actors.messages.protocol.outcomes import AnyOutcome
 from actors.messages.topology import LLM
-from actors.rules.compaction.triggers import Trigger
 from actors.rules.routing.branches import tool_root
 
 logger = logging.getLogger(__name__)
@@ -42,10 +42,12 @@ class Compaction(RunInterceptor):
         run: it.
     """
 
+    ledger = CompactionLedger
+
     def __init__(self, run: RunParts) -> None:
         super().__init__(run)
         self._spec = run.spec
-        self._config = run.spec.compaction or EventsCompactionConfig()
+        self._config = run.spec.setting(EventsCompactionConfig) or EventsCompactionConfig()
         self._context = run.context
         # Of turns that have ended nothing changes while the run goes on.
         self._settled: set[Trigger] = set()
@@ -53,7 +55,7 @@ class Compaction(RunInterceptor):
     @classmethod
     def concerns(cls, spec: AgentSpec) -> bool:
         """For an agent whose app asks for summaries."""
-        return spec.kind == LLM and spec.compaction is not None
+        return spec.kind == LLM and spec.setting(EventsCompactionConfig) is not None
 
     @classmethod
     def of(cls, run: RunParts) -> Self | None:
@@ -94,7 +96,7 @@ class Compaction(RunInterceptor):
 
     async def _triggers(self) -> list[Trigger]:
         view = await self._context.view()
-        if view.ledger is None or len(self._settled) == len(Trigger):
+        if not isinstance(view.ledger, CompactionLedger) or len(self._settled) == len(Trigger):
             return []
         rule, context = self._config.rule, self._context
         return list(view.ledger.triggers(rule, context.invocation_id, self._spec.name, lambda: estimated_tokens(view.contents())))

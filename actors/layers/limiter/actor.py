@@ -20,6 +20,7 @@ from typing import NamedTuple, Protocol
 
 from actors.actor import Actor, Handlers
 from actors.layers.limiter.changed_limits import changed_limits, in_force, name_of
+from actors.layers.limiter.limits import ModelLimits
 from actors.layers.limiter.messages import (
     AcquirePermit,
     ChangeModelLimits,
@@ -35,7 +36,6 @@ from actors.layers.limiter.messages import (
 )
 from actors.layers.limiter.rate_limiter import LEASE_S, RENEW_S, FailedAttempt, RateLimiter, limits_of
 from actors.messages import protocol as p
-from actors.messages.limits import ModelLimits
 
 MAX_RELEASED = 10_000
 """How many permits are remembered that were released: messages may overtake each other, and neither a request nor a renewal that

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 
 from actors.errors import RequestError
+from actors.layers.limiter.limits import ModelLimits
 from actors.layers.limiter.rate_limiter import limits_of
-from actors.messages.limits import ModelLimits
 
 LimitChange = Mapping[str, float | None]
 """The fields of ModelLimits that change, by name; None: no limit."""

@@ -17,10 +17,10 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from actors.errors import ActorLostError, RaygroveError
 from actors.interfaces.model import Model, Responses, name_of
 from actors.layers.limiter.failed_attempt import failed_attempt
+from actors.layers.limiter.limits import ModelLimits
 from actors.layers.limiter.messages import AcquirePermit, ReleasePermit, RenewPermits
 from actors.layers.limiter.rate_limiter import RENEW_S, FailedAttempt, limits_of
 from actors.layers.limiter.ref import LimiterRef
-from actors.messages.limits import ModelLimits
 from actors.messages.llm.model import LlmRequest, LlmResponse
 from actors.messages.session import SessionKey
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from actors.messages.limits import ModelLimits
+from actors.layers.limiter.limits import ModelLimits
 from actors.messages.protocol.base import Ack, Message
 from actors.messages.protocol.request import Request
 from actors.messages.session import SessionKey

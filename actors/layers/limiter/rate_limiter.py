@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from actors.messages.limits import ModelLimits
+from actors.layers.limiter.limits import ModelLimits
 from actors.messages.session import SessionKey
 from actors.rules.capacity.fair_queue import FairQueue
 from actors.rules.capacity.user_weights import weights

@@ -6,11 +6,11 @@ import asyncio
 
 import msgspec
 
-from actors.layers.listing.messages import CountTurns, GetTurn, ListTurns
+from actors.layers.listing.messages import CountTurns, GetTurn, ListTurns, TurnCounts
 from actors.layers.placing.client import StoresSessionRef
 from actors.messages.protocol.request import key_of
 from actors.messages.session import SessionKey
-from actors.messages.turn_info import TurnCounts, TurnInfo
+from actors.messages.turn_info import TurnInfo
 from actors.refs.session import SessionRef
 
 

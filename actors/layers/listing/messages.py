@@ -10,7 +10,46 @@ from actors.messages.protocol.base import Message
 from actors.messages.protocol.request import Lane, Request, Route
 from actors.messages.session import SessionKey
 from actors.messages.shown import Shown
-from actors.messages.turn_info import ANY_TURN, PendingCall, TurnInfo, TurnMatch
+from actors.messages.turn_info import PendingCall, TurnInfo, TurnStateName
+
+TURN_STATES: tuple[TurnStateName, ...] = ("waiting", "running", "paused", "finished", "failed", "cancelled")
+
+
+class TurnMatch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What turns are looked for, beside whose they are, their state and their age.
+
+    Attributes:
+        agent: that `TurnInfo.agent` names; "": any.
+        error: a part of `TurnInfo.error`; "": any, and none.
+        invocation: the beginning of the turn's id.
+        version: that `TurnInfo.version` names; "": any.
+        text: a part of what the user or an agent has said in it; "": any. A turn in line has said nothing yet.
+        failed_tools: only turns in which a call of a tool has failed.
+    """
+
+    agent: str = ""
+    error: str = ""
+    invocation: str = ""
+    version: str = ""
+    text: str = ""
+    failed_tools: bool = False
+
+
+ANY_TURN = TurnMatch()
+"""Every turn fits it."""
+
+
+class TurnCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How many turns of an app have not ended, by where they are: see TurnInfo."""
+
+    waiting: int
+    running: int
+    paused: int
+
+    @property
+    def open(self) -> int:
+        """Those that run or wait in line."""
+        return self.waiting + self.running
 
 
 class TurnsReply(Message, frozen=True, kw_only=True):

@@ -7,14 +7,23 @@ import msgspec
 from actors.actor import Handlers
 from actors.errors import InvocationNotFoundError
 from actors.interfaces.records import TurnFilter, TurnRow
-from actors.layers.listing.messages import CountTurns, GetTurn, ListPending, ListTurns, PendingReply, TurnsCounted, TurnsReply
-from actors.layers.listing.rules import fits
+from actors.layers.listing.messages import (
+    ANY_TURN,
+    TURN_STATES,
+    CountTurns,
+    GetTurn,
+    ListPending,
+    ListTurns,
+    PendingReply,
+    TurnsCounted,
+    TurnsReply,
+)
+from actors.layers.listing.rules import fits, open_calls
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.event import Event
 from actors.messages.session import SessionKey
-from actors.messages.turn_info import ANY_TURN, TURN_STATES, PendingCall, TurnInfo
-from actors.rules.routing.pending import open_calls
+from actors.messages.turn_info import PendingCall, TurnInfo
 from actors.session.log.event_scan import scan
 from actors.session.log.reader import LogReader
 from actors.session.log.session_log import SessionLog
@@ -24,7 +33,6 @@ from actors.session.turns.parts import SessionParts
 
 PAGE = 200
 """Events that are read at once."""
-
 
 MAX_LISTED = 1_000
 """Turns in one reply."""

@@ -6,10 +6,55 @@ from collections.abc import Sequence
 
 import msgspec
 
-from actors.messages.llm.recorded import PackedCall, PackedPart
+from actors.messages.event import Usage
+from actors.messages.llm.model import LlmRequest
+from actors.messages.llm.recorded import CallAttempt, PackedCall, PackedPart
 from actors.messages.protocol.base import Message
 from actors.messages.protocol.request import Lane, Request, Route
 from actors.messages.session import SessionKey
+from actors.messages.shown import Shown
+
+
+class RecordedCall(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A model call that was recorded.
+
+    Attributes:
+        invocation_id: the turn.
+        agent: the agent that called.
+        event_id: of the event that has the response; of a call that failed, the one that it would have had.
+        seq: position of the event with which the call was stored: that of the response, of the failure, or of what came instead.
+        begun_s, ended_s: when the call began and ended, in seconds since the epoch; waiting for the model's limiter and for
+            further attempts included.
+        streamed: the response came in pieces.
+        attempts: each try of the call. A model of your own counts as one, however often it tries.
+        usage: tokens, as the service counts them; None when it did not say, or the call failed.
+        error: the class of the error with which the call failed, and its text; "" if it did not.
+        request: what the model was given; None if it could not be recorded, or is not whole any more.
+        omitted: why there is no request; "" if there is one.
+    """
+
+    invocation_id: str
+    agent: str
+    event_id: str
+    seq: int
+    begun_s: float
+    ended_s: float
+    streamed: bool = False
+    attempts: Sequence[CallAttempt] = ()
+    usage: Usage | None = None
+    error: str = ""
+    request: LlmRequest | None = None
+    omitted: str = ""
+
+    @property
+    def model(self) -> str:
+        """The name of the model that was asked last; "" if none was."""
+        return self.attempts[-1].model if self.attempts else ""
+
+    @property
+    def duration_s(self) -> float:
+        """The seconds that the call took."""
+        return max(0.0, self.ended_s - self.begun_s)
 
 
 class StoredCall(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -19,6 +19,7 @@ from actors.errors import NotEncodableError, StoreError
 from actors.errors.tracebacks import whole_traceback
 from actors.errors.user_code import error_text, is_cancellation
 from actors.interfaces.model import noting_attempts
+from actors.layers.recording.definitions import NO_RECORDING, Recording
 from actors.layers.recording.rules.packing import RequestPacker
 from actors.messages.event import Usage, now_s
 from actors.messages.llm.model import LlmRequest, LlmResponse
@@ -27,6 +28,10 @@ from actors.messages.protocol.log import Append, Appended
 from actors.messages.topology import LLM
 
 logger = logging.getLogger(__name__)
+
+
+def _recording(spec: AgentSpec) -> Recording:
+    return spec.setting(Recording) or NO_RECORDING
 
 
 class CallRecorder(RunInterceptor):
@@ -39,7 +44,7 @@ class CallRecorder(RunInterceptor):
     def __init__(self, run: RunParts) -> None:
         super().__init__(run)
         self._context = run.context
-        self._given_mask = run.spec.recording.mask
+        self._given_mask = _recording(run.spec).mask
         mask = self._mask if self._given_mask is not None else None
         self._packer = RequestPacker(run.spec.limits.max_event_bytes, mask)
         self._calls: Sequence[PackedCall] = ()
@@ -48,12 +53,12 @@ class CallRecorder(RunInterceptor):
     @classmethod
     def concerns(cls, spec: AgentSpec) -> bool:
         """For an app that records calls."""
-        return spec.kind == LLM and bool(spec.recording.share)
+        return spec.kind == LLM and bool(_recording(spec).share)
 
     @classmethod
     def of(cls, run: RunParts) -> Self | None:
         """For a turn that is recorded."""
-        return cls(run) if run.spec.recording.covers(run.context.invocation_id) else None
+        return cls(run) if _recording(run.spec).covers(run.context.invocation_id) else None
 
     async def call_model(self, call: CallModel) -> LlmResponse:
         """Record the call. One that is cancelled is not recorded: nothing asks for its answer."""

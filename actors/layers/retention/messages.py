@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from actors.layers.stores.records import OldSession
 from actors.messages.protocol.base import Message
 from actors.messages.protocol.request import Lane, Request, Route
-from actors.messages.session import OldSession, SessionKey, SessionPlace
+from actors.messages.session import SessionKey, SessionPlace
 
 
 class OldSessions(Message, frozen=True, kw_only=True):

@@ -20,9 +20,9 @@ from actors.errors import UserArrivingError, UserElsewhereError
 from actors.layers.batches.service import KeptBatches
 from actors.layers.holds import UserHolds
 from actors.layers.retention.messages import FindOldSessions, OldSessions, PruneSessions, SessionsPruned
-from actors.layers.stores.records import ForgetRemoval, NoteRemoval
+from actors.layers.stores.records import ForgetRemoval, NoteRemoval, OldSession
 from actors.layers.stores.session_store import store_of
-from actors.messages.session import OldSession, SessionKey
+from actors.messages.session import SessionKey
 from actors.rules.capacity.sharding import holds
 from actors.session.log.session_log import SessionLog
 from actors.session.removal import remove_session

@@ -15,7 +15,7 @@ import msgspec
 from actors.errors import RequestError, TurnStateError
 from actors.interfaces.records import HideEvents, PutState, TurnRow, Write
 from actors.layers.retries.last_retry import LastRetry
-from actors.messages import protocol as p
+from actors.layers.retries.messages import RetryTurn
 from actors.messages.event import RESET, USER, Event, EventActions, new_event_id, new_invocation_id, now_s
 from actors.rules.accounting.turn_usage import minus
 from actors.rules.checks import state as scopes
@@ -26,7 +26,7 @@ from actors.session.losses.turn_losses import Losses
 from actors.session.turns.parts import SessionParts
 
 
-def begin_again(turn: SessionTurn, message: p.RetryTurn, row: TurnRow, retried_seq: int) -> None:
+def begin_again(turn: SessionTurn, message: RetryTurn, row: TurnRow, retried_seq: int) -> None:
     """Have a turn go on for a request that retries it.
 
     Args:
@@ -47,7 +47,7 @@ class TurnResets:
         self._reader = parts.reader
         self._writer = parts.writer
 
-    async def take_back(self, log: SessionLog, turn: SessionTurn, message: p.RetryTurn) -> None:
+    async def take_back(self, log: SessionLog, turn: SessionTurn, message: RetryTurn) -> None:
         """Hide what came after the step, and store that the turn runs. The log has to be loaded again.
 
         Args:
@@ -89,7 +89,7 @@ class TurnResets:
         self._parts.access.pending_ends.forget_attempt(log.key, turn.row.invocation_id, turn.row.epoch)
         await self._writer.add(log, [new_event(told)], writes)
 
-    async def _place(self, log: SessionLog, message: p.RetryTurn) -> tuple[int, bool]:
+    async def _place(self, log: SessionLog, message: RetryTurn) -> tuple[int, bool]:
         """The position of the step, and whether it is a failure. Raises TurnStateError, RequestError, StoreError."""
         invocation_id = message.invocation_id
         wanted = f"turn {invocation_id!r} cannot be run again from {message.from_event!r}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from actors.actor import Handlers
 from actors.errors import InvocationNotFoundError, SessionBusyError, StoreError, TurnStateError
 from actors.layers.retries.last_retry import LastRetry
+from actors.layers.retries.messages import RetryTurn
 from actors.layers.retries.reset import TurnResets, begin_again
 from actors.messages import protocol as p
 from actors.rules.recovery.failures import failure
@@ -28,9 +29,9 @@ class TurnRetries(SessionService):
 
     def handlers(self) -> Handlers:
         """Its message."""
-        return {p.RetryTurn: self.retry_turn}
+        return {RetryTurn: self.retry_turn}
 
-    async def retry_turn(self, message: p.RetryTurn) -> p.ResumeTurnReply:
+    async def retry_turn(self, message: RetryTurn) -> p.ResumeTurnReply:
         """Open a failed turn again, and give it to a Runner. One that runs is given to it as by ResumeTurn.
 
         With `from_event` a turn that has ended in whatever way, or is paused: see `retries.reset`.
@@ -94,7 +95,7 @@ class TurnRetries(SessionService):
             turn.runner = ""
             raise
 
-    async def _retried(self, log: SessionLog, turn: SessionTurn, message: p.RetryTurn) -> p.TurnResumed:
+    async def _retried(self, log: SessionLog, turn: SessionTurn, message: RetryTurn) -> p.TurnResumed:
         await self._parts.reader.recall(log.key, turn)
         begin_again(turn, message, turn.row.again(), log.head_seq)
         self._parts.versions.go_on(log, turn, log.head_seq)

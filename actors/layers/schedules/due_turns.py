@@ -26,11 +26,11 @@ from actors.errors import (
     TurnError,
 )
 from actors.layers.schedules.messages import AwaitDue, DueReply, DueTurn, PassDueTime, WatchSchedules
+from actors.layers.schedules.rules.turns import is_turn_of_schedule, turn_config, turn_id
 from actors.layers.stores.schedule import DuePlace
 from actors.messages import protocol as p
 from actors.refs.session import SessionRef
 from actors.rules.recovery.backoff import Backoff
-from actors.rules.routing.scheduled_turns import turn_config, turn_id
 from actors.runner.service import RunnerParts, RunnerService
 
 T = TypeVar("T")
@@ -77,8 +77,11 @@ class DueTurns(RunnerService):
         await asyncio.gather(*self._watches, return_exceptions=True)
 
     async def resume(self, session: SessionRef) -> None:
-        """Resume the turns that schedules have begun in a deployment that is gone. Raises StoreError, ClusterError."""
-        await self._recovery.take_up_scheduled(session)
+        """Resume the turns that schedules have begun in a deployment that is gone: no program comes to ask for them.
+
+        Raises StoreError, ClusterError.
+        """
+        await self._recovery.take_up_open(session, is_turn_of_schedule)
 
     async def due(self, session: SessionRef, after: DuePlace | None) -> DueReply:
         """Wait until something is due at a Session actor after a place, and return it. Raises StoreError, ClusterError."""

@@ -11,13 +11,14 @@ from typing import Any, Generic, TypeVar, cast
 
 from actors.errors import RaygroveError
 from actors.interfaces.transport import EarlyReply
+from actors.layers.sharing.rules import may_share
 from actors.messages import protocol as p
 from actors.messages.protocol.request import Route, key_of
 from actors.messages.session import SessionKey, Shard
 from actors.refs.base import Ref
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
-from actors.rules.capacity.sharding import all_shards, may_share, shard_of
+from actors.rules.capacity.sharding import all_shards, shard_of
 
 AnyRef = TypeVar("AnyRef", bound=Ref)
 

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from actors.messages.session import Shard
+
 LEASE_S = 1.5
 """How long a lease lasts. A change waits so long, at most, for an actor that was lost or cut off."""
 
@@ -74,3 +76,12 @@ class HeldLeases:
     def holds(self, now_s: float) -> bool:
         """Whether this actor hears of all changes."""
         return now_s < self._first_s
+
+
+def may_share(shard: Shard, other: Shard) -> bool:
+    """True when some session may belong to both shards, such as that of a Runner and that of a Session actor.
+
+    The heaviest of a few numbers is the heaviest of more as well, unless it is one of those that are more: as many Runners as
+    Session actors have nothing to do with each other but one by one.
+    """
+    return shard.index == other.index or other.index >= shard.of or shard.index >= other.of

@@ -11,11 +11,11 @@ from typing import Any
 from actors.errors import StoreError
 from actors.interfaces.stores import lacking
 from actors.layers.stores.batch import BatchInfo, BatchItem
-from actors.layers.stores.records import ModelCallRow
+from actors.layers.stores.records import ModelCallRow, OldSession
 from actors.layers.stores.schedule import DuePlace, ScheduleRow
 from actors.layers.stores.store_seat import Arrival, StoreSeat, UserPlace
 from actors.layers.stores.usage import TurnId, TurnName, UsageFilter, UsagePage, UsagePlace
-from actors.messages.session import OldSession, SessionKey, SessionPlace
+from actors.messages.session import SessionKey, SessionPlace
 
 MAX_BATCHES = 1_000
 """How many batches of an app a store keeps: the newest ones."""

@@ -11,7 +11,28 @@ from actors.layers.stores.batch import BatchInfo, BatchItem
 from actors.layers.stores.schedule import ScheduleRow
 from actors.messages.llm.recorded import PackedPart
 from actors.messages.protocol.turns import ScheduledTime
-from actors.messages.session import OldSession, SessionKey
+from actors.messages.session import SessionKey, SessionPlace
+
+
+class OldSession(msgspec.Struct, frozen=True, array_like=True):
+    """A session that was not written to for long.
+
+    Attributes:
+        key: the session.
+        updated_s: when it was written last, in seconds since the epoch.
+        events: how many events its log has, rewound ones included.
+        turns: how many turns it has.
+    """
+
+    key: SessionKey
+    updated_s: float
+    events: int
+    turns: int
+
+    @property
+    def place(self) -> SessionPlace:
+        """Where it stands among others."""
+        return SessionPlace(self.updated_s, self.key.user, self.key.session)
 
 
 class ModelCallRow(msgspec.Struct, frozen=True, kw_only=True):

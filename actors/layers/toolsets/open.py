@@ -17,7 +17,9 @@ from actors.definitions.tools.toolset import CredentialRequest, Toolset
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import DefinitionError
 from actors.interfaces.context import Context
+from actors.layers.toolsets.credentials import ask_for_credentials, forget_requests
 from actors.layers.toolsets.find_tools import FindToolsTool
+from actors.messages.protocol.outcomes import Paused
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +46,7 @@ class OpenToolsets(Toolsets):
     def __init__(self) -> None:
         self._open: dict[int, _Open] = {}
 
-    async def resolved(self, spec: AgentSpec, context: Context, user: object) -> AgentSpec | Sequence[CredentialRequest]:
+    async def resolved(self, spec: AgentSpec, context: Context, user: object, *, can_wait: bool) -> AgentSpec | Paused:
         """The spec with tools in place of its toolsets: see `Toolsets`."""
         agent = spec.llm_agent
         if not spec.has_toolsets:
@@ -62,7 +64,9 @@ class OpenToolsets(Toolsets):
             if isinstance(tool, Toolset) and tool.searchable:
                 searched[tool.name] = [*searched.get(tool.name, ()), *given]
         if asked:
-            return asked
+            return await ask_for_credentials(asked, context, can_wait=can_wait)
+        # They are no part of what the agent has done: it begins when its tools are known.
+        forget_requests(context)
         tools += _search(searched, spec.limits.max_listed_tools)
         try:
             check_tools(tools)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from actors.definitions.agents import BaseAgent, Plugin
-from actors.definitions.tree.compaction import EventsCompactionConfig
+from actors.layers.compaction.definitions import EventsCompactionConfig
 
 
 @dataclass(frozen=True)

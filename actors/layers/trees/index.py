@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Never
 
-from actors.definitions.agents.agent_tool import AgentTool
 from actors.definitions.agents.base import BaseAgent
 from actors.definitions.agents.llm import LlmAgent
 from actors.errors import AgentTreeError
+from actors.layers.agent_tool import AgentTool
 from actors.layers.flows.definitions.agent import Controller
 from actors.rules.routing.transfer import FIND_TOOL
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from actors.definitions.agents.base import Placement
 from actors.errors import AgentTreeError
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
-from actors.rules.capacity.sharding import replica_of
+from actors.rules.capacity.sharding import heaviest
 
 
 @dataclass(frozen=True)
@@ -97,3 +97,16 @@ def replica_for(groups: Mapping[str, ProcessGroup], agent: str, key: SessionKey,
     """The replica of an agent that serves a session: the same one in every process, and after every restart."""
     group = groups.get(agent)
     return Replica(agent, replica_of(key, group.placement.replicas) if group is not None else 0, mark)
+
+
+def replica_of(key: SessionKey, replicas: int) -> int:
+    """The number of the replica that serves a session, from 0 and below `replicas`."""
+    return replica_among(key, range(replicas))
+
+
+def replica_among(key: SessionKey, numbers: Sequence[int]) -> int:
+    """The number of the replica that serves a session, one of `numbers`."""
+    if len(numbers) == 1:
+        return numbers[0]
+    # Without a word of its own in the key, all sessions of one Runner would have the same replica where both numbers are equal.
+    return heaviest(SessionKey(f"replica\0{key.app}", key.user, key.session), numbers)

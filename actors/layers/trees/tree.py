@@ -9,11 +9,11 @@ from actors.definitions.agents.base import BaseAgent, no_agent
 from actors.definitions.agents.delegate_tool import DELEGATED
 from actors.definitions.agents.llm import Instruction, LlmAgent
 from actors.definitions.agents.plugin import Plugin, checked
-from actors.definitions.tree.compaction import EventsCompactionConfig, with_model_of
-from actors.definitions.tree.recording import NO_RECORDING, Recording
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import AgentTreeError, DefinitionError
 from actors.interfaces.model import Model, name_of
+from actors.layers.compaction.definitions import EventsCompactionConfig, with_model_of
+from actors.layers.recording.definitions import NO_RECORDING, Recording
 from actors.layers.trees.index import AgentIndex
 from actors.layers.trees.process_groups import process_groups
 from actors.layers.trees.summarisers import summarises
@@ -159,9 +159,8 @@ class AgentTree:
             model=self.model(name),
             plugins=self.plugins,
             limits=self.limits,
-            recording=self.recording,
             is_node=node.parent is not None and self.topology[node.parent].kind == GRAPH,
-            compaction=self.compaction if self.compaction is not None and summarises(self.topology, name) else None,
+            settings=(self.recording, self.compaction if summarises(self.topology, name) else None),
         )
 
     def whole(self, agent: BaseAgent) -> BaseAgent:

@@ -14,8 +14,8 @@ from pydantic_core import PydanticUndefined
 from actors.definitions.agents.base import BaseAgent
 from actors.definitions.agents.llm import Instruction, LlmAgent
 from actors.definitions.agents.plugin import Plugin
-from actors.definitions.tree.recording import Recording
 from actors.interfaces.model import Model
+from actors.layers.recording.definitions import Recording
 from actors.layers.trees.fingerprints import Fingerprints, combined
 from actors.layers.trees.release import this_version
 from actors.layers.updates.versions import TreeVersion

@@ -15,6 +15,7 @@ from actors.layers.updates.messages import LoadVersion, UseVersions
 from actors.layers.updates.versions import VersionRecord
 from actors.messages import protocol as p
 from actors.runner.dispatch.events import RunnerEvents
+from actors.runner.dispatch.hooks import MakeHooks, TurnHooks
 from actors.runner.dispatch.isolation import Isolation
 from actors.runner.dispatch.routing import Routing
 from actors.runner.dispatch.versions import TurnVersions, VersionParts
@@ -27,7 +28,7 @@ class RunnerUpdates(TurnVersions):
     Args:
         record: which versions the deployment has when the Runner is started.
         trees: where these are kept; None: there are none.
-        environment, events, counts, isolation: see TurnVersions.
+        environment, events, counts, isolation, make_hooks: see TurnVersions.
     """
 
     def __init__(
@@ -38,8 +39,9 @@ class RunnerUpdates(TurnVersions):
         events: RunnerEvents,
         counts: Counter[str],
         isolation: Isolation,
+        make_hooks: MakeHooks = TurnHooks,
     ) -> None:
-        super().__init__(environment, events, counts, isolation)
+        super().__init__(environment, events, counts, isolation, make_hooks)
         self._trees = trees
         self._loaded = {environment.version: self._first}
         self._loading = asyncio.Lock()

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 import msgspec
 
 from actors.messages.event import Usage
-from actors.messages.llm.model import LlmRequest
 from actors.messages.shown import Shown
 
 
@@ -62,7 +61,7 @@ class PackedPart(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class PackedCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """A model call as it travels and as it is stored. Its fields are those of RecordedCall.
+    """A model call as it travels and as it is stored. Its fields are those of RecordedCall in `actors.layers.recording.messages`.
 
     Attributes:
         id: of the event that has the response.
@@ -79,45 +78,3 @@ class PackedCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     error: str = ""
     request: PackedRequest | None = None
     omitted: str = ""
-
-
-class RecordedCall(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A model call that was recorded.
-
-    Attributes:
-        invocation_id: the turn.
-        agent: the agent that called.
-        event_id: of the event that has the response; of a call that failed, the one that it would have had.
-        seq: position of the event with which the call was stored: that of the response, of the failure, or of what came instead.
-        begun_s, ended_s: when the call began and ended, in seconds since the epoch; waiting for the model's limiter and for
-            further attempts included.
-        streamed: the response came in pieces.
-        attempts: each try of the call. A model of your own counts as one, however often it tries.
-        usage: tokens, as the service counts them; None when it did not say, or the call failed.
-        error: the class of the error with which the call failed, and its text; "" if it did not.
-        request: what the model was given; None if it could not be recorded, or is not whole any more.
-        omitted: why there is no request; "" if there is one.
-    """
-
-    invocation_id: str
-    agent: str
-    event_id: str
-    seq: int
-    begun_s: float
-    ended_s: float
-    streamed: bool = False
-    attempts: Sequence[CallAttempt] = ()
-    usage: Usage | None = None
-    error: str = ""
-    request: LlmRequest | None = None
-    omitted: str = ""
-
-    @property
-    def model(self) -> str:
-        """The name of the model that was asked last; "" if none was."""
-        return self.attempts[-1].model if self.attempts else ""
-
-    @property
-    def duration_s(self) -> float:
-        """The seconds that the call took."""
-        return max(0.0, self.ended_s - self.begun_s)

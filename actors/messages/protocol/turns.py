@@ -145,38 +145,6 @@ ResumeTurnReply = TurnResumed | Ack | NotLeader
 """Ack when there is nothing to resume: the Runner runs the turn already, or it has ended, or is about to, or is not known."""
 
 
-class RetryTurn(Request[ResumeTurnReply], frozen=True, kw_only=True):
-    """Run a turn that has failed on from its last stored step; or any turn that has ended again from a step of it.
-
-    The Runner replies with TurnRetried; the Session actor, which gives the turn to the Runner that asks, as to ResumeTurn.
-
-    Attributes:
-        config: the options of the turn from now on; None: those with which it was opened last.
-        from_event: the id of the event after which it runs again; "": after the last one.
-        request: names the request: sent again, it does not retry the turn twice.
-        runner: of a Runner that asks the Session actor: its id.
-        running: see ResumeTurn.
-    """
-
-    route = Route.SESSION
-    lane = Lane.CHANGE
-
-    key: SessionKey
-    invocation_id: str
-    config: RunConfig | None = None
-    from_event: str = ""
-    request: str = ""
-    runner: str = ""
-    running: TurnRef | None = None
-
-
-class TurnRetried(Message, frozen=True, kw_only=True):
-    """The turn runs again, and was given to `agent`. Its new events stand after `after_seq`."""
-
-    agent: str
-    after_seq: int
-
-
 class AlreadyRunning(Message, frozen=True, kw_only=True):
     """The Runner that asked runs the turn, or is about to, and is the one that stops it."""
 

@@ -49,25 +49,3 @@ def shard_name(name: str, shard: Shard) -> str:
 def holds(shard: Shard, key: SessionKey) -> bool:
     """True when the session belongs to the shard."""
     return shard_of(key, shard.of) == shard.index
-
-
-def may_share(shard: Shard, other: Shard) -> bool:
-    """True when some session may belong to both shards, such as that of a Runner and that of a Session actor.
-
-    The heaviest of a few numbers is the heaviest of more as well, unless it is one of those that are more: as many Runners as
-    Session actors have nothing to do with each other but one by one.
-    """
-    return shard.index == other.index or other.index >= shard.of or shard.index >= other.of
-
-
-def replica_of(key: SessionKey, replicas: int) -> int:
-    """The number of the replica that serves a session, from 0 and below `replicas`."""
-    return replica_among(key, range(replicas))
-
-
-def replica_among(key: SessionKey, numbers: Sequence[int]) -> int:
-    """The number of the replica that serves a session, one of `numbers`."""
-    if len(numbers) == 1:
-        return numbers[0]
-    # Without a word of its own in the key, all sessions of one Runner would have the same replica where both numbers are equal.
-    return heaviest(SessionKey(f"replica\0{key.app}", key.user, key.session), numbers)

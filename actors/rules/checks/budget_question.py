@@ -106,36 +106,6 @@ def more_of(answer: JsonObject) -> Budget | None:
     return more
 
 
-class BudgetAnswers:
-    """What the user has answered in a turn who was asked for more of one budget.
-
-    Answers in one message count once: agents that ran side by side have asked for the same.
-
-    Attributes:
-        more: what was given, in order; None: as much again.
-        declined_seq: the position of the newest no; 0 without one.
-    """
-
-    def __init__(self) -> None:
-        self.more: list[Budget | None] = []
-        self.declined_seq = 0
-        self._seq = 0
-
-    def note(self, seq: int, answer: JsonObject) -> None:
-        """Take in an answer that stands in the message at `seq`."""
-        if answer.get(CONFIRMED) is not True:
-            self.declined_seq = seq
-            return
-        if seq == self._seq:
-            return
-        self._seq = seq
-        try:
-            self.more.append(more_of(answer))
-        except (TypeError, ValueError):
-            # It came past the check of messages.
-            self.declined_seq = seq
-
-
 def without_questions(contents: Iterable[Content]) -> list[Content]:
     """The contents as models see them."""
     shown = []

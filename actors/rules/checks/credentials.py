@@ -19,20 +19,6 @@ def asks_credential(event: Event) -> bool:
     return any(call.name == REQUEST_CREDENTIAL for call in event.function_calls())
 
 
-def open_requests(events: Iterable[Event], invocation_id: str, agent: str) -> Mapping[str, str]:
-    """The calls of an agent in a turn that the user has not answered: by toolset the id of the newest one."""
-    found: dict[str, str] = {}
-    for event in events:
-        if event.invocation_id != invocation_id:
-            continue
-        if event.author == USER:
-            answered = {response.id for response in event.function_responses()}
-            found = {toolset: call_id for toolset, call_id in found.items() if call_id not in answered}
-        elif event.author == agent and asks_credential(event):
-            found.update((str((call.args or {}).get(TOOLSET)), call.id or "") for call in event.function_calls())
-    return found
-
-
 def credential_answers(events: Iterable[Event], invocation_id: str) -> Mapping[str, JsonObject]:
     """The newest answers of the user to such calls in a turn, by toolset."""
     asked: dict[str, str] = {}

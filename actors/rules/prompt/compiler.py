@@ -11,8 +11,7 @@ from actors.messages.event import USER, Event
 from actors.messages.graph import is_of_tool
 from actors.rules.checks.budget_question import scope_of
 from actors.rules.checks.credentials import asks_credential
-from actors.rules.compaction.shown import place_of
-from actors.rules.routing.branches import call_segment, is_visible
+from actors.rules.routing.branches import TOOL_MARK, call_segment, is_visible
 from actors.rules.routing.transfer import TRANSFER_TOOL
 
 FOREIGN_MARK = "For context:"
@@ -21,6 +20,21 @@ FOREIGN_MARK = "For context:"
 
 Warn = Callable[[str], None]
 """Takes a warning about the log, one sentence; for instance the `warning` method of a logger."""
+
+
+def is_of_conversation(event: Event) -> bool:
+    """True for an event that agents in the conversation with the user see, and for a summary."""
+    return (
+        not event.partial
+        and event.flow is None
+        and event.actions.agent_state is None
+        and (event.branch is None or TOOL_MARK not in event.branch)
+    )
+
+
+def place_of(event: Event) -> int:
+    """The place of an event in the log; 0 for one that no summary covers, whatever places it names."""
+    return event.seq if is_of_conversation(event) else 0
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -9,17 +9,15 @@ everything again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Protocol, Self
 
 import msgspec
 
 from actors.messages.content import Content, FunctionCall, FunctionResponse
 from actors.messages.event import Event, RequestedInput
 from actors.rules.checks.budget_question import scope_of, without_questions
-from actors.rules.compaction.shown import is_of_conversation
-from actors.rules.compaction.triggers import CompactionLedger
 from actors.rules.prompt.arrange import IncludeContents, append_contents, arrange, latest_slice, turn_start
-from actors.rules.prompt.compiler import Compiler, Entry, Warn
+from actors.rules.prompt.compiler import Compiler, Entry, Warn, is_of_conversation
 from actors.rules.prompt.summaries import Summaries
 from actors.rules.routing.branches import TOOL_MARK
 from actors.rules.routing.pending import is_interim
@@ -43,6 +41,18 @@ class UserReply(NamedTuple):
     asked: RequestedInput | None = None
 
 
+class LogLedger(Protocol):
+    """What a feature folds of a log that an agent sees."""
+
+    def add(self, event: Event) -> None:
+        """Take in the next event of the log."""
+        ...
+
+    def copy(self) -> Self:
+        """Another one that goes on from here."""
+        ...
+
+
 class History:
     """The compiled log of one session for one agent on one branch, brought up to date event by event.
 
@@ -54,7 +64,7 @@ class History:
         warn: called for every function response that is dropped; None ignores them.
 
     Attributes:
-        ledger: tells when the conversation is to be summarised; None where nothing asks for that.
+        ledger: what a feature folds of the log; None where none does.
     """
 
     compiler: ClassVar[type[Compiler]] = Compiler
@@ -78,7 +88,7 @@ class History:
         self._newest_start = 0
         self._is_arranged = True
         self._summaries: Summaries | None = None
-        self.ledger: CompactionLedger | None = None
+        self.ledger: LogLedger | None = None
 
     def for_newcomer(self, agent: str, warn: Warn | None = None) -> History | None:
         """The same log for another agent, which shares what is compiled; this one stays as it is.

@@ -7,8 +7,12 @@ from collections.abc import Sequence
 import msgspec
 
 from actors.messages.event import Event, EventCompaction
-from actors.rules.compaction.shown import covers
 from actors.rules.prompt.compiler import Entry
+
+
+def covers(outer: EventCompaction, inner: EventCompaction) -> bool:
+    """True when a summary covers all that another one does."""
+    return outer.start_seq <= inner.start_seq and inner.end_seq <= outer.end_seq
 
 
 class Summaries:

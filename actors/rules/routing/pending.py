@@ -11,14 +11,12 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from actors.messages.content import FunctionCall
-from actors.messages.event import USER, Event, RequestedInput
+from actors.messages.event import USER, Event
 from actors.messages.graph import node_at
-from actors.messages.json_types import JsonObject
 from actors.messages.protocol.progress import WaitingCall
 from actors.rules.routing.answering import CallFacts
 from actors.rules.routing.branches import state_key, tool_root
@@ -202,38 +200,3 @@ class PendingCalls:
                 run = state_key(call.author, call.branch, call.path)
                 found[run] = (*found.get(run, ()), call.name)
         return found
-
-
-class AwaitedCall(NamedTuple):
-    """A call that waits for a response of the user, and the event that makes it.
-
-    Attributes:
-        question: what its tool asks the user in the middle of the call; None for a long-running one.
-        is_confirmation: the user is to agree to the call.
-    """
-
-    event: Event
-    call: FunctionCall
-    question: JsonObject | None = None
-    is_confirmation: bool = False
-
-
-def open_calls(events: Iterable[Event]) -> list[AwaitedCall]:
-    """The calls that wait for the user, in the order in which they began to.
-
-    Args:
-        events: of one turn, oldest first.
-    """
-    pending, made, asked = PendingCalls(), dict[str, AwaitedCall](), dict[str, RequestedInput]()
-    for event in events:
-        pending.fold(calls_of(event), event.seq)
-        for call in event.function_calls():
-            call_id = call.id or ""
-            made[call_id] = AwaitedCall(event, call, None, call_id in event.actions.requested_tool_confirmations)
-            asked.pop(call_id, None)
-        asked.update(event.actions.requested_inputs)
-    return [_asked(made[call_id], asked.get(call_id)) for call_id in pending.waiting]
-
-
-def _asked(call: AwaitedCall, asked: RequestedInput | None) -> AwaitedCall:
-    return call if asked is None else call._replace(question=asked.question, is_confirmation=asked.is_confirmation)

@@ -12,7 +12,7 @@ import msgspec
 
 from actors.messages.event import USER
 from actors.messages.topology import LLM, AgentNode, Topology
-from actors.messages.turn_info import PassedOver, SelectionReason
+from actors.messages.turn_info import PassedOver
 from actors.rules.routing.branches import TOOL_MARK
 
 
@@ -56,24 +56,6 @@ def select_agent(topology: Topology, authors: Iterable[str], caller: str = "") -
     return Selection(topology.root.name, tuple(unknown))
 
 
-def explain(topology: Topology, authors: Iterable[str], seq: int, caller: str = "", call_id: str = "") -> SelectionReason:
-    """Tell why `select_agent` selects what it does, with the authors that it passes over.
-
-    Args:
-        seq: position of the message.
-        call_id: the call that it answers; "" for none.
-    """
-    if may_answer_for(topology, caller):
-        return SelectionReason(seq=seq, agent=caller, because="answers", call_id=call_id)
-    passed: list[PassedOver] = []
-    for author in authors:
-        found = obstacle(topology, author)
-        if found is None:
-            return SelectionReason(seq=seq, agent=author, because="spoke", passed_over=tuple(passed))
-        passed.append(found)
-    return SelectionReason(seq=seq, agent=topology.root.name, because="root", passed_over=tuple(passed))
-
-
 def may_answer_for(topology: Topology, caller: str) -> bool:
     """True for an agent of the tree, which gets the answers to its calls."""
     return bool(caller) and topology.find(caller) is not None and not topology.is_beside(caller)
@@ -98,14 +80,6 @@ def obstacle(topology: Topology, name: str) -> PassedOver | None:
     if node.name != topology.root.name:
         return PassedOver(agent=name, because="beside", by=name)
     return None
-
-
-def is_transferable(topology: Topology, name: str) -> bool:
-    """True when control may stay with the agent: it and all its ancestors are LLM agents that may hand back to their parent.
-
-    An agent that is a tool is never transferable, nor one that works for calls: the user does not talk to it.
-    """
-    return obstacle(topology, name) is None
 
 
 def deciding(topology: Topology, authors: Iterable[str]) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from actors.runner.dispatch.isolation import Isolation
 from actors.runner.dispatch.routing import Routing
 from actors.runner.running.running_turn import RunningTurn
 from actors.runner.running.runs import Run, numbers
-from actors.runner.running.trace import TurnTrace
+from actors.runner.running.spans import TurnSpans
 
 MANY_CALLS = 100
 """While more model calls are left, the first one of a run that asks for each is counted before it begins: it need not ask.
@@ -271,7 +271,7 @@ class Invoker:
                 self._directory.drop_link(agent, link)
 
 
-async def _traced(trace: TurnTrace, run: Run, running: Coroutine[Any, Any, p.AnyOutcome]) -> p.AnyOutcome:
+async def _traced(trace: TurnSpans, run: Run, running: Coroutine[Any, Any, p.AnyOutcome]) -> p.AnyOutcome:
     """The outcome of a run, which gets a span."""
     outcome: p.AnyOutcome | None = None
     trace.begin_run(run)

@@ -10,9 +10,9 @@ from actors.actor import Handlers
 from actors.interfaces.transport import AgentDirectory
 from actors.runner.dispatch.dispatch import Dispatch
 from actors.runner.dispatch.events import RunnerEvents
+from actors.runner.dispatch.hooks import MakeHooks, TurnHooks
 from actors.runner.dispatch.invoker import Invoker
 from actors.runner.dispatch.isolation import Isolation
-from actors.runner.dispatch.plugin_hooks import PluginHooks
 from actors.runner.dispatch.routing import Routing
 from actors.runner.environment import RunnerEnvironment
 
@@ -23,14 +23,14 @@ class VersionParts:
 
     Attributes:
         directory: activates the actors of its agents.
-        hooks: of its plugins.
+        hooks: what features do around its turns.
         routing: applies the rules to its tree.
         invoker: runs its agents.
         dispatch: follows transfers between them.
     """
 
     directory: AgentDirectory
-    hooks: PluginHooks
+    hooks: TurnHooks
     routing: Routing
     invoker: Invoker
     dispatch: Dispatch
@@ -44,13 +44,22 @@ class TurnVersions:
         events: leaves the events of failures.
         counts: the Runner's figures.
         isolation: says when runs may go on alone.
+        make_hooks: makes what features do around turns.
 
     Attributes:
         current: the version that new turns get: it decides what is done with a message before its turn is open.
     """
 
-    def __init__(self, environment: RunnerEnvironment, events: RunnerEvents, counts: Counter[str], isolation: Isolation) -> None:
+    def __init__(
+        self,
+        environment: RunnerEnvironment,
+        events: RunnerEvents,
+        counts: Counter[str],
+        isolation: Isolation,
+        make_hooks: MakeHooks = TurnHooks,
+    ) -> None:
         self._environment = environment
+        self._make_hooks = make_hooks
         self._events = events
         self._counts = counts
         self._isolation = isolation
@@ -95,7 +104,7 @@ class TurnVersions:
 
     def parts(self, environment: RunnerEnvironment, directory: AgentDirectory, routing: Routing) -> VersionParts:
         """Make the parts of a version."""
-        hooks = PluginHooks(environment)
+        hooks = self._make_hooks(environment)
         may_close = not hooks.has_end_hooks
         invoker = Invoker(
             environment.session, directory, routing, self._events, self._counts, self._isolation, may_close=may_close
@@ -104,5 +113,5 @@ class TurnVersions:
         return VersionParts(directory, hooks, routing, invoker, dispatch)
 
 
-MakeTurnVersions = Callable[[RunnerEnvironment, RunnerEvents, Counter[str], Isolation], TurnVersions]
+MakeTurnVersions = Callable[[RunnerEnvironment, RunnerEvents, Counter[str], Isolation, MakeHooks], TurnVersions]
 """Makes the versions of a Runner: see TurnVersions."""

@@ -7,7 +7,6 @@ from collections.abc import Callable, Coroutine, Sequence, Set
 
 import msgspec
 
-from actors.interfaces.telemetry import Telemetry
 from actors.messages import protocol as p
 from actors.messages.config import RunConfig
 from actors.messages.content import Content
@@ -20,7 +19,7 @@ from actors.rules.routing.branches import state_key, tool_root
 from actors.rules.routing.turn_life import LAUNCHED, Happening, TurnLife
 from actors.runner.running.origin import Fresh, Origin, Resumed
 from actors.runner.running.runs import Run, Runs
-from actors.runner.running.trace import TurnTrace
+from actors.runner.running.spans import TurnSpans
 
 UNLIMITED = 2**31
 """Model calls of a turn whose RunConfig sets no limit."""
@@ -192,7 +191,7 @@ class RunningTurn:
     may_end_early = True
     transfers: Set[int] = frozenset()
     answerer = ""
-    trace: TurnTrace | None = None
+    trace: TurnSpans | None = None
     release_slot: Callable[[], None] | None = None
     _lost: Sequence[object] = ()
 
@@ -270,18 +269,6 @@ class RunningTurn:
         if self.progress is not None and self.progress.deadline_s:
             return self.progress.deadline_s - now_s()
         return self.config.timeout
-
-    def begin_trace(self, telemetry: Telemetry) -> None:
-        """Tell that the turn begins, or is taken up."""
-        opened_seq = self.message.stored.seq
-        self.trace = TurnTrace(self.traceparent, self.answerer)
-        self.trace.begin_turn(
-            telemetry,
-            self.ref,
-            first_seq=self.progress.first_seq if self.progress is not None else opened_seq,
-            opened_seq=opened_seq,
-            begun_s=self.message.event.timestamp,
-        )
 
     def by(self, run: Run) -> p.TurnRef:
         """The fencing token with which the run writes."""

@@ -8,8 +8,6 @@ from collections.abc import Awaitable, Callable, Container, Sequence
 from itertools import count
 from typing import TypeVar
 
-import msgspec
-
 from actors.errors import RaygroveError, StoreError
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
@@ -17,7 +15,6 @@ from actors.messages.flow import CONTROLLER
 from actors.messages.session import SessionKey, TurnKey
 from actors.refs.session import SessionRef
 from actors.rules.recovery.backoff import Backoff
-from actors.rules.routing.scheduled_turns import is_turn_of_schedule
 from actors.runner.dispatch.versions import TurnVersions, VersionParts
 from actors.runner.running.origin import Resumed
 from actors.runner.running.running_turn import OpeningMessage, RunningTurn
@@ -178,13 +175,16 @@ class TurnResumer:
             task.cancel()
         await asyncio.gather(*recovering, return_exceptions=True)
 
-    async def take_up_scheduled(self, session: SessionRef) -> None:
-        """Resume the turns that schedules have begun in a deployment that is gone: no program comes to ask for them.
+    async def take_up_open(self, session: SessionRef, which: Callable[[str], bool]) -> None:
+        """Resume turns that are open at one Session actor, such as those of a deployment that is gone.
+
+        Args:
+            which: chooses them, by their invocation ids.
 
         Raises StoreError, ClusterError.
         """
         await self._versions.load()
-        await self._take_up_all([turn for turn in await self._open_turns(session) if is_turn_of_schedule(turn[1])])
+        await self._take_up_all([turn for turn in await self._open_turns(session) if which(turn[1])])
 
     async def _take_up_all(self, turns: Sequence[TurnKey]) -> None:
         """Take up turns, a few at a time. Raises the first error, after all others were taken up as well."""
@@ -244,25 +244,30 @@ class TurnResumer:
                 if was_cancelled:
                     turn.task.cancel()
 
-    async def retry_turn(self, message: p.RetryTurn) -> p.TurnRetried:
-        """Run a failed turn on: see RunnerRef.retry_turn. One that runs already goes on."""
+    async def run_again(
+        self, key: TurnKey, ask: Callable[[p.TurnRef | None], Awaitable[p.ResumeTurnReply]]
+    ) -> RunningTurn | None:
+        """Run a turn on that has ended, if the Session actor gives it to this Runner. One that runs already goes on.
+
+        Args:
+            ask: asks the Session actor for it, with the turn if it runs here.
+
+        Returns:
+            The turn; None: it has ended meanwhile.
+
+        Raises:
+            DrainingError: the deployment is about to be stopped.
+        """
         await self._versions.load()
-        key = (message.key, message.invocation_id)
-        if self._table.get(key) is None and (refusal := await self._admission.refusal(message.key)) is not None:
+        if self._table.get(key) is None and (refusal := await self._admission.refusal(key[0])) is not None:
             raise refusal
         await self._tasks.flush_end(key)
         async with self._table.resuming(key):
             running = self._table.get(key)
             running_ref = running.ref if running is not None else None
-            ask = msgspec.structs.replace(message, runner=self._place.runner_id, running=running_ref)
-            reply = await self._ask_as_leader(key, lambda: self._session.retry_turn(ask))
+            reply = await self._ask_as_leader(key, lambda: ask(running_ref))
             self._tasks.take_cancel(key)
-            if isinstance(reply, p.TurnResumed):
-                running = await self.run(key, reply)
-        if running is None:
-            # It has ended meanwhile.
-            return p.TurnRetried(agent="", after_seq=0)
-        return p.TurnRetried(agent=running.agent, after_seq=running.retried_seq)
+            return await self.run(key, reply) if isinstance(reply, p.TurnResumed) else running
 
     async def run(self, key: TurnKey, resumed: p.TurnResumed) -> RunningTurn:
         """Launch a turn with the epoch that this Runner was given for it.

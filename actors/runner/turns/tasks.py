@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 
 import msgspec
@@ -17,9 +18,10 @@ from actors.messages.session import TurnKey
 from actors.refs.session import SessionRef
 from actors.rules.recovery.backoff import Backoff
 from actors.runner.dispatch.events import RunnerEvents, failed
-from actors.runner.dispatch.plugin_hooks import PluginHooks
+from actors.runner.dispatch.hooks import TurnHooks
 from actors.runner.dispatch.versions import TurnVersions, VersionParts
 from actors.runner.running.running_turn import BEFORE_RUN, RunningTurn, TurnTask
+from actors.runner.running.spans import TurnSpans
 from actors.runner.turns.place import RunnerPlace
 from actors.runner.turns.table import TurnTable
 
@@ -30,6 +32,9 @@ CANCEL_RETRY_S = 0.1
 
 BACKOFF = Backoff(first_s=1.0, longest_s=30.0)
 """How long to wait before the ends of turns that could not be stored are sent again."""
+
+MakeSpans = Callable[[Telemetry, RunningTurn], TurnSpans | None]
+"""Makes the spans of a turn that begins, or is taken up."""
 
 
 class TurnTasks:
@@ -43,6 +48,7 @@ class TurnTasks:
         events: stores what hooks leave in the log.
         counts: the Runner's figures.
         telemetry: learns of the turns.
+        make_spans: makes the spans of a turn; None: there are none.
     """
 
     def __init__(
@@ -54,7 +60,9 @@ class TurnTasks:
         events: RunnerEvents,
         counts: Counter[str],
         telemetry: Telemetry,
+        make_spans: MakeSpans | None = None,
     ) -> None:
+        self._make_spans = make_spans
         self._place = place
         self._session = session
         self._closer = TurnCloser(session)
@@ -80,8 +88,8 @@ class TurnTasks:
         self._counts["turns"] += 1
         # Asyncio asks the kernel for the process each time that it is asked for the running loop.
         loop = self._loop = self._loop or asyncio.get_running_loop()
-        if self._telemetry.is_on:
-            turn.begin_trace(self._telemetry)
+        if self._make_spans is not None:
+            turn.trace = self._make_spans(self._telemetry, turn)
         turn.task.start(self._run(turn), loop)
 
     async def version_of(self, ref: p.TurnRef, version: str) -> VersionParts:
@@ -233,7 +241,7 @@ class TurnTasks:
             await hooks.run_failed(turn, outcome)
         return outcome
 
-    async def _is_answered_by_hook(self, hooks: PluginHooks, turn: RunningTurn) -> bool:
+    async def _is_answered_by_hook(self, hooks: TurnHooks, turn: RunningTurn) -> bool:
         """Call the hooks of the beginning, if that is not done; True when one of them has answered, so that no agent runs."""
         if turn.has_begun:
             return turn.is_answered_by_hook

@@ -16,7 +16,6 @@ from actors.rules.capacity.cache_share import Cache
 from actors.rules.capacity.eviction import CacheEviction
 from actors.rules.checks import state as scopes
 from actors.session.log.reader import LogReader
-from actors.session.log.reverts import LogComparison
 from actors.session.log.session_log import SessionLog
 from actors.session.log.session_reads import SessionReads, States
 from actors.session.log.shared_state import SharedStates
@@ -43,7 +42,7 @@ class SessionLogs:
         held: what must be awaited before a turn begins in a session, or it is created; None: nothing. A feature that is removing
             the session sets it.
         commits: writes their changes.
-        comparison: sees to logs when the store has gone back to an older copy of itself.
+        compare: awaited before a log is used that `is_unchecked`; None: nothing compares logs with the store.
         on_reload: called with a log that was read again after a write had failed, and the record of its open turn where the
             store has none that is open. What the store has of it may be more than was shown to anybody: a write whose outcome
             could not be told counts as failed, and may have been done.
@@ -76,7 +75,7 @@ class SessionLogs:
         self.on_reload: Callable[[SessionLog, TurnRow | None], None] = lambda _, ended: None
         self.held: Callable[[SessionKey], Awaitable[None] | None] = lambda _: None
         self._reads = SessionReads(access, reader, shared)
-        self.comparison = LogComparison(access, reader, shared, self._logs, self._creating)
+        self.compare: Callable[[SessionLog], Awaitable[None]] | None = None
 
     @property
     def cache(self) -> Cache:
@@ -147,8 +146,8 @@ class SessionLogs:
             async with self._locks.locked(key):
                 if key not in self._creating:
                     log = self._logs.get(key)
-                    if log is not None and log.is_unchecked:
-                        await self.comparison.compare(log)
+                    if log is not None and log.is_unchecked and self.compare is not None:
+                        await self.compare(log)
                     return log if log is not None and not log.is_stale else await self._read(key, log, is_new)
 
     async def _read(self, key: SessionKey, stale: SessionLog | None, is_new: bool) -> SessionLog | None:

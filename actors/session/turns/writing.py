@@ -11,7 +11,6 @@ from actors.interfaces.records import TurnRow, Write
 from actors.messages import protocol as p
 from actors.messages.content import Content, FunctionResponse, Part
 from actors.messages.event import USER, Event, new_event_id, now_s
-from actors.messages.protocol.subscriptions import WHOLE_SESSION
 from actors.rules.delivery.answers import AnswerId
 from actors.session.log.event_scan import new_event, scan
 from actors.session.log.open_turn import SessionTurn
@@ -81,24 +80,6 @@ class TurnEnder:
         is_over = turn is not None and row.status != "running" and row.epoch == turn.row.epoch
         if turn is not None and is_over and not log.unwritten:
             self._end_in_memory(log, turn, row.agent, p.decode_outcome(row.outcome))
-
-    def end_all(self, log: SessionLog, failed: p.Failed, error: Exception) -> bool:
-        """End, in memory, all turns of a session that has lost events, and the following of it: see `session.log.reverts`.
-
-        What agents still send for the open turn is refused, as for any turn that has ended. Returns whether there was any turn.
-        """
-        turn, waiters = log.turn, list(log.queue)
-        for waiter in waiters:
-            log.queue.remove(waiter, error)
-            self._subscriptions.publish_end(log.key, waiter.invocation_id, failed)
-        # The request that is opening a turn fails with its write, and ends the turn itself.
-        if turn is not None and not log.is_opening:
-            self._subscriptions.publish_end(log.key, turn.row.invocation_id, failed, turn.row.opened_seq)
-            log.turn = None
-            log.queue.start_next()
-        self._subscriptions.forget_answers(log.key)
-        self._subscriptions.publish_end(log.key, WHOLE_SESSION, failed)
-        return turn is not None or bool(waiters)
 
     async def close_turn(self, message: p.CloseTurn) -> p.Ack:
         """End a turn in any case: what cannot be stored now is stored when the store is back.

@@ -13,7 +13,6 @@ from typing import TypeVar
 import ray
 
 from actors.errors import ActorLostError
-from actors.interfaces.deployment_events import DeploymentEvent
 from actors.layers.flows.definitions import FlowPlan
 from actors.layers.limiter.ref import LimiterRef
 from actors.layers.mcp.client import McpRef
@@ -39,6 +38,7 @@ from runtime.cluster.transport.ray_actors import get_actor, list_named_actors, l
 from runtime.cluster.transport.wires import WireOptions, Wires
 from runtime.engine.process.node_caches import caches_in
 from runtime.engine.process.tool_threads import ToolThreads
+from runtime.observability.logs.events import DeploymentEvent
 from runtime.observability.logs.log_line import LogLine
 from runtime.observability.logs.options import LogOptions
 from runtime.observability.logs.records import mark_records

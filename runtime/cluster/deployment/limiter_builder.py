@@ -15,7 +15,7 @@ from ray.exceptions import RayError
 from actors.actor import Actor
 from actors.errors import ClusterError
 from actors.layers.limiter.actor import LimiterActor
-from actors.messages.limits import ModelLimits
+from actors.layers.limiter.limits import ModelLimits
 from runtime.cluster.deployment.kept_versions import KeptVersions
 from runtime.cluster.deployment.names import limiter_name
 from runtime.cluster.ray import key_values

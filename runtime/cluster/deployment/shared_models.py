@@ -12,12 +12,12 @@ from typing import TypeGuard, cast
 
 import ray
 
-from actors.interfaces.model import Model, SharedModel, name_of
+from actors.interfaces.model import Model, name_of
 from runtime.cluster.deployment.actor_starter import ActorStarter
 from runtime.cluster.deployment.names import actor_name
 from runtime.cluster.handle import Handle
 from runtime.cluster.packing.chunks import to_chunks
-from runtime.cluster.transport.hosts import ModelHost
+from runtime.cluster.transport.hosts import ModelHost, SharedModel
 from runtime.cluster.transport.proxies import RemoteModel
 
 LAST_STATE_S = 5.0

@@ -9,8 +9,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from actors.interfaces.deployment_events import DeploymentEvent
-from runtime.observability.logs.events import EventRing
+from runtime.observability.logs.events import DeploymentEvent, EventRing
 from runtime.observability.logs.lines import decode_lines
 
 MAX_BYTES = 1024 * 1024

@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from actors.definitions.agents import BaseAgent, Placement, Plugin
-from actors.definitions.tree.compaction import EventsCompactionConfig, LlmEventSummarizer
-from actors.definitions.tree.recording import Recording
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.model import Model
+from actors.layers.compaction.definitions import EventsCompactionConfig, LlmEventSummarizer
+from actors.layers.recording.definitions import Recording
 from actors.layers.trees.likeness import likeness
 from actors.layers.trees.process_groups import ProcessGroup
 from actors.layers.trees.summarisers import summarises
@@ -243,8 +243,7 @@ def unpack(packed: bytes) -> AgentSpec:
         model=model,
         plugins=code.plugins,
         limits=code.limits,
-        recording=code.recording,
-        compaction=code.compaction if package.summarises else None,
+        settings=(code.recording, code.compaction if package.summarises else None),
     )
 
 

@@ -14,11 +14,10 @@ from typing import Any
 
 from actors.errors import ActorLostError
 from actors.interfaces.transport import Link
-from actors.layers.trees.process_groups import ProcessGroup, Replica, scaled_group
+from actors.layers.trees.process_groups import ProcessGroup, Replica, replica_of, scaled_group
 from actors.messages.codec import encode
 from actors.messages.protocol.lifecycle import Stop
 from actors.messages.session import SessionKey
-from actors.rules.capacity.sharding import replica_of
 from runtime.cluster.processes.activation import Activation, Passivation
 from runtime.cluster.processes.moving import Moving
 from runtime.cluster.processes.process_table import PoolLimits, ProcessTable

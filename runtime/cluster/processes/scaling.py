@@ -11,9 +11,8 @@ import logging
 import time
 
 from actors.errors import RaygroveError
-from actors.layers.trees.process_groups import SCALED, ProcessGroup, Replica
+from actors.layers.trees.process_groups import SCALED, ProcessGroup, Replica, replica_among
 from actors.messages.session import SessionKey
-from actors.rules.capacity.sharding import replica_among
 from runtime.cluster.processes.activation import Activation
 from runtime.cluster.processes.process_table import ProcessTable
 from runtime.cluster.processes.spares import SpareProcesses

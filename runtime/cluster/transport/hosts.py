@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from actors.actor import Actor
 from actors.errors.tracebacks import keep_traceback
-from actors.interfaces.deployment_events import DeploymentEvent, tell_event
-from actors.interfaces.model import Responses, SharedModel
+from actors.interfaces.deployment_events import tell_event
+from actors.interfaces.model import Model, Responses
 from actors.messages.codec import decode, encode
 from actors.messages.llm.model import LlmRequest
 from runtime.cluster.handle import Handle
@@ -21,10 +22,27 @@ from runtime.cluster.transport.plans import KeptPlans
 from runtime.cluster.transport.ray_actors import this_node
 from runtime.cluster.transport.wires import Listener, WireOptions, Wires
 from runtime.engine.process.collector import look_less_often
+from runtime.observability.logs.events import DeploymentEvent
 from runtime.observability.logs.options import LogOptions
 from runtime.transport.endpoint import Endpoint
 from runtime.transport.io.server_connection import Handler
 from runtime.transport.options import DirectOptions
+
+
+class SharedModel(Model, Protocol):
+    """A model with a state that all agents share, in whatever process they run.
+
+    An engine that copies definitions to other processes keeps one live copy of the model, sends every request to it, and copies
+    its state back to the original object with `adopt`.
+    """
+
+    def state(self) -> bytes:
+        """The state of the live copy."""
+        ...
+
+    def adopt(self, state: bytes) -> None:
+        """Take over the state of the live copy."""
+        ...
 
 
 class RayActorHost:

@@ -22,7 +22,6 @@ from actors.definitions.agents import BaseAgent
 from actors.errors import AgentFailedError, DefinitionError, OutputSchemaError, RequestError, TaskFailedError
 from actors.errors.validation import problems
 from actors.layers.flows.definitions import FlowPlan
-from actors.messages.config import RunOptions
 from actors.messages.event import USER
 from actors.messages.json_types import JsonMapping
 from actors.messages.protocol.outcomes import Paused
@@ -30,6 +29,7 @@ from actors.messages.protocol.turns import StartTurn
 from actors.messages.shown import shown
 from runtime.driver.flow_plans import checked_plan, one_task_flow
 from runtime.driver.flows import last_result
+from runtime.driver.run_options import RunOptions
 from runtime.driver.services.agents import DeployedTree
 from runtime.driver.turns.given import as_text
 from runtime.driver.turns.program_turns import ProgramTurns
@@ -37,7 +37,6 @@ from runtime.driver.turns.turn import OnLeave, Turn, TurnResult
 
 OBJECTIVE = "Answer the user's message."
 """Of the task that asks an agent for an answer of a type."""
-
 
 BLOCKED = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII")
 """Finish reasons that make an answer unusable. Those of other vendors have these words, too."""

@@ -14,8 +14,8 @@ from actors.errors import (
     TurnCancelledError,
     TurnError,
 )
-from actors.rules.checks.arguments import checked_number
 from actors.rules.recovery.backoff import Backoff
+from runtime.driver.arguments import checked_number
 
 BACKOFF = Backoff(first_s=0.5, longest_s=30.0)
 """The waits before further attempts."""

@@ -11,7 +11,7 @@ from actors.errors import RequestError
 from actors.errors.calls import explains_all_wrong_calls
 from actors.layers.batches.messages import ListBatches, ListBatchItems
 from actors.layers.stores.batch import BATCH_KINDS, BatchInfo, BatchItem, BatchKind
-from actors.rules.checks.arguments import checked_choice, checked_number
+from runtime.driver.arguments import checked_choice, checked_number
 from runtime.driver.inputs import MAX_NUMBER, Limit
 from runtime.driver.operation import AppOperation
 from runtime.driver.services.recording import BatchRecorder

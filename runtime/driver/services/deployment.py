@@ -8,15 +8,16 @@ from typing import Annotated
 
 import msgspec
 
-from actors.interfaces.deployment_events import EVENT_KINDS, DeploymentEvent, EventKind
+from actors.interfaces.deployment_events import EventKind
 from actors.layers.updates.versions import VersionInfo, VersionRecord
-from actors.rules.checks.arguments import checked_choice
+from runtime.driver.arguments import checked_choice
 from runtime.driver.inputs import MAX_NUMBER
 from runtime.driver.operation import AppOperation, Command, Option, Table, ago, local_time, table
 from runtime.driver.services.agents import AgentInfo, DeployedTree
 from runtime.driver.services.usage import UsageMethods
 from runtime.driver.statistics import RuntimeStatistics, read_statistics
 from runtime.driver.waits import Awaited, Blocking, M, in_thread, waits
+from runtime.observability.logs.events import EVENT_KINDS, DeploymentEvent
 
 
 class DeploymentMethods(UsageMethods[M]):

@@ -9,8 +9,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from actors.errors import RequestError
+from actors.layers.limiter.limits import ModelLimits
 from actors.layers.limiter.messages import LimitedModel
-from actors.messages.limits import ModelLimits
 from runtime.driver.operation import AppOperation, Command, Option, Table, table
 from runtime.driver.waits import Awaited, M, RuntimeService, waits
 

@@ -9,8 +9,8 @@ import msgspec
 from actors.messages import protocol as p
 from actors.messages.memory import MemoryEntry
 from actors.messages.session import SessionKey
-from actors.rules.checks.arguments import checked_text
 from actors.rules.checks.ids import checked_known_id, checked_known_key
+from runtime.driver.arguments import checked_text
 from runtime.driver.inputs import Id
 from runtime.driver.operation import AppOperation
 from runtime.driver.waits import Awaited, M, RuntimeService, waits

@@ -9,13 +9,14 @@ from actors.errors import RequestError
 from actors.layers.schedules.client import ScheduleClient
 from actors.layers.schedules.messages import ScheduleChange
 from actors.layers.schedules.rules.asked_for import At, Every, timing_of
+from actors.layers.schedules.rules.turns import turn_config
 from actors.layers.stores.schedule import MISSED, MissedPolicy, Schedule, SchedulePlan
-from actors.messages.config import RunConfig, RunOptions, run_config_of
+from actors.messages.config import RunConfig
 from actors.rules.checks import user_message as messages
-from actors.rules.checks.arguments import checked_choice, checked_number
 from actors.rules.checks.ids import checked_id, checked_key, checked_known_id
-from actors.rules.routing.scheduled_turns import turn_config
+from runtime.driver.arguments import checked_choice, checked_number
 from runtime.driver.engine_client import EngineClient
+from runtime.driver.run_options import RunOptions, run_config_of
 from runtime.driver.turns.turn import Turn
 from runtime.driver.user_message import has_function_responses, to_content
 from runtime.driver.waits import M, RuntimeService, waits

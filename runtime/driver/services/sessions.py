@@ -19,9 +19,9 @@ from actors.messages.codec import decode_event, encode_event
 from actors.messages.event import Event, new_event_id, new_invocation_id, now_s
 from actors.messages.json_types import JsonMapping
 from actors.messages.session import Session, SessionKey, SessionPlace
-from actors.rules.checks.arguments import checked_age, checked_number, checked_time
 from actors.rules.checks.ids import checked_id, checked_key, checked_known_id, checked_known_key
 from actors.rules.checks.state import without_temp
+from runtime.driver.arguments import checked_age, checked_number, checked_time
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.services.tail import SessionTail
 from runtime.driver.turns.turn import Turn

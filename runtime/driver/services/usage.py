@@ -12,8 +12,8 @@ from actors.errors import RequestError
 from actors.layers.spending.messages import USAGE_BY, GetUsage, UsageBy, UsageReport, UsageSums
 from actors.messages.session import SessionKey
 from actors.messages.turn_info import TurnInfo
-from actors.rules.checks.arguments import checked_choice, checked_time
 from actors.rules.checks.ids import checked_id
+from runtime.driver.arguments import checked_choice, checked_time
 from runtime.driver.inputs import MAX_NUMBER, Id
 from runtime.driver.operation import AppOperation, Command, Option, Table, TableLine, ago
 from runtime.driver.waits import Awaited, M, RuntimeService, waits

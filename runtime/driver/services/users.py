@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from actors.errors import RequestError
 from actors.layers.placing.messages import GetStoreSeat
-from actors.rules.checks.arguments import checked_text, checked_time
 from actors.rules.checks.ids import checked_known_id
+from runtime.driver.arguments import checked_text, checked_time
 from runtime.driver.operation import AppOperation
 from runtime.driver.waits import Awaited, M, RuntimeService, waits
 from runtime.engine.placing.moving import MovedUser, move_user

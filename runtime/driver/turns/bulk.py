@@ -10,13 +10,14 @@ import msgspec
 
 from actors.errors import InvocationNotFoundError, RaygroveError, RequestError, TurnStateError
 from actors.layers.listing.client import get_turn
+from actors.layers.retries.messages import RetryTurn
 from actors.messages import protocol as p
-from actors.messages.config import RunOptions
 from actors.messages.event import new_invocation_id
 from actors.messages.session import SessionKey
 from actors.messages.turn_info import PendingCall, TurnInfo
-from actors.rules.checks.arguments import checked_choice, checked_number
+from runtime.driver.arguments import checked_choice, checked_number
 from runtime.driver.reports.events import events_of
+from runtime.driver.run_options import RunOptions
 from runtime.driver.turns.finding import CallQuery, TurnQuery, calls_by_turn, found_calls, found_turns
 from runtime.driver.turns.turn import Turn
 from runtime.driver.waits import M, RuntimeService, waits
@@ -223,8 +224,8 @@ class BulkTurns(RuntimeService[M]):
         return sum([each.response == CANCELLED async for event in events for each in event.function_responses()])
 
     async def _retry(self, turn: TurnInfo) -> int:
-        message = p.RetryTurn(key=self._key(turn), invocation_id=turn.invocation_id, request=new_invocation_id())
-        await self._client.engine.runner.retry_turn(message)
+        message = RetryTurn(key=self._key(turn), invocation_id=turn.invocation_id, request=new_invocation_id())
+        await self._client.engine.runner.ask(message)
         return 0
 
     def _key(self, turn: TurnInfo) -> SessionKey:

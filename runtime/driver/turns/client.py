@@ -13,6 +13,7 @@ import msgspec
 from actors.errors import OverloadedError, RaygroveError, RuntimeClosedError, UpgradingError, UserElsewhereError
 from actors.layers.flows.definitions import FlowPlan
 from actors.layers.listing.messages import ListPending
+from actors.layers.retries.messages import RetryTurn, TurnRetried
 from actors.messages import protocol as p
 from actors.messages.limits import DEFAULT_LIMITS
 from actors.messages.protocol.base import StoredEvent
@@ -250,7 +251,7 @@ class TurnClient:
         """Start a turn with a message that is still to be built, without waiting for it."""
         self._client.call_soon(lambda: self._work.begin(self._start(turn, build), turn))
 
-    def attach_soon(self, turn: TurnState, after_seq: int, retry: p.RetryTurn | None = None) -> None:
+    def attach_soon(self, turn: TurnState, after_seq: int, retry: RetryTurn | None = None) -> None:
         """Subscribe to a turn that another program, or this one, has started, without waiting for it.
 
         Args:
@@ -356,7 +357,7 @@ class TurnClient:
         if turn.is_detached:
             await subscriber.drop_turn(turn)
 
-    async def _attach(self, turn: TurnState, after_seq: int, retry: p.RetryTurn | None) -> None:
+    async def _attach(self, turn: TurnState, after_seq: int, retry: RetryTurn | None) -> None:
         # One after the other, so that all objects of a turn share the subscriber of the first one.
         async with self._joining.locked(turn.turn_key):
             if turn.is_detached:
@@ -365,7 +366,9 @@ class TurnClient:
             try:
                 await self._engine.rejoin()
                 if retry is not None:
-                    retried = await self._engine.runner.retry_turn(retry)
+                    retried = await self._engine.runner.ask(retry)
+                    # Of Session actors it has other replies.
+                    assert isinstance(retried, TurnRetried)
                     agent, after_seq = retried.agent, retried.after_seq
             except RaygroveError as error:
                 turn.fail(error)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
 import msgspec
 
 from actors.errors import RequestError
 from actors.layers.listing.client import list_turns
-from actors.layers.listing.messages import ListPending, ListTurns, PendingReply
+from actors.layers.listing.messages import TURN_STATES, ListPending, ListTurns, PendingReply, TurnMatch
 from actors.messages.event import now_s
-from actors.messages.turn_info import TURN_STATES, PendingCall, TurnInfo, TurnMatch
-from actors.rules.checks.arguments import checked_age, checked_choice, checked_number, checked_text
+from actors.messages.turn_info import PendingCall, TurnInfo
 from actors.rules.checks.ids import checked_id
+from runtime.driver.arguments import checked_age, checked_choice, checked_number, checked_text
 from runtime.driver.engine_client import EngineClient
 
 PAGE = 1_000
@@ -189,3 +189,16 @@ def _match(which: TurnQuery) -> TurnMatch:
 def _place(turn: TurnInfo) -> tuple[float, str]:
     """Where a turn stands in a list."""
     return turn.begun_s, turn.invocation_id
+
+
+LOOKED_AT = 20
+"""Turns of a session, those that began last, among which the newest is looked for: clocks may have been set back."""
+
+
+def newest_of_session(turns: Sequence[TurnInfo]) -> TurnInfo | None:
+    """The turn of a session that began last in its log, whatever the clocks have said; None if there is none.
+
+    Args:
+        turns: LOOKED_AT of the session as they are listed. One in line is newer than all that have begun.
+    """
+    return turns[0] if turns and turns[0].state == "waiting" else max(turns, key=lambda turn: turn.first_seq, default=None)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from actors.messages.llm.recorded import RecordedCall
+from actors.layers.recording.messages import RecordedCall
 from runtime.driver.inputs import LimitQuery
 from runtime.driver.operation import AppOperation
 from runtime.driver.turns.service import TurnsService

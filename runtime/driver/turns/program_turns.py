@@ -9,16 +9,17 @@ import msgspec
 
 from actors.layers.flows.definitions import FlowPlan, ResultType
 from actors.layers.listing.messages import ListPending
+from actors.layers.retries.messages import RetryTurn
 from actors.messages import protocol as p
-from actors.messages.config import RunOptions, run_config_of
 from actors.messages.event import new_event_id, new_invocation_id
 from actors.messages.json_types import JsonMapping
 from actors.messages.protocol.subscriptions import WHOLE_SESSION
 from actors.messages.session import SessionKey
-from actors.rules.checks.arguments import checked_choice
 from actors.rules.checks.ids import checked_id, checked_key
+from runtime.driver.arguments import checked_choice
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.flows import plan_name
+from runtime.driver.run_options import RunOptions, run_config_of
 from runtime.driver.turns.answers import Answers, to_message
 from runtime.driver.turns.client import TurnClient
 from runtime.driver.turns.state import TurnState
@@ -116,7 +117,7 @@ class ProgramTurns:
         turns.attach_soon(state, after_seq)
         return self._turn(turns, state, "continue", is_attached=True)
 
-    def retry(self, state: TurnState, message: p.RetryTurn, on_leave: OnLeave) -> Turn:
+    def retry(self, state: TurnState, message: RetryTurn, on_leave: OnLeave) -> Turn:
         """Run a turn on, and join it. Raises RuntimeClosedError, RequestError."""
         turns = self.client()
         turn = self._turn(turns, state, on_leave)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import Literal
+
+import msgspec
 
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
@@ -10,10 +13,31 @@ from actors.messages.event import USER, Event
 from actors.messages.graph import node_at
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
-from actors.messages.turn_info import SelectionReason, TurnInfo
+from actors.messages.turn_info import PassedOver, TurnInfo
 from actors.refs.session import SessionRef
 from actors.rules.routing.branches import speaker
-from actors.rules.routing.selection import explain, is_transferable, selectable
+from actors.rules.routing.selection import may_answer_for, obstacle, selectable
+
+
+class SelectionReason(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, repr_omit_defaults=True):
+    """Why a message of a user went to an agent (semantics.md section 1).
+
+    Attributes:
+        seq: position of the message.
+        agent: the agent, as the tree is now.
+        because: the message answers a call of the agent ("answers"), or is for a run of it that waits for the user's words
+            ("awaited"); the message began a flow ("flow"); the agent spoke last of those that may ("spoke"); none of them has
+            spoken, so it is the root ("root").
+        call_id: the call that is answered.
+        passed_over: the agents that spoke more recently, the most recent first.
+    """
+
+    seq: int
+    agent: str
+    because: Literal["answers", "awaited", "flow", "spoke", "root"]
+    call_id: str = ""
+    passed_over: tuple[PassedOver, ...] = ()
+
 
 PAGE = 500
 """Events that are read at once."""
@@ -88,3 +112,29 @@ async def _events(session: SessionRef, key: SessionKey, after_seq: int, last_seq
         for stored in page:
             yield decode_event(stored.raw, stored.seq)
         after_seq = page[-1].seq
+
+
+def explain(topology: Topology, authors: Iterable[str], seq: int, caller: str = "", call_id: str = "") -> SelectionReason:
+    """Tell why `select_agent` selects what it does, with the authors that it passes over.
+
+    Args:
+        seq: position of the message.
+        call_id: the call that it answers; "" for none.
+    """
+    if may_answer_for(topology, caller):
+        return SelectionReason(seq=seq, agent=caller, because="answers", call_id=call_id)
+    passed: list[PassedOver] = []
+    for author in authors:
+        found = obstacle(topology, author)
+        if found is None:
+            return SelectionReason(seq=seq, agent=author, because="spoke", passed_over=tuple(passed))
+        passed.append(found)
+    return SelectionReason(seq=seq, agent=topology.root.name, because="root", passed_over=tuple(passed))
+
+
+def is_transferable(topology: Topology, name: str) -> bool:
+    """True when control may stay with the agent: it and all its ancestors are LLM agents that may hand back to their parent.
+
+    An agent that is a tool is never transferable, nor one that works for calls: the user does not talk to it.
+    """
+    return obstacle(topology, name) is None

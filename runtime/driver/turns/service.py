@@ -8,22 +8,22 @@ from collections.abc import Callable
 import msgspec
 
 from actors.layers.listing.client import count_turns
-from actors.layers.listing.messages import PendingReply
-from actors.layers.recording.messages import GetModelCalls, ModelCallsReply
+from actors.layers.listing.messages import PendingReply, TurnCounts
+from actors.layers.recording.messages import GetModelCalls, ModelCallsReply, RecordedCall
 from actors.layers.recording.rules.packing import MissingPartError, unpacked
 from actors.messages.llm.model import LlmRequest
-from actors.messages.llm.recorded import PackedCall, RecordedCall
+from actors.messages.llm.recorded import PackedCall
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
-from actors.messages.turn_info import PendingCall, SelectionReason, TurnCounts, TurnInfo
-from actors.rules.checks.arguments import checked_number
+from actors.messages.turn_info import PendingCall, TurnInfo
 from actors.rules.checks.ids import checked_id, checked_key
+from runtime.driver.arguments import checked_number
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.reports.service import TurnReports
 from runtime.driver.turns.bulk import BulkTurns
 from runtime.driver.turns.description import describe_turn
 from runtime.driver.turns.finding import PAGE, Age, TurnQuery, checked_scope, found_turns, pending_page
-from runtime.driver.turns.reasons import reasons_of
+from runtime.driver.turns.reasons import SelectionReason, reasons_of
 from runtime.driver.turns.turn import Turn
 from runtime.driver.turns.turn_description import TurnDescription
 from runtime.driver.waits import M, waits

@@ -21,7 +21,6 @@ from actors.errors import (
     TurnTimeoutError,
 )
 from actors.messages.codec import decode_event
-from actors.messages.config import RunOptions
 from actors.messages.event import Event
 from actors.messages.json_types import JsonValue
 from actors.messages.protocol.base import StoredEvent
@@ -33,6 +32,7 @@ from actors.rules.recovery.failures import error_of
 from actors.rules.routing.resumption import is_failure
 from runtime.driver.flows import ResultTypes, TaskResult, stopped_by, task_results
 from runtime.driver.notebook import is_cell
+from runtime.driver.run_options import RunOptions
 from runtime.driver.turns.answers import Answers
 from runtime.driver.turns.client import TurnClient
 from runtime.driver.turns.given import output_of, text_of

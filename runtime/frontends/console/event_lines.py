@@ -8,10 +8,10 @@ from typing import Literal
 import msgspec
 
 from actors.layers.spending.messages import UsedBudget
+from actors.layers.workflows.rules import decision_text
 from actors.messages.content import FunctionCall, FunctionResponse, Part
 from actors.messages.event import RESET, Event
 from actors.messages.flow import FlowMark
-from actors.rules.recovery import supervision
 from actors.rules.routing.transfer import TRANSFER_TOOL
 
 Kind = Literal[
@@ -50,7 +50,7 @@ def event_lines(event: Event, /) -> Iterator[tuple[Kind, str]]:
         yield "rewind", f"to before turn {event.actions.rewind_before_invocation_id}"
     if event.custom_metadata and isinstance(reset := event.custom_metadata.get(RESET), dict):
         yield "rewind", f"to event {reset.get('eventId')} of turn {reset.get('invocationId')}"
-    if (decision := supervision.decision_text(event)) is not None:
+    if (decision := decision_text(event)) is not None:
         yield "supervision", decision
     if event.error_code:
         yield "error", f"{event.error_code}: {event.error_message or ''}"

@@ -6,15 +6,14 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from actors.layers.recording.messages import RecordedCall
 from actors.messages.content import Content
 from actors.messages.event import Event
 from actors.messages.llm.model import LlmRequest
-from actors.messages.llm.recorded import RecordedCall
 from runtime.driver.operation import local_time
 from runtime.frontends.console.event_lines import event_lines
 
 _INSTRUCTION = "system_instruction"
-
 
 NO_CALL = "no model call of this turn was recorded. RAYGROVE_RECORD_REQUESTS=on records those of turns that begin from then on"
 

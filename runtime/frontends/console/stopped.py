@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
-from actors.definitions.agents import CustomAgent
+from actors.layers.custom.definitions import CustomAgent
 from actors.rules.checks.ids import checked_app_name
 from runtime.driver.runtime import Runtime
 from runtime.engine.store_urls import DEFAULT

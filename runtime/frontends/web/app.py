@@ -11,9 +11,9 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
 from actors.errors import DefinitionError, RaygroveError
-from actors.messages.config import RunOptions, run_config_of
 from actors.messages.limits import DEFAULT_LIMITS
 from runtime.driver import declared
+from runtime.driver.run_options import RunOptions, run_config_of
 from runtime.driver.runtime import Runtime
 from runtime.frontends.web.adk import runs as adk_runs
 from runtime.frontends.web.adk import sessions as adk_sessions

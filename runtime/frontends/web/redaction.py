@@ -25,9 +25,9 @@ from actors.errors import (
     TurnTimeoutError,
 )
 from actors.layers.stores.schedule import Schedule
+from actors.layers.workflows.rules import METADATA
 from actors.messages.event import Event
 from actors.messages.turn_info import TurnInfo
-from actors.rules.recovery.supervision import METADATA
 from actors.rules.routing.resumption import is_failure
 
 OWN_TEXTS = (

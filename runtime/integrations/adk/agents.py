@@ -9,11 +9,10 @@ from typing import Any
 import msgspec
 from google.adk.agents.base_agent import BaseAgent
 
-from actors.definitions.agents.custom import CustomAgent
 from actors.definitions.agents.llm import LlmAgent
 from actors.errors import AgentFailedError
 from actors.errors.tracebacks import with_traceback
-from actors.interfaces.context import InvocationContext
+from actors.layers.custom.definitions import CustomAgent, InvocationContext
 from actors.messages.event import USER, Event, EventActions
 from actors.messages.protocol.outcomes import Failed, Paused
 from actors.rules.routing.branches import tool_root

@@ -18,10 +18,12 @@ from google.adk.tools.function_tool import FunctionTool as AdkFunctionTool
 from google.adk.workflow import BaseNode, Workflow
 from google.genai import types
 
-from actors.definitions.agents import AgentTool, BaseAgent, LoopAgent, ParallelAgent, Plugin, SequentialAgent
+from actors.definitions.agents import BaseAgent, Plugin
 from actors.definitions.tools.requests import BuiltInCodeExecutor
 from actors.errors import DefinitionError
+from actors.layers.agent_tool import AgentTool
 from actors.layers.trees.adapted import Adapted
+from actors.layers.workflows.definitions import LoopAgent, ParallelAgent, SequentialAgent
 from actors.messages.topology import TASK
 from runtime.integrations.adk.agents import AdkAgent, AnsweringAgent, detached, with_stand_ins
 from runtime.integrations.adk.aliens import is_delegate, is_function, node_of, runs_model, without_counterpart

@@ -15,8 +15,7 @@ from google.adk.sessions.base_session_service import BaseSessionService
 from google.adk.sessions.session import Session
 from google.genai import types
 
-from actors.definitions.agents.custom import CustomAgent
-from actors.interfaces.context import InvocationContext
+from actors.layers.custom.definitions import CustomAgent, InvocationContext
 from actors.messages.event import ADK_FIELDS, USER, Event
 from actors.rules.routing.branches import tool_root
 from runtime.integrations.adk.contents import adk_event, genai_content, own_event

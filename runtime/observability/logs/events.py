@@ -6,12 +6,38 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Iterable, Sequence
+from typing import get_args
 
-from actors.interfaces.deployment_events import KIND, LOGGER, MAX_KEPT, DeploymentEvent
+import msgspec
+
+from actors.interfaces.deployment_events import KIND, LOGGER, EventKind
 from actors.interfaces.run_facts import NO_RUN
+from actors.messages.shown import Shown
 from runtime.observability.logs.lines import Line, line_of
 from runtime.observability.logs.times import by_time
 from runtime.observability.logs.unseen import UnseenHandler
+
+EVENT_KINDS: tuple[str, ...] = get_args(EventKind)
+"""All of them."""
+
+MAX_KEPT = 1_000
+"""Events that each Session actor's and Runner's process keeps."""
+
+
+class DeploymentEvent(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    """Something that has happened to a deployment.
+
+    Attributes:
+        at_s: when, in seconds since the epoch.
+        kind: see EventKind.
+        text: what, in a sentence.
+        pid: the process that has noticed it.
+    """
+
+    at_s: float
+    kind: str
+    text: str
+    pid: int = 0
 
 
 def event_of(line: Line) -> DeploymentEvent | None:

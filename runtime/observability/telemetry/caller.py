@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from actors.rules.tracing.ids import SpanPlace, parse_traceparent
+from actors.rules.traceparent import SpanPlace, parse_traceparent
 
 _given: ContextVar[str] = ContextVar("raygrove_caller", default="")
 

@@ -15,7 +15,7 @@ from actors.interfaces.telemetry import BudgetTold
 from actors.messages.content import FunctionCall
 from actors.messages.json_types import JsonValue
 from actors.messages.llm.model import LlmRequest, LlmResponse
-from actors.rules.tracing.ids import SpanPlace
+from actors.rules.traceparent import SpanPlace
 from runtime.observability.telemetry.content import as_json, is_captured, request_content, response_content
 from runtime.observability.telemetry.histograms import Histograms
 from runtime.observability.telemetry.outcomes import token_counts

@@ -14,7 +14,7 @@ from actors.interfaces.telemetry import RunTold, TurnTold
 from actors.messages.protocol.base import TurnRef
 from actors.messages.protocol.outcomes import AnyOutcome
 from actors.messages.session import SessionKey
-from actors.rules.tracing.ids import parse_traceparent
+from actors.rules.traceparent import parse_traceparent
 from runtime.observability.telemetry.calls import OtelRun
 from runtime.observability.telemetry.histograms import Histograms
 from runtime.observability.telemetry.outcomes import error_type

@@ -23,7 +23,7 @@ from opentelemetry.trace import (
     set_span_in_context,
 )
 
-from actors.rules.tracing.ids import SpanPlace
+from actors.rules.traceparent import SpanPlace
 
 logger = logging.getLogger(__name__)
 

@@ -8,10 +8,10 @@ import pytest
 
 from actors import AgentTool, Budget, LlmAgent, LlmRequest, LongRunningFunctionTool, ParallelAgent, RunConfig, SequentialAgent
 from actors.errors import BudgetExceededError, InvalidMessageError
-from actors.messages.config import run_config_of
 from actors.messages.turn_info import PendingCall
 from actors.testing import ScriptedModel
 from runtime import Runtime
+from runtime.driver.run_options import run_config_of
 from tests.support.models.metered_model import MeteredModel
 from tests.support.runtimes import Deploy, run_turn, stored
 from tests.support.stores.logged_usage import check_usage

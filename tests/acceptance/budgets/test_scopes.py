@@ -8,10 +8,10 @@ import pytest
 
 from actors import AgentTool, Budget, LlmAgent, ParallelAgent, RunConfig, SequentialAgent
 from actors.errors import BudgetExceededError, DefinitionError, UnknownAgentError
-from actors.messages.config import run_config_of
 from actors.messages.event import now_s
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Settings
+from runtime.driver.run_options import run_config_of
 from tests.acceptance.driving.test_budgets import endless
 from tests.support import inside
 from tests.support.models.metered_model import MeteredModel

@@ -26,10 +26,10 @@ from actors import (
     SequentialAgent,
 )
 from actors.errors import BudgetExceededError, NoPriceError, RequestError
-from actors.messages.config import run_config_of
 from actors.messages.event import now_s
 from actors.testing import ScriptedModel
 from runtime import Runtime, Settings
+from runtime.driver.run_options import run_config_of
 from tests.support import inside
 from tests.support.models.metered_model import MeteredModel
 from tests.support.runtimes import Deploy, run_turn, stored

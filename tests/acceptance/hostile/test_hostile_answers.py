@@ -13,7 +13,7 @@ from actors.errors import (
     ModelResponseError,
     RaygroveError,
 )
-from actors.messages.limits import ModelLimits
+from actors.layers.limiter.limits import ModelLimits
 from runtime import Settings
 from tests.support.agents.hostile_code import NARROW, YieldingModel, answer, call, check_session_works, log, nested
 from tests.support.runtimes import Deploy, run_turn

@@ -13,10 +13,10 @@ import pytest
 
 from actors import LlmAgent
 from actors.errors import OverloadedError
-from actors.interfaces.deployment_events import MAX_KEPT, DeploymentEvent, tell_event
+from actors.interfaces.deployment_events import tell_event
 from actors.testing import PatternModel
 from runtime import Runtime, Settings
-from runtime.observability.logs.events import EventRing, RingHandler
+from runtime.observability.logs.events import MAX_KEPT, DeploymentEvent, EventRing, RingHandler
 from tests.support.models.waiting_model import GatedModel
 from tests.support.polling import until
 from tests.support.runtimes import Deploy, run_turn

@@ -6,9 +6,10 @@ import pytest
 
 from actors import Content, Event, LlmAgent, SequentialAgent, tool
 from actors.errors import InvocationNotFoundError
-from actors.messages.turn_info import PassedOver, SelectionReason
+from actors.messages.turn_info import PassedOver
 from actors.testing import PatternModel
 from runtime import Runtime
+from runtime.driver.turns.reasons import SelectionReason
 from tests.support.runtimes import Deploy, run_turn, stored
 
 DONE = PatternModel([], default="Done.")

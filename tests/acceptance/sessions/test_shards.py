@@ -10,9 +10,9 @@ import pytest
 
 from actors import Content, Flow, FunctionResponse, LlmAgent, LongRunningFunctionTool, Part, Paused, Task
 from actors.errors import DefinitionError, SessionNotFoundError, TooLargeError, TurnCancelledError
+from actors.layers.listing.messages import TurnCounts
 from actors.messages.event import USER
 from actors.messages.session import SessionKey
-from actors.messages.turn_info import TurnCounts
 from actors.rules.capacity.sharding import shard_of
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime, Settings

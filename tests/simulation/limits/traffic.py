@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from actors.messages.limits import ModelLimits
+from actors.layers.limiter.limits import ModelLimits
 from tests.simulation.faults import CALM, Fault, FaultPlan, Phase, What, drawn_network
 from tests.simulation.programs import Wish
 

@@ -14,8 +14,8 @@ from actors.agent.environment import AgentEnvironment
 from actors.layers.interceptors import interceptors
 from actors.layers.limiter.actor import LimiterActor
 from actors.layers.limiter.client import LimiterClient
+from actors.layers.limiter.limits import ModelLimits
 from actors.layers.limiter.ref import LimiterRef
-from actors.messages.limits import ModelLimits
 from runtime.engine.deployment import Deployment
 from tests.simulation.cluster import Handle, HostProcess
 from tests.simulation.drivers import Driver

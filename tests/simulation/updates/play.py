@@ -13,11 +13,11 @@ from typing import Any
 
 from actors import Content, FunctionResponse, Part
 from actors.errors import RequestError
+from actors.layers.listing.rules import open_calls
 from actors.layers.trees.tree import AgentTree
 from actors.layers.updates.versions import VersionRecord
 from actors.messages.codec import decode_event
 from actors.messages.event import Event
-from actors.rules.routing.pending import open_calls
 from runtime.driver import tree_updates
 from tests.model.history import Ask
 from tests.simulation.drivers import APP, unless_lost

@@ -13,12 +13,11 @@ from itertools import count
 import pytest
 import ray
 
-from actors.interfaces.model import SharedModel
 from runtime.cluster.deployment import engine
 from runtime.cluster.deployment.shared_models import SharedModels
 from runtime.cluster.handle import Handle
 from runtime.cluster.packing.chunks import to_chunks
-from runtime.cluster.transport.hosts import ModelHost
+from runtime.cluster.transport.hosts import ModelHost, SharedModel
 from runtime.cluster.transport.ray_actors import start_actor
 
 NAMESPACE = "models-of-tests"

@@ -16,7 +16,7 @@ from urllib.request import urlopen
 import ray
 
 from actors import LlmAgent, tool
-from actors.messages.limits import ModelLimits
+from actors.layers.limiter.limits import ModelLimits
 from actors.testing import PatternModel
 from runtime.settings import Settings
 from tests.support.runtimes import Deploy, run_turn

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from actors.rules.tracing.ids import parse_traceparent
+from actors.rules.traceparent import parse_traceparent
 
 
 class TakenSpan(NamedTuple):

@@ -35,13 +35,14 @@ from actors.layers.stores.records import (
     ForgetBatches,
     ForgetRemoval,
     NoteRemoval,
+    OldSession,
     PutBatch,
     RemoveSchedule,
     SetDueTime,
 )
 from actors.layers.stores.session_store import SessionStore
 from actors.messages.codec import encode
-from actors.messages.session import OldSession, SessionKey, SessionPlace
+from actors.messages.session import SessionKey, SessionPlace
 from actors.rules.routing.selection import is_selectable
 
 IGNORED = (

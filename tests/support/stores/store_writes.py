@@ -18,9 +18,9 @@ from actors.interfaces.records import (
     TurnRow,
     Write,
 )
-from actors.layers.stores.records import ArchiveEvents, ForgetRemoval, NoteRemoval
+from actors.layers.stores.records import ArchiveEvents, ForgetRemoval, NoteRemoval, OldSession
 from actors.layers.stores.session_store import SessionStore
-from actors.messages.session import OldSession, SessionKey
+from actors.messages.session import SessionKey
 
 APP = "shop"
 S1 = SessionKey(APP, "ada", "s1")

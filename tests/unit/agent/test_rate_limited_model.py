@@ -16,10 +16,10 @@ from actors.interfaces.model import Model
 from actors.interfaces.transport import EarlyReply
 from actors.layers.limiter.actor import LimiterActor
 from actors.layers.limiter.client import LimiterClient
+from actors.layers.limiter.limits import ModelLimits
 from actors.layers.limiter.rate_limiter import LEASE_S, RENEW_S
 from actors.layers.limiter.ref import LimiterRef
 from actors.messages.event import Usage
-from actors.messages.limits import ModelLimits
 from actors.rules.recovery.backoff import Backoff
 from actors.testing import ScriptedModel
 from runtime.engine.local_agents import LocalLink

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.interfaces.transport import HostLimit
+from actors.layers.trees.process_groups import replica_of
 from actors.messages.session import SessionKey
-from actors.rules.capacity.sharding import replica_of, shard_of
+from actors.rules.capacity.sharding import shard_of
 from runtime.cluster.rules.process_choice import (
     AGENTS_PER_HOST,
     HOST_BYTES,

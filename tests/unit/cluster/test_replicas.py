@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.layers.trees.process_groups import replica_among
 from actors.messages.session import SessionKey
-from actors.rules.capacity.sharding import replica_among
 from runtime.cluster.rules.replicas import Scale, ScaleLimits, scaled, serving
 
 IDLE_S = 60.0

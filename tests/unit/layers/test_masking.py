@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from actors import Blob, Content, FunctionCall, FunctionResponse, Part
-from actors.definitions.tree.recording import is_recorded
+from actors.layers.recording.definitions import is_recorded
 from actors.layers.recording.rules.packing import RequestPacker, unpacked
 from actors.messages.codec import encode
 from actors.messages.content import CodeExecutionResult, ExecutableCode, FileData

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from actors.layers.limiter.actor import LimiterActor
+from actors.layers.limiter.limits import ModelLimits
 from actors.layers.limiter.messages import AcquirePermit, ReleasePermit, RenewPermits
 from actors.layers.limiter.rate_limiter import LEASE_S
 from actors.layers.limiter.ref import LimiterRef
-from actors.messages.limits import ModelLimits
 from actors.messages.session import SessionKey
 from runtime.engine.local_agents import LocalLink
 from tests.support.fixtures.session_fixture import Clock, settled

@@ -77,7 +77,7 @@ REQUESTS = {
     "RemoveUser": ("USER", "DIRECT", "UserRemoved", False),
     "ReserveSpending": ("SESSION", "GO_ON", "MaySpend | AskForMore | DoWithout", False),
     "ResumeTurn": ("SESSION", "BEGIN", "TurnResumed | Ack | NotLeader", False),
-    "RetryTurn": ("SESSION", "CHANGE", "TurnResumed | Ack | NotLeader", False),
+    "RetryTurn": ("SESSION", "CHANGE", "TurnResumed | Ack | NotLeader | TurnRetried", False),
     "RewindRequest": ("SESSION", "CHANGE", "Ack", True),
     "SaveBatch": ("FIRST", "DIRECT", "Ack", False),
     "SearchMemory": ("USER", "READ", "MemoriesReply", False),

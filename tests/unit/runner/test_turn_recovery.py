@@ -17,6 +17,7 @@ from actors.layers.draining.messages import Drain
 from actors.layers.interceptors import INTERCEPTORS
 from actors.layers.listing.client import get_turn, list_turns
 from actors.layers.listing.messages import ListTurns
+from actors.layers.retries.messages import RetryTurn
 from actors.layers.services import runner_actor
 from actors.layers.toolsets.open import OpenToolsets
 from actors.layers.trees.tree import AgentTree
@@ -26,7 +27,6 @@ from actors.messages.event import USER, Event, EventActions
 from actors.messages.llm.model import LlmRequest, LlmResponse
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
-from actors.runner.actor import RunnerActor
 from actors.runner.environment import RunnerEnvironment
 from actors.testing import PatternModel, ScriptedModel
 from runtime.engine.local_agents import LocalDirectory, LocalLink
@@ -121,7 +121,7 @@ def kinds() -> list[BaseAgent]:
 async def resumed_elsewhere(fixture: RunnerFixture, root: BaseAgent, plugin: Plugin) -> RunnerRef:
     """Another Runner over the same Session actor, which takes the turn over."""
     directory = LocalDirectory(AgentTree(root, [plugin]))
-    runner = RunnerRef(LocalLink(RunnerActor(RunnerEnvironment(fixture.session, directory, fixture.artifacts, [plugin]))))
+    runner = RunnerRef(LocalLink(runner_actor(RunnerEnvironment(fixture.session, directory, fixture.artifacts, [plugin]))))
     directory.environment = AgentEnvironment(
         fixture.session, runner, fixture.artifacts, resolve, toolsets=OpenToolsets(), interceptors=INTERCEPTORS
     )
@@ -236,7 +236,7 @@ WANTS: dict[str, tuple[type[p.Message], Callable[[RunnerFixture], Awaitable[obje
         lambda fixture: fixture.runner.recover_turn(p.RecoverTurn(key=KEY, invocation_id="e-1")),
     ),
     "the same message": (p.OpenTurn, lambda fixture: fixture.start(turn="e-1", event_id="m-1", repeatable=True)),
-    "a retry": (p.RetryTurn, lambda fixture: fixture.runner.retry_turn(p.RetryTurn(key=KEY, invocation_id="e-1"))),
+    "a retry": (RetryTurn, lambda fixture: fixture.runner.ask(RetryTurn(key=KEY, invocation_id="e-1"))),
 }
 """Requests for a turn, each with the message by which the Runner gets it."""
 

@@ -32,6 +32,7 @@ from actors.layers.placing.messages import (
 from actors.layers.placing.rules.homes import digest_with
 from actors.layers.recording.messages import GetModelCalls
 from actors.layers.retention.messages import ArchiveOldEvents, FindOldSessions, OldEventsArchived, PruneSessions, SessionsPruned
+from actors.layers.retries.messages import RetryTurn
 from actors.layers.rewinds.messages import RewindRequest
 from actors.layers.schedules.messages import AwaitDue, ChangeSchedule, CreateSchedule, DueReply, ListSchedules, PassDueTime
 from actors.layers.sharing.messages import ForgetStates, WatchStates
@@ -355,10 +356,10 @@ def changing(change: Any) -> Make:
     return lambda desk: ChangeSchedule(key=KEY, name="hourly", id="hourly", change=change)
 
 
-def from_event(desk: Desk) -> p.RetryTurn:
+def from_event(desk: Desk) -> RetryTurn:
     """Runs the last turn of the session again from its message."""
     raws = [raw for _, raw in desk.session.store.events(KEY)]
-    return p.RetryTurn(
+    return RetryTurn(
         key=KEY, invocation_id="e-2", runner=desk.runner, from_event=decode_event(raws[-2], 0).id, request="the request"
     )
 
@@ -387,7 +388,7 @@ CHANGING: Mapping[type[p.Message], Example] = {
     PassDueTime: Example(lambda _: PassDueTime(key=KEY, time=LATER, error="E"), [plan]),
     PruneSessions: Example(lambda _: PRUNE, [talk, talk_elsewhere], SessionsPruned),
     p.RememberSession: Example(lambda _: p.RememberSession(key=OTHER), [talk_elsewhere]),
-    p.RetryTurn: Example(lambda desk: p.RetryTurn(key=FAILED, invocation_id="e-f", runner=desk.runner), [fail], p.TurnResumed),
+    RetryTurn: Example(lambda desk: RetryTurn(key=FAILED, invocation_id="e-f", runner=desk.runner), [fail], p.TurnResumed),
     RewindRequest: Example(lambda _: RewindRequest(key=KEY, invocation_id="e-1"), [talk]),
 }
 """Messages that change what the user has, who has no open turn."""

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 import msgspec
 
+from actors.layers.compaction.rules.shown import ShownEvent, shown, standing
 from actors.messages.content import Content
 from actors.messages.event import Event, EventCompaction
-from actors.rules.compaction.shown import ShownEvent, shown, standing
 
 CHARACTERS_A_TOKEN = 4
 """A rough figure, for models that do not tell of tokens."""

@@ -16,12 +16,13 @@ from typing import NamedTuple
 
 import msgspec
 
+from actors.layers.compaction.rules.shown import standing
 from actors.layers.compaction.rules.sizes import is_worth_it
+from actors.layers.compaction.rules.triggers import CompactionRule, Trigger
 from actors.messages.content import Content
 from actors.messages.event import USER, Event
 from actors.rules.checks.credentials import REQUEST_CREDENTIAL, asks_credential
-from actors.rules.compaction.shown import is_of_conversation, standing
-from actors.rules.compaction.triggers import CompactionRule, Trigger
+from actors.rules.prompt.compiler import is_of_conversation
 
 
 class CompactionWindow(NamedTuple):

@@ -24,13 +24,13 @@ from actors.layers.flows.behaviour.prompt import TaskPrompt
 from actors.layers.flows.definitions.ask_user import AskUserTool
 from actors.layers.flows.definitions.plan import FlowPlan
 from actors.layers.flows.definitions.task_tools import CreateTasksTool, EndTurnTool, FailTool, RoundDecisions, SucceedTool
-from actors.layers.flows.rules.board import Board
+from actors.layers.flows.rules.board import COMPLETE, Board
 from actors.layers.flows.rules.task_history import UnansweredCall
 from actors.layers.flows.rules.tool_names import is_controllers
 from actors.layers.flows.runs import RoundInvocation, plan_of
 from actors.messages.content import FunctionCall
 from actors.messages.event import Event
-from actors.messages.flow import COMPLETE, FlowMark
+from actors.messages.flow import FlowMark
 from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused
 from actors.rules.routing.resumption import is_failure
 

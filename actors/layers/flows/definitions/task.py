@@ -15,9 +15,8 @@ from actors.definitions.tools.base import Tool
 from actors.errors import DefinitionError
 from actors.layers.flows.definitions.context import checked_value
 from actors.layers.flows.definitions.results import ResultType
-from actors.layers.flows.definitions.task_tools import refuse_taken_name
+from actors.layers.flows.definitions.task_tools import MAX_CALLS_OF_A_TASK, refuse_taken_name
 from actors.layers.flows.rules.tool_names import ASK_USER, NAME_LENGTH
-from actors.messages.flow import MAX_CALLS_OF_A_TASK
 
 
 class Task(ShownByChanges, BaseModel):

@@ -19,9 +19,12 @@ from actors.errors.validation import problems
 from actors.layers.flows.rules.board import Board
 from actors.layers.flows.rules.task_graph import cycle
 from actors.layers.flows.rules.tool_names import CREATE_TASKS, END_TURN, NAME_LENGTH, fail_tool, is_controllers, succeed_tool
-from actors.messages.flow import MAX_CALLS_OF_A_TASK, TaskChange, TaskNode
+from actors.messages.flow import TaskChange, TaskNode
 from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
 from actors.messages.llm.model import FunctionDeclaration
+
+MAX_CALLS_OF_A_TASK = 50
+"""Model calls after which a task fails that says nothing else. A model that never finishes its task would use up the turn's."""
 
 
 class RoundDecisions:

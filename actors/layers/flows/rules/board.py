@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from actors.layers.flows.rules.task_graph import TaskGraph
-from actors.messages.flow import COMPLETE, FlowMark, TaskChange, TaskNode, TaskStatus
+from actors.messages.flow import FlowMark, TaskChange, TaskNode, TaskStatus
 from actors.messages.json_types import JsonValue
+
+COMPLETE: frozenset[str] = frozenset({"successful", "failed", "skipped"})
+"""The final statuses of a task."""
 
 
 class Board:

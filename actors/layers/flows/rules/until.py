@@ -13,7 +13,8 @@ import msgspec
 
 from actors.errors import DefinitionError
 from actors.errors.checked_struct import CheckedStruct
-from actors.messages.flow import COMPLETE, TaskStatus
+from actors.layers.flows.rules.board import COMPLETE
+from actors.messages.flow import TaskStatus
 from actors.messages.shown import Shown
 
 

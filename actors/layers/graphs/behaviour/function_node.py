@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 from pydantic import ValidationError
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from actors.behaviours.lifecycle import facts_for_user_code
 from actors.definitions.tools.context import Actions, ToolContext
 from actors.errors import WorkflowDataError
 from actors.errors.user_code import in_thread
-from actors.errors.validation import about
 from actors.interfaces.context import Context
 from actors.layers.graphs.behaviour.dynamic import DynamicRuns
 from actors.layers.graphs.behaviour.node_attempt import NodeAttempt, routes, routes_of
@@ -323,3 +323,15 @@ def ended(event: Event, *, is_note: bool = False) -> Event:
     assert event.node_info is not None
     info = msgspec.structs.replace(event.node_info, has_ended=True, is_note=is_note)
     return msgspec.structs.replace(event, node_info=info)
+
+
+def about(what: str, error: ValidationError) -> ValidationError:
+    """The same error, which says what the value was for: `1 validation error for parameter 'n' of node 'wf@1/add@1'`."""
+    details = [
+        # Its text as it is: a template would fill in what stands in braces.
+        InitErrorDetails(
+            type=PydanticCustomError(detail["type"], "{text}", {"text": detail["msg"]}), loc=detail["loc"], input=detail["input"]
+        )
+        for detail in error.errors(include_url=False)
+    ]
+    return ValidationError.from_exception_data(what, details)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from actors.definitions.agents.agent_tool import AgentTool
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.function import FunctionTool
 from actors.errors import DefinitionError, WorkflowDataError
 from actors.errors.calls import explains_wrong_calls
+from actors.layers.agent_tool import AgentTool
 from actors.layers.graphs.definitions.context import NodeContext
 from actors.layers.graphs.definitions.nodes import FunctionNode
 from actors.messages.content import Content

@@ -126,7 +126,7 @@ class NodeInvocation(RunInGraph):
     async def run_child(
         self, name: str, *, branch: str | None = None, progress: JsonMapping | None = None, resume: bool = False
     ) -> p.AnyOutcome:
-        """Run a child, which is part of the same run of the node: see SupervisorContext."""
+        """Run a child, which is part of the same run of the node: see Invocation."""
         noted = {**progress, **self._output.noted()} if progress is not None else None
         outcome = await super().run_child(name, branch=branch, progress=noted, resume=resume)
         if isinstance(outcome, p.Finished):
@@ -134,7 +134,7 @@ class NodeInvocation(RunInGraph):
         return outcome
 
     async def note(self, progress: JsonMapping, custom_metadata: JsonObject | None = None) -> None:
-        """Store how far the run is, and what it has given so far: see SupervisorContext."""
+        """Store how far the run is, and what it has given so far: see Invocation."""
         await super().note({**progress, **self._output.noted()}, custom_metadata)
 
     def told_by(self, failure: Event) -> Event:

@@ -6,8 +6,8 @@ import msgspec
 
 from actors.errors import RequestError
 from actors.errors.suggestions import did_you_mean
-from actors.messages.turn_info import LOOKED_AT, newest_of_session
 from runtime.driver.runtime import Runtime
+from runtime.driver.turns.finding import LOOKED_AT, newest_of_session
 from runtime.frontends.console.apps.terminal import Terminal
 from runtime.frontends.console.event_lines import budget_line, event_lines
 

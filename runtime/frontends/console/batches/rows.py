@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from actors.errors import InvalidMessageError, RequestError
-from actors.rules.checks.arguments import checked_choice
+from runtime.driver.arguments import checked_choice
 
 STANDARD_INPUT = "-"
 

@@ -87,7 +87,7 @@ def retry(
 def _last_failed(rt: Runtime, user: str, session: str) -> str:
     """The turn of a session that has failed last. Raises RequestError when none has."""
     from actors.errors import RequestError
-    from actors.messages.turn_info import LOOKED_AT
+    from runtime.driver.turns.finding import LOOKED_AT
 
     failed = rt.turns.list(user, session, "failed", LOOKED_AT)
     if not failed:

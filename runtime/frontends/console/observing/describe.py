@@ -51,7 +51,7 @@ def describe(
 def _newest(rt: Runtime, user: str, session: str) -> str:
     """The newest turn of a session: one that runs before those in line. Raises RequestError when it has none."""
     from actors.errors import RequestError
-    from actors.messages.turn_info import LOOKED_AT, newest_of_session
+    from runtime.driver.turns.finding import LOOKED_AT, newest_of_session
 
     for state in ("running", None):
         if (newest := newest_of_session(rt.turns.list(user, session, state, LOOKED_AT))) is not None:

@@ -12,8 +12,9 @@ from actors.errors import SessionNotFoundError
 from actors.messages.event import USER, Event, EventActions, new_event_id, now_s
 from actors.messages.json_types import JsonObject
 from actors.messages.session import Session
-from actors.messages.turn_info import LOOKED_AT, TurnInfo, newest_of_session
+from actors.messages.turn_info import TurnInfo
 from runtime.driver.inputs import MAX_PAGE, Id, Limit, Position, State
+from runtime.driver.turns.finding import LOOKED_AT, newest_of_session
 from runtime.frontends.web.api.cursors import decode_session, encode_session
 from runtime.frontends.web.api.finding import has_text, matching
 from runtime.frontends.web.operations.call import Call, json_response

@@ -10,9 +10,10 @@ import msgspec
 from actors.layers.graphs.rules.edge_reason import EdgeReason
 from actors.messages.event import Event
 from actors.messages.json_types import JsonObject, JsonValue
-from actors.messages.turn_info import PendingCall, SelectionReason, TurnInfo, TurnStateName
+from actors.messages.turn_info import PendingCall, TurnInfo, TurnStateName
 from runtime.driver.inputs import Id, Limit, Position, State
 from runtime.driver.reports.flow_board import FlowBoard
+from runtime.driver.turns.reasons import SelectionReason
 from runtime.frontends.web.api.turn_options import TurnOptions
 from runtime.frontends.web.problems import Problem
 

@@ -9,8 +9,8 @@ from typing import Any, cast
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.apps.llm_event_summarizer import LlmEventSummarizer as AdkLlmEventSummarizer
 
-from actors.definitions.tree.compaction import HISTORY, EventsCompactionConfig, LlmEventSummarizer
 from actors.errors import DefinitionError
+from actors.layers.compaction.definitions import HISTORY, EventsCompactionConfig, LlmEventSummarizer
 from actors.messages.content import Content
 from actors.messages.event import Event
 from runtime.integrations.adk.contents import adk_event, own_content

@@ -32,7 +32,7 @@ from actors import (
 )
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import DefinitionError, UnknownAgentError
-from actors.interfaces.context import InvocationContext
+from actors.layers.custom.definitions import InvocationContext
 from actors.layers.flows.definitions import FlowAgent
 from actors.layers.trees.tree import AgentTree
 from actors.testing import PatternModel

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.errors import DefinitionError
+from actors.layers.limiter.limits import ModelLimits
 from actors.layers.limiter.rate_limiter import (
     MAX_RETRY_AFTER_S,
     MINUTE_S,
@@ -15,7 +16,6 @@ from actors.layers.limiter.rate_limiter import (
     RateLimiter,
     limits_of,
 )
-from actors.messages.limits import ModelLimits
 from actors.messages.session import SessionKey
 from tests.support.tries import tries
 

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.layers.sharing.rules import may_share
 from actors.messages.protocol.statistics import Statistics
 from actors.messages.session import SessionKey, Shard
-from actors.rules.capacity.sharding import all_shards, holds, may_share, shard_name, shard_of
+from actors.rules.capacity.sharding import all_shards, holds, shard_name, shard_of
 from runtime.driver.statistics import by_agent
 
 numbers = st.integers(1, 40)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from actors.layers.listing.messages import ANY_TURN, TurnMatch
 from actors.layers.listing.rules import fits
-from actors.messages.turn_info import ANY_TURN, TurnInfo, TurnMatch
+from actors.messages.turn_info import TurnInfo
 
 FAILED = TurnInfo(
     user_id="ada",

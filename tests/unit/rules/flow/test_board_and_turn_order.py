@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.layers.flows.rules.board import Board
+from actors.layers.flows.rules.board import COMPLETE, Board
 from actors.layers.flows.rules.task_graph import cycle
 from actors.layers.flows.rules.turn_order import Assignment, Strategy, TurnRules, candidates, next_rounds, peers
-from actors.messages.flow import COMPLETE, FlowMark, TaskChange, TaskNode
+from actors.messages.flow import FlowMark, TaskChange, TaskNode
 
 AGENTS = ("a", "b", "c")
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import msgspec
 
 from actors import Content, Event, EventActions, FunctionCall, FunctionResponse, Part
+from actors.layers.listing.rules import open_calls
 from actors.messages.flow import FlowMark
 from actors.rules.routing.branches import tool_branch
-from actors.rules.routing.pending import open_calls
 
 
 def event(*parts: Part, branch: str | None = None, asks: Sequence[str] = (), author: str = "a") -> Event:

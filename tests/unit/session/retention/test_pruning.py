@@ -20,12 +20,13 @@ from actors import Content, Event, Part
 from actors.errors import StoreError
 from actors.interfaces.records import AddEvent, CreateSession, HideEvents, PutState, Write
 from actors.layers.retention.messages import PruneSessions
+from actors.layers.stores.records import OldSession
 from actors.layers.stores.session_store import SessionStore
 from actors.layers.users.messages import RemoveUser
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.protocol.subscriptions import WHOLE_SESSION
-from actors.messages.session import OldSession, SessionKey, SessionPlace
+from actors.messages.session import SessionKey, SessionPlace
 from runtime.engine.interface import Engine
 from runtime.engine.pruning import PrunedSessions, count_old_sessions, prune_sessions
 from runtime.stores.safe_artifacts import SafeArtifactStore

@@ -14,6 +14,7 @@ import pytest
 from actors.errors import TurnStateError
 from actors.layers.forks.messages import ForkSession
 from actors.layers.listing.client import get_turn
+from actors.layers.retries.messages import RetryTurn
 from actors.layers.rewinds.messages import RewindRequest
 from actors.messages import protocol as p
 from actors.messages.codec import encode
@@ -27,7 +28,7 @@ REQUESTS: Mapping[str, Callable[[SessionFixture], p.Message]] = {
     "cancel": lambda _: p.CancelTurn(key=KEY, invocation_id="e-p"),
     "delete": lambda _: p.DeleteSessionRequest(key=KEY),
     "fork": lambda _: ForkSession(key=KEY, invocation_id="e-0", fork="other"),
-    "retry": lambda _: p.RetryTurn(key=KEY, invocation_id="e-f", runner="runner"),
+    "retry": lambda _: RetryTurn(key=KEY, invocation_id="e-f", runner="runner"),
     "rewind": lambda _: RewindRequest(key=KEY, invocation_id="e-0"),
 }
 

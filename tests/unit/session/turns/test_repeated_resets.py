@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from actors import Event
+from actors.layers.retries.messages import RetryTurn
 from actors.layers.spending.messages import GetUsage
 from actors.messages import protocol as p
 from actors.messages.codec import encode
@@ -17,17 +18,17 @@ async def test_one_that_is_sent_again_when_the_turn_has_ended_once_more_takes_no
     session: SessionFixture, is_restarted: bool
 ) -> None:
     await session.turn("e-1", "kept", "taken back")
-    retry = p.RetryTurn(key=KEY, invocation_id="e-1", runner="runner", from_event="e-1-root-2", request="the request")
-    resumed = await session.ref.retry_turn(retry)
+    retry = RetryTurn(key=KEY, invocation_id="e-1", runner="runner", from_event="e-1-root-2", request="the request")
+    resumed = await session.ref.ask(retry)
     assert isinstance(resumed, p.TurnResumed)
     turn = p.TurnRef(KEY, "e-1", resumed.epoch, generation=resumed.generation)
     await session.ref.append(p.Append(turn=turn, events=[encode(session.event("root", "said again"))]))
     await session.ref.close_turn(p.CloseTurn(turn=turn, agent="root", outcome=p.Finished(agent="root")))
     if is_restarted:
         session = await session.restarted()
-    assert await session.ref.retry_turn(retry) == p.Ack()
+    assert await session.ref.ask(retry) == p.Ack()
     assert [text for _, _, text in await session.log()] == ["e-1?", "kept", "", "said again"]
-    assert isinstance(await session.ref.retry_turn(msgspec.structs.replace(retry, request="another request")), p.TurnResumed)
+    assert isinstance(await session.ref.ask(msgspec.structs.replace(retry, request="another request")), p.TurnResumed)
     assert [text for _, _, text in await session.log()] == ["e-1?", "kept", ""]
 
 
@@ -38,12 +39,12 @@ async def test_a_retry_that_is_sent_again_when_the_turn_has_ended_once_more_runs
 ) -> None:
     await session.open()
     await session.close(outcome=p.Failed(agent="root", error_code="E"))
-    retry = p.RetryTurn(key=KEY, invocation_id="e-1", runner="runner", request="the request")
-    assert isinstance(await session.ref.retry_turn(retry), p.TurnResumed)
+    retry = RetryTurn(key=KEY, invocation_id="e-1", runner="runner", request="the request")
+    assert isinstance(await session.ref.ask(retry), p.TurnResumed)
     await session.close(epoch=2, outcome=outcome)
     if is_restarted:
         session = await session.restarted()
-    assert await session.ref.retry_turn(retry) == p.Ack()
+    assert await session.ref.ask(retry) == p.Ack()
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])
@@ -57,13 +58,13 @@ async def test_a_turn_that_runs_again_has_used_what_it_had_and_has_lost_nothing(
     await session.open()
     await session.say(said("kept"), said("taken back"))
     await session.close(outcome=failed)
-    await session.ref.retry_turn(p.RetryTurn(key=KEY, invocation_id="e-1", runner="runner"))
+    await session.ref.ask(RetryTurn(key=KEY, invocation_id="e-1", runner="runner"))
     await session.ref.ask(p.AbandonRuns(turn=session.turn_ref(epoch=2), lost=(1,), run="root", times=1))
     await session.close(outcome=failed, epoch=2)
     for number, epoch in enumerate((3, 4)):
         session = await session.restarted() if is_restarted else session
-        retry = p.RetryTurn(key=KEY, invocation_id="e-1", runner="runner", from_event="e-1-root-2", request=f"request {number}")
-        resumed = await session.ref.retry_turn(retry)
+        retry = RetryTurn(key=KEY, invocation_id="e-1", runner="runner", from_event="e-1-root-2", request=f"request {number}")
+        resumed = await session.ref.ask(retry)
         assert isinstance(resumed, p.TurnResumed)
         assert (resumed.epoch, resumed.progress.head_seq, resumed.progress.retried_seq, resumed.progress.losses) == (
             epoch,

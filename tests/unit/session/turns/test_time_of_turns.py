@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors import RunConfig
+from actors.layers.retries.messages import RetryTurn
 from actors.messages import protocol as p
 from tests.support.fixtures.session_fixture import KEY, SessionFixture
 
@@ -34,7 +35,7 @@ async def test_what_a_user_does_begins_the_time_of_a_turn_anew_and_no_loss_does(
         assert isinstance(await actor.answer("e-1", "c1", config=TIMED), p.TurnBegun)
     else:
         from_event = "e-1-user-1" if goes_on == "retry from an event" else ""
-        await actor.ref.retry_turn(p.RetryTurn(key=KEY, invocation_id="e-1", runner="runner", from_event=from_event, request="r"))
+        await actor.ref.ask(RetryTurn(key=KEY, invocation_id="e-1", runner="runner", from_event=from_event, request="r"))
     second_s = await deadline_s(actor, epoch=4)
     assert second_s > first_s
     heir = await actor.restarted()

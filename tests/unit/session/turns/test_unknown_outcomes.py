@@ -10,6 +10,7 @@ import pytest
 
 from actors.errors import StoreError, StoreUnavailableError
 from actors.interfaces.records import Write
+from actors.layers.retries.messages import RetryTurn
 from actors.messages import protocol as p
 from tests.support.fixtures.session_fixture import KEY, SessionFixture
 
@@ -82,15 +83,15 @@ async def test_a_turn_that_could_not_be_retried_does_not_stay_open(hasty: Sessio
     await hasty.say(hasty.event("root", "hello"), hasty.event("root", "bye"))
     await hasty.close(outcome=FAILED)
     hasty.store.leaves = True
-    retry = p.RetryTurn(key=KEY, invocation_id="e-1", runner="runner", from_event=from_event, request="r")
+    retry = RetryTurn(key=KEY, invocation_id="e-1", runner="runner", from_event=from_event, request="r")
     with pytest.raises(StoreUnavailableError):
-        await hasty.ref.retry_turn(retry)
+        await hasty.ref.ask(retry)
     hasty.store.away = hasty.store.leaves = False
     stored = hasty.store.turn(KEY, "e-1")
     assert stored is not None
     assert (stored.status, stored.epoch) == ("running", 2)
     heir, status = await when_it_has_stopped(hasty)
-    again = await heir.ref.retry_turn(p.RetryTurn(key=KEY, invocation_id="e-1", runner="runner"))
+    again = await heir.ref.ask(RetryTurn(key=KEY, invocation_id="e-1", runner="runner"))
     await heir.ref.stop()
     assert status == "failed"
     assert isinstance(again, p.TurnResumed)

@@ -17,9 +17,9 @@ from actors.errors import (
     RaygroveError,
     TransferLimitExceededError,
 )
+from actors.layers.workflows.rules import TURN_LIMITS, backoff, decide, decision_text, record
 from actors.messages.protocol.outcomes import Failed
 from actors.rules.recovery.failures import failure
-from actors.rules.recovery.supervision import TURN_LIMITS, backoff, decide, decision_text, record
 from actors.testing import ManualClock
 from runtime.frontends.console.event_lines import event_lines
 

@@ -3,15 +3,69 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator
-from typing import Any, ClassVar, Literal
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, ClassVar, Literal, Protocol
 
 from actors.definitions.agents.base import BaseAgent
 from actors.errors import DefinitionError
-from actors.interfaces.context import InvocationContext
+from actors.interfaces.context import RunContext
+from actors.interfaces.session import RunSession
 from actors.messages.event import Event
+from actors.messages.json_types import JsonMapping
+from actors.messages.protocol.outcomes import AnyOutcome
 
 HOW_TO_RUN = "write it as `async def run(self, context)` and `yield` each Event"
+
+
+class InvocationContext(RunContext, Protocol):
+    """What a CustomAgent is given.
+
+    Attributes:
+        agent_name: the agent that runs.
+        invocation_id: the turn.
+        user_id, session_id: whose conversation.
+        branch: the parallel branch it runs on, None outside of any.
+        run_config: the options of the turn.
+        user_content: the message that opened the turn.
+        artifacts: the session's artifacts.
+        memory: the user's memory.
+        state: session state by prefixed keys, as of the last event.
+        done: the run's own events until it was lost or paused, oldest first; empty when it begins.
+    """
+
+    done: Sequence[Event]
+
+    @property
+    def session(self) -> RunSession:
+        """The session, to look at: its ids, its state as it is now, and its events after `await session.read_events()`."""
+        ...
+
+    async def change_state(self, changes: JsonMapping) -> None:
+        """Store changes of the state now, as an event does that has nothing else; None removes a key.
+
+        Unlike an event that is yielded, it can come from anywhere in the agent's code, and is stored again when `run` begins
+        again.
+
+        Raises:
+            NotEncodableError: a value is not JSON.
+            FencedError: the turn was taken over or has ended.
+        """
+        ...
+
+    async def run_agent(self, name: str) -> AnyOutcome:
+        """Run an agent directly below this one, and return how its run ended.
+
+        Who stops waiting, by `asyncio.timeout` for example, stops that run.
+
+        When that is Paused, the agent waits for the answer to a long-running call: return, and the turn is paused. With the
+        answer `run` begins again; events that it yielded before are not stored again, and an agent that has finished is not run
+        again.
+
+        Raises:
+            UnknownAgentError: there is no such child; the message names the nearest.
+            FencedError: the turn was taken over or has ended.
+        """
+        ...
 
 
 class CustomAgent(BaseAgent):

@@ -13,9 +13,9 @@ from actors.definitions.agents.llm import LlmAgent
 from actors.errors import DefinitionError
 from actors.errors.calls import explains_all_wrong_calls
 from actors.interfaces.model import Model, definition_flaw
+from actors.layers.compaction.rules.triggers import CompactionRule
 from actors.messages.content import Content
 from actors.messages.event import Event
-from actors.rules.compaction.triggers import CompactionRule
 
 MAX_CHARACTERS = 2_000
 """The text has so much of a call's arguments, and of its result: they may be larger than all that was said."""

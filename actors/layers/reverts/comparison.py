@@ -11,55 +11,38 @@ What is gone cannot be brought back. But a log must have no holes, and what was 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Container, Mapping
 
 import msgspec
 
 from actors.errors import EventsLostError
 from actors.interfaces.records import HideEvents, PutTurn, SessionRow, TurnRow, Write
+from actors.layers.reverts.rules import LogMark, what_is_lost
 from actors.messages.codec import encode
 from actors.messages.event import now_s
 from actors.messages.protocol.outcomes import Failed
+from actors.messages.protocol.subscriptions import WHOLE_SESSION
 from actors.messages.session import SessionKey
 from actors.rules.recovery.failures import failure
-from actors.rules.recovery.lost_events import LogMark, what_is_lost
-from actors.session.log.reader import LogReader, StoredSession
+from actors.session.log.reader import StoredSession
 from actors.session.log.session_log import SessionLog
-from actors.session.log.shared_state import SharedStates
-from actors.session.store.access import StoreAccess
+from actors.session.service import SessionService
+from actors.session.turns.parts import SessionParts
 
 logger = logging.getLogger(__name__)
 
 
-class LogComparison:
-    """Compares logs in memory with the store, and takes back to it those that have lost something.
+class LogComparison(SessionService):
+    """Compares logs in memory with the store, and takes back to it those that have lost something."""
 
-    Args:
-        access: the store; `reader` reads it.
-        shared: the states that sessions share.
-        logs: those in memory.
-        creating: sessions that are being stored for the first time.
-
-    Attributes:
-        on_lost: ends in memory what runs or waits in a session. Returns whether there was anything whose end tells of the loss.
-    """
-
-    def __init__(
-        self,
-        access: StoreAccess,
-        reader: LogReader,
-        shared: SharedStates,
-        logs: Mapping[SessionKey, SessionLog],
-        creating: Container[SessionKey],
-    ) -> None:
-        self._logs = logs
-        self._creating = creating
-        self._access = access
-        self._reader = reader
-        self._shared = shared
+    def __init__(self, parts: SessionParts) -> None:
+        self._logs = parts.logs
+        self._access = parts.access
+        self._reader = parts.reader
+        self._shared = parts.shared
+        self._subscriptions = parts.subscriptions
         self._begun = 0
-        self.on_lost: Callable[[SessionLog, Failed, Exception], bool] = lambda log, failed, error: False
-        access.on_reverted(self._begin, self._refusal)
+        parts.logs.compare = self.compare
+        parts.access.on_reverted(self._begin, self._refusal)
 
     async def compare(self, log: SessionLog) -> None:
         """See to a log before it is used.
@@ -75,13 +58,13 @@ class LogComparison:
     def _begin(self) -> None:
         """The store has gone back: have logs compared before they are used again."""
         self._begun += 1
-        for key, log in self._logs.items():
-            log.is_unchecked = log.is_unchecked or key not in self._creating
+        for log in self._logs.all_in_memory():
+            log.is_unchecked = log.is_unchecked or log.key not in self._logs.commits.creating
         self._shared.note_reverted()
 
     async def _refusal(self, key: SessionKey) -> EventsLostError | None:
         """The loss of a session that is about to be written to; its request fails by that. Raises StoreError."""
-        log = self._logs.get(key)
+        log = self._logs.in_memory(key)
         lost = await self._loss(log) if log is not None and log.is_unchecked else None
         if log is not None and lost is not None:
             log.is_loss_told = True
@@ -108,7 +91,7 @@ class LogComparison:
         logger.error("%s", error)
         commits, key = self._access.commits, log.key
         commits.refuse(key, error)
-        is_told = self.on_lost(log, failure(error), error)
+        is_told = self._end_all(log, failure(error), error)
         commits.clear_failure(key)
         stored = await self._reader.session(key, shared=None)
         log.is_unchecked = False
@@ -121,6 +104,24 @@ class LogComparison:
                 raise
         is_told, log.is_loss_told = is_told or log.is_loss_told, False
         return is_told
+
+    def _end_all(self, log: SessionLog, failed: Failed, error: Exception) -> bool:
+        """End, in memory, all turns of a session that has lost events, and the following of it.
+
+        What agents still send for the open turn is refused, as for any turn that has ended. Returns whether there was any turn.
+        """
+        turn, waiters = log.turn, list(log.queue)
+        for waiter in waiters:
+            log.queue.remove(waiter, error)
+            self._subscriptions.publish_end(log.key, waiter.invocation_id, failed)
+        # The request that is opening a turn fails with its write, and ends the turn itself.
+        if turn is not None and not log.is_opening:
+            self._subscriptions.publish_end(log.key, turn.row.invocation_id, failed, turn.row.opened_seq)
+            log.turn = None
+            log.queue.start_next()
+        self._subscriptions.forget_answers(log.key)
+        self._subscriptions.publish_end(log.key, WHOLE_SESSION, failed)
+        return turn is not None or bool(waiters)
 
     def _new_generation(self, log: SessionLog, row: SessionRow, running: TurnRow | None, failed: Failed) -> list[Write]:
         """Writes after which the log has a generation that it never had, and no open turn."""

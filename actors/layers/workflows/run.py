@@ -11,20 +11,20 @@ from typing import cast
 
 import msgspec
 
-from actors.behaviours.workflow.restarts import ChildRestarts
-from actors.definitions.agents.workflow import LoopAgent
+from actors.agent.invocation import Invocation
 from actors.definitions.tree.spec import AgentSpec
-from actors.interfaces.context import SupervisorContext
+from actors.layers.workflows.definitions import LoopAgent
+from actors.layers.workflows.restarts import ChildRestarts
 from actors.messages.json_types import JsonMapping
 from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused
 
 
-async def run_sequential(spec: AgentSpec, context: SupervisorContext) -> AnyOutcome:
+async def run_sequential(spec: AgentSpec, context: Invocation) -> AnyOutcome:
     """Run each child once. An escalation does not end the sequence; its outcome says that there was one."""
     return await _Sequence(spec, context, stop_on_escalation=False).run({})
 
 
-async def run_loop(spec: AgentSpec, context: SupervisorContext) -> AnyOutcome:
+async def run_loop(spec: AgentSpec, context: Invocation) -> AnyOutcome:
     """Run the children in order, again and again, until one escalates or the last iteration is done."""
     definition = cast(LoopAgent, spec.definition)
     sequence = _Sequence(spec, context, stop_on_escalation=True)
@@ -33,7 +33,7 @@ async def run_loop(spec: AgentSpec, context: SupervisorContext) -> AnyOutcome:
         outcome = await sequence.run({"iteration": iteration})
         if not isinstance(outcome, Finished) or outcome.escalated:
             # Also a pause says nothing of an absorbed escalation: it would end the loop around this one after the answer.
-            return msgspec.structs.replace(outcome, escalated=False) if spec.absorbs_escalation else outcome
+            return msgspec.structs.replace(outcome, escalated=False) if definition.absorbs_escalation else outcome
         iteration += 1
     return Finished()
 
@@ -45,7 +45,7 @@ class _Sequence:
         stop_on_escalation: no child begins after one that has escalated.
     """
 
-    def __init__(self, spec: AgentSpec, context: SupervisorContext, *, stop_on_escalation: bool) -> None:
+    def __init__(self, spec: AgentSpec, context: Invocation, *, stop_on_escalation: bool) -> None:
         self._children = spec.children
         self._context = context
         self._stop_on_escalation = stop_on_escalation
@@ -100,7 +100,7 @@ class _Sequence:
         return await restarts.supervise(child, outcome, position)
 
 
-async def run_parallel(spec: AgentSpec, context: SupervisorContext) -> AnyOutcome:
+async def run_parallel(spec: AgentSpec, context: Invocation) -> AnyOutcome:
     """Run all children at once, each on its own branch; after a pause, those whose calls were answered.
 
     It finishes when every child has. A failure that is not restarted or skipped stops the other children.

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from actors.messages.event import Event
-from actors.rules.compaction.shown import is_of_conversation
+from actors.rules.prompt.compiler import is_of_conversation
 
 
 class Trigger(StrEnum):
@@ -56,9 +56,9 @@ class CompactionLedger:
         # Tokens of events before this place say nothing.
         self._told_after_seq = 0
 
-    def copy(self) -> CompactionLedger:
+    def copy(self) -> Self:
         """Another one that goes on from here."""
-        made = CompactionLedger()
+        made = type(self)()
         made._facts, made._turns, made._told_after_seq = self._facts.copy(), self._turns.copy(), self._told_after_seq
         return made
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from actors.messages.content import Content
 from actors.messages.event import Event, EventCompaction
-from actors.rules.routing.branches import TOOL_MARK
+from actors.rules.prompt.compiler import is_of_conversation
 
 
 class ShownEvent(NamedTuple):
@@ -23,21 +23,6 @@ class ShownEvent(NamedTuple):
 
     seq: int
     content: Content
-
-
-def is_of_conversation(event: Event) -> bool:
-    """True for an event that agents in the conversation with the user see, and for a summary."""
-    return (
-        not event.partial
-        and event.flow is None
-        and event.actions.agent_state is None
-        and (event.branch is None or TOOL_MARK not in event.branch)
-    )
-
-
-def place_of(event: Event) -> int:
-    """The place of an event in the log; 0 for one that no summary covers, whatever places it names."""
-    return event.seq if is_of_conversation(event) else 0
 
 
 def standing(compactions: Sequence[EventCompaction]) -> list[EventCompaction]:
@@ -51,11 +36,6 @@ def standing(compactions: Sequence[EventCompaction]) -> list[EventCompaction]:
             kept.add(index)
             end_seq = compactions[index].end_seq
     return [each for index, each in enumerate(compactions) if index in kept]
-
-
-def covers(outer: EventCompaction, inner: EventCompaction) -> bool:
-    """True when a summary covers all that another one does."""
-    return outer.start_seq <= inner.start_seq and inner.end_seq <= outer.end_seq
 
 
 def shown(events: Iterable[Event], *more: EventCompaction) -> list[ShownEvent]:

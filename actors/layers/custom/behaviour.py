@@ -9,12 +9,12 @@ from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import cast
 
-from actors.definitions.agents.custom import HOW_TO_RUN, CustomAgent
+from actors.agent.invocation import Invocation
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import FencedError, UnknownAgentError
 from actors.errors.suggestions import did_you_mean
-from actors.interfaces.context import SupervisorContext
 from actors.interfaces.session import RunSession
+from actors.layers.custom.definitions import HOW_TO_RUN, CustomAgent
 from actors.messages.event import USER, Event, EventActions
 from actors.messages.json_types import JsonMapping
 from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused, Transfer
@@ -23,7 +23,7 @@ from actors.rules.routing.pending import is_interim
 _WRITE = "for a text write Event(content=Content.of_text(…, role='model'))"
 
 
-async def run_custom(spec: AgentSpec, context: SupervisorContext) -> AnyOutcome:
+async def run_custom(spec: AgentSpec, context: Invocation) -> AnyOutcome:
     """Run the generator to its end, and store each of its events as it comes.
 
     A lost run begins again, because where its code was is not known; the first events that it yields then are taken for those
@@ -75,14 +75,14 @@ async def _events_of(definition: CustomAgent, given: CustomContext) -> AsyncIter
 
 
 class CustomContext:
-    """Implements `actors.interfaces.context.InvocationContext`, and keeps which calls the agents wait for that user code ran.
+    """Implements InvocationContext, and keeps which calls the agents wait for that user code ran.
 
     Attributes:
         waiting: the open calls for which these agents wait, and those of the agent itself.
         done: see InvocationContext.
     """
 
-    def __init__(self, spec: AgentSpec, context: SupervisorContext) -> None:
+    def __init__(self, spec: AgentSpec, context: Invocation) -> None:
         self.agent_name = context.agent_name
         self.invocation_id = context.invocation_id
         self.user_id = context.user_id

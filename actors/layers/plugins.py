@@ -28,6 +28,7 @@ from actors.refs.access import RemoteLog, SessionArtifacts, UserMemory
 from actors.rules.checks.state_values import stored_delta
 from actors.rules.checks.user_message import checked
 from actors.rules.recovery.failures import error_of
+from actors.runner.dispatch.hooks import TurnHooks
 from actors.runner.environment import RunnerEnvironment
 from actors.runner.running.running_turn import RunningTurn
 
@@ -51,19 +52,15 @@ def _asked(turn: RunningTurn) -> _Asked:
     return _Asked(turn.key, turn.agent, turn.message.content, turn.config)
 
 
-class PluginHooks:
+class PluginHooks(TurnHooks):
     """Calls the hooks of the deployment's plugins, in the Runner.
 
     Args:
         environment: the plugins, and what their hooks may use: state, artifacts and memory.
-
-    Attributes:
-        has_message_hooks: some plugin has a hook for the user's message.
-        has_begin_hooks: some plugin has a hook for the beginning of a turn.
-        has_end_hooks: some plugin has a hook for the end of a turn.
     """
 
     def __init__(self, environment: RunnerEnvironment) -> None:
+        super().__init__(environment)
         self._hooks = {name: hooks(environment.plugins, name) for name in _HOOKS}
         self._session = environment.session
         self._artifacts = environment.artifacts

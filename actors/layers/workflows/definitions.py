@@ -1,12 +1,12 @@
-"""What a workflow agent does when a child fails."""
+"""The agents that order the runs of their children, and what they do when one fails."""
 
 from __future__ import annotations
 
-from typing import Literal, Never
+from typing import ClassVar, Literal, Never
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from actors.definitions.agents.base import wrongly_defined
+from actors.definitions.agents.base import BaseAgent, wrongly_defined
 from actors.definitions.agents.fields import refuse_unnamed
 from actors.definitions.agents.shown import ShownByChanges
 from actors.errors import DefinitionError
@@ -46,3 +46,44 @@ class Supervision(ShownByChanges, BaseModel):
             super().__init__(**fields)
         except ValidationError as error:
             raise DefinitionError(wrongly_defined(type(self), fields.get("strategy", "escalate"), error)) from error
+
+
+class WorkflowAgent(BaseAgent):
+    """The fields that SequentialAgent, ParallelAgent and LoopAgent share.
+
+    Attributes:
+        supervision: what happens when the run of a child fails; by default the failure becomes the agent's own.
+    """
+
+    supervision: Supervision = Supervision()
+
+
+class SequentialAgent(WorkflowAgent):
+    """Runs each child once, in order. A child that escalates does not end it, only an enclosing loop."""
+
+    kind: ClassVar[Literal["sequential"]] = "sequential"
+
+
+class ParallelAgent(WorkflowAgent):
+    """Runs all children at once, each on a branch of its own, so that none sees the others' events."""
+
+    kind: ClassVar[Literal["parallel"]] = "parallel"
+
+
+class LoopAgent(WorkflowAgent):
+    """Runs its children in order, again and again, until one escalates.
+
+    Attributes:
+        max_iterations: the number of rounds after which the loop ends; None, the default, and 0 set no limit.
+        on_escalate: "propagate", the default, ends every enclosing loop as well; "absorb" ends only this one.
+    """
+
+    kind: ClassVar[Literal["loop"]] = "loop"
+
+    max_iterations: int | None = Field(default=None, ge=0)
+    on_escalate: Literal["propagate", "absorb"] = "propagate"
+
+    @property
+    def absorbs_escalation(self) -> bool:
+        """True with on_escalate="absorb"."""
+        return self.on_escalate == "absorb"

@@ -7,8 +7,9 @@ a short trouble, and is not restarted for ever in a lasting one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
+from actors.layers.workflows.definitions import Supervision
 from actors.messages.event import Event
 from actors.messages.json_types import JsonObject
 from actors.messages.protocol.outcomes import Failed
@@ -21,35 +22,6 @@ METADATA = "supervision"
 
 TURN_LIMITS = frozenset({"BudgetExceededError", "LlmCallsLimitExceededError", "NoPriceError", "TransferLimitExceededError"})
 """Failures that always go up: they are limits of the whole turn, which the next run would meet as well."""
-
-
-class Policy(Protocol):
-    """What a supervisor is configured to do: see `actors.Supervision`."""
-
-    @property
-    def strategy(self) -> Strategy:
-        """Let the failure go up, restart the child, or go on without it."""
-        ...
-
-    @property
-    def max_restarts(self) -> int:
-        """The number of restarts that there may be in `within_s`."""
-        ...
-
-    @property
-    def within_s(self) -> float:
-        """For how many seconds a restart counts."""
-        ...
-
-    @property
-    def backoff_s(self) -> float:
-        """The wait before the first restart."""
-        ...
-
-    @property
-    def max_backoff_s(self) -> float:
-        """The longest wait."""
-        ...
 
 
 class Decision(NamedTuple):
@@ -67,7 +39,7 @@ class Decision(NamedTuple):
     starts: tuple[float, ...] = ()
 
 
-def decide(policy: Policy, child: str, failed: Failed, starts: Sequence[float], now_s: float) -> Decision:
+def decide(policy: Supervision, child: str, failed: Failed, starts: Sequence[float], now_s: float) -> Decision:
     """Decide about the failure of a child's run.
 
     Args:
@@ -95,12 +67,12 @@ def decide(policy: Policy, child: str, failed: Failed, starts: Sequence[float], 
     return Decision("restart", f"{what}: {often} begins {begins}", attempt, (*recent, now_s + wait_s))
 
 
-def backoff(policy: Policy) -> Backoff:
+def backoff(policy: Supervision) -> Backoff:
     """The waits before restarts."""
     return Backoff(policy.backoff_s, policy.max_backoff_s)
 
 
-def record(policy: Policy, child: str, failed: Failed, decision: Decision) -> JsonObject:
+def record(policy: Supervision, child: str, failed: Failed, decision: Decision) -> JsonObject:
     """The custom_metadata of the event that stores a decision."""
     facts: JsonObject = {"decision": decision.strategy, "child": child, "error_code": failed.error_code}
     if failed.error_traceback:

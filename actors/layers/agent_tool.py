@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from actors.definitions.agents.asking_tool import AskingTool, TextRequest, schema_of
+from typing import Any
+
+from actors.definitions.agents.asking_tool import AskingTool, TextRequest
 from actors.definitions.agents.base import BaseAgent
 from actors.definitions.agents.output_type import output_type
 from actors.definitions.tools.context import ToolContext
@@ -71,3 +73,10 @@ class AgentTool(AskingTool):
             return self._output.value_of(answer)
         except ValueError as error:
             raise ToolAgentError(self.name, f"its answer does not fit its output_schema: {error}") from error
+
+
+def schema_of(agent: BaseAgent, field: str, index: int) -> Any:
+    """The schema of an agent; of one without such a field that of the agent below it at that index, and so on."""
+    while not hasattr(agent, field) and agent.sub_agents:
+        agent = agent.sub_agents[index]
+    return getattr(agent, field, None)

@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from actors.interfaces.telemetry import LossTold, RunTold, Telemetry, TurnTold
+from actors.layers.tracing.rules import run_span_id, turn_span_id, turn_trace_id
 from actors.messages.event import now_s
-from actors.messages.protocol.base import TurnRef
 from actors.messages.protocol.outcomes import AnyOutcome, Cancelled
-from actors.rules.tracing.ids import SpanPlace, parse_traceparent, run_span_id, turn_span_id, turn_trace_id
+from actors.rules.traceparent import SpanPlace, parse_traceparent
+from actors.runner.running.running_turn import RunningTurn
 from actors.runner.running.runs import Run
 
 
@@ -30,40 +31,37 @@ class _BegunRun:
     losses: list[LossTold] = field(default_factory=list)
 
 
+def spans_of(telemetry: Telemetry, turn: RunningTurn) -> TurnTrace | None:
+    """The spans of a turn that begins, or is taken up; None without telemetry."""
+    return TurnTrace(telemetry, turn) if telemetry.is_on else None
+
+
 class TurnTrace:
-    """The spans of one turn in this Runner, where there is telemetry.
+    """Implements `TurnSpans`.
 
     Args:
-        traceparent: of the caller.
-        answerer: of who has answered the turn's calls; "" without one.
+        telemetry: gets the spans of the turn and of its runs when they end.
+        turn: it.
     """
 
-    def __init__(self, traceparent: str = "", answerer: str = "") -> None:
-        self._traceparent = traceparent
-        self._answerer = answerer
+    def __init__(self, telemetry: Telemetry, turn: RunningTurn) -> None:
+        self._telemetry = telemetry
+        ref = self._turn = turn.ref
+        self._answerer = turn.answerer
         self._begun: dict[str, _BegunRun] = {}
         self._ended: set[str] = set()
-
-    def begin_turn(self, telemetry: Telemetry, turn: TurnRef, *, first_seq: int, opened_seq: int, begun_s: float) -> None:
-        """The turn begins, or is taken up.
-
-        Args:
-            first_seq: the position of the message with which the turn began.
-            opened_seq, begun_s: the position and the time of the message that opened it last.
-        """
-        caller = parse_traceparent(self._traceparent)
-        trace_id = caller.trace_id if caller else turn_trace_id(turn.key, turn.generation, turn.invocation_id)
+        caller = parse_traceparent(turn.traceparent)
+        trace_id = caller.trace_id if caller else turn_trace_id(ref.key, ref.generation, ref.invocation_id)
         is_sampled = caller.is_sampled if caller else telemetry.is_sampled(trace_id)
 
         def opened_at(seq: int) -> SpanPlace:
-            return SpanPlace(trace_id, turn_span_id(trace_id, turn.invocation_id, seq), is_sampled)
+            return SpanPlace(trace_id, turn_span_id(trace_id, ref.invocation_id, seq), is_sampled)
 
-        self._telemetry = telemetry
-        self._turn = turn
+        self._seq = opened_seq = turn.message.stored.seq
+        first_seq = turn.progress.first_seq if turn.progress is not None else opened_seq
         self._place = opened_at(opened_seq)
         self._above = caller if first_seq == opened_seq else opened_at(first_seq)
-        self._seq = opened_seq
-        self._begun_s = begun_s
+        self._begun_s = turn.message.event.timestamp
 
     def begin_run(self, run: Run) -> None:
         """A run begins, or is taken up."""

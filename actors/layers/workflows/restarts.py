@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 from typing import cast
 
-from actors.definitions.agents.workflow import WorkflowAgent
+from actors.agent.invocation import Invocation
 from actors.definitions.tree.spec import AgentSpec
-from actors.interfaces.context import SupervisorContext
+from actors.layers.workflows import rules
+from actors.layers.workflows.definitions import WorkflowAgent
 from actors.messages.json_types import JsonMapping, Progress
 from actors.messages.protocol.outcomes import AnyOutcome, Failed, Finished
-from actors.rules.recovery import supervision
 
 
 class ChildRestarts:
@@ -30,7 +30,7 @@ class ChildRestarts:
         has_escalated: the run of a child has escalated, before a pause or a loss, too: so no further child begins in a loop.
     """
 
-    def __init__(self, spec: AgentSpec, context: SupervisorContext) -> None:
+    def __init__(self, spec: AgentSpec, context: Invocation) -> None:
         self._policy = cast(WorkflowAgent, spec.definition).supervision
         self._context = context
         self._one_by_one = asyncio.Lock()
@@ -65,7 +65,7 @@ class ChildRestarts:
             clock = self._context.clock
             starts = self._starts[child]
             # The clock may have been set back since, or be that of another machine.
-            wait_s = min(starts[-1] - clock.now_s(), supervision.backoff(self._policy).after_attempts(len(starts)))
+            wait_s = min(starts[-1] - clock.now_s(), rules.backoff(self._policy).after_attempts(len(starts)))
             if wait_s > 0:
                 await clock.sleep(wait_s)
 
@@ -89,21 +89,21 @@ class ChildRestarts:
             await self.wait_until_due(child)
             outcome = await self._context.run_child(child, branch=branch)
 
-    async def _decide(self, child: str, failed: Failed, position: JsonMapping) -> supervision.Strategy:
+    async def _decide(self, child: str, failed: Failed, position: JsonMapping) -> rules.Strategy:
         # Each note repeats everything decided so far, so children that fail at the same time are dealt with one after the other.
         async with self._one_by_one:
             if self._gave_up:
                 # The log says so already, and later decisions would not count.
                 return "escalate"
             context = self._context
-            decision = supervision.decide(self._policy, child, failed, self._starts.get(child, ()), context.clock.now_s())
+            decision = rules.decide(self._policy, child, failed, self._starts.get(child, ()), context.clock.now_s())
             is_restart = decision.strategy == "restart"
             if is_restart:
                 self._starts[child] = decision.starts
             # A restarted run begins after its note. Any other decision leaves the beginning where it was.
             since = {} if is_restart else {"since": self.begun.get(child, 0)}
             decided = {"child": child, "decided": decision.strategy, "escalated": self.has_escalated, **since}
-            custom_metadata = supervision.record(self._policy, child, failed, decision)
+            custom_metadata = rules.record(self._policy, child, failed, decision)
             await context.note({**position, **decided, **self.progress(child)}, custom_metadata)
             if is_restart:
                 self.begun[child] = context.noted_seq

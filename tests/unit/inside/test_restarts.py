@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from actors import Failed, Finished, LoopAgent, ParallelAgent, Paused, SequentialAgent, Supervision
-from actors.behaviours.workflow.run import run_loop, run_parallel, run_sequential
 from actors.definitions.tree.spec import AgentSpec
+from actors.layers.workflows.run import run_loop, run_parallel, run_sequential
 from actors.messages.protocol.outcomes import AnyOutcome
 from actors.rules.routing.resumption import child_after_seq
 from actors.testing import ManualClock
@@ -21,7 +21,7 @@ RESTART = Supervision(strategy="restart", max_restarts=2, backoff_s=5)
 
 
 class FakeContext:
-    """Implements as much of SupervisorContext as supervisors use: notes, and children whose runs end with the given outcomes.
+    """Implements as much of Invocation as supervisors use: notes, and children whose runs end with the given outcomes.
 
     Attributes:
         notes: by their places in the log.

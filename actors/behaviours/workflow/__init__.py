@@ -1,1 +1,0 @@
-"""Workflow agents: sequence, loop and parallel, as supervisors of their children."""

@@ -1,0 +1,1 @@
+"""Custom agents: what users write themselves as an async generator of events."""

@@ -1,0 +1,1 @@
+"""Spans of turns, of runs, and of their calls, as telemetry gets them."""

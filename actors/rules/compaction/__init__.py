@@ -1,1 +1,0 @@
-"""Compaction: when earlier events are summarised, which, and what requests show in their place (semantics.md 5.8)."""

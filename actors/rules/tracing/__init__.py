@@ -1,1 +1,0 @@
-"""How spans are named, so that every process that tells of the same thing gives it the same id."""
