@@ -22,7 +22,6 @@ from actors import (
     InvocationContext,
     LlmAgent,
     RunConfig,
-    ToolContext,
 )
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
@@ -50,14 +49,14 @@ class Till:
         self.paid += 1
         return "paid"
 
-    def agent(self) -> LlmAgent:
+    def agent(self, **fields: Any) -> LlmAgent:
         """An agent that opens the till, pays, and says so."""
         replies: list[tuple[str, Any]] = [
             ("tool:open_till", {"call": "pay"}),
             ("tool:pay", "I have paid"),
             (".*", {"call": "open_till"}),
         ]
-        return LlmAgent(name="worker", model=PatternModel(replies), tools=[self.open_till, self.pay])
+        return LlmAgent(name="worker", model=PatternModel(replies), tools=[self.open_till, self.pay], **fields)
 
 
 class Held:
@@ -180,8 +179,8 @@ class LosesWhoHasAsked(Held):
             self.cut(sender)
 
 
-@pytest.mark.parametrize("both", [False, True])
-def test_an_agent_that_was_asked_as_a_tool_is_not_asked_again(tmp_path: Path, both: bool) -> None:
+@pytest.mark.parametrize(("both", "as_tool"), [(False, True), (True, True), (True, False)])
+def test_an_agent_that_has_answered_a_call_is_not_asked_again(tmp_path: Path, both: bool, as_tool: bool) -> None:
     class LosesBoth(LosesWhoHasAsked):
         async def __call__(self, sender: Process, message: p.Message, handled: bool) -> None:
             if isinstance(message, p.RunChild) and handled and not self.is_cut:
@@ -191,7 +190,8 @@ def test_an_agent_that_was_asked_as_a_tool_is_not_asked_again(tmp_path: Path, bo
 
     till = Till()
     model = PatternModel([("tool:worker", "done"), (".*", {"call": "worker", "args": {"request": "pay"}})])
-    root = LlmAgent(name="root", model=model, tools=[AgentTool(till.agent())])
+    given = {"tools": [AgentTool(till.agent())]} if as_tool else {"sub_agents": [till.agent(mode="single_turn")]}
+    root = LlmAgent(name="root", model=model, **given)
     log = turn_of(root, tmp_path, LosesBoth if both else LosesWhoHasAsked)
     assert calls_and_answers(log)[0] == ["worker", "open_till", "pay"]
     answer = next(response for event in log for response in event.function_responses() if response.name == "worker")
@@ -231,12 +231,3 @@ def test_an_agent_whose_last_callback_has_only_written_state_has_ended(tmp_path:
     root = LlmAgent(name="root", model=PatternModel([], default="said"), after_agent_callback=count)
     log = turn_of(root, tmp_path, LosesAtTheSecondEvent)
     assert [(event.text, dict(event.actions.state_delta)) for event in log] == [("go", {}), ("said", {}), ("", {"ends": 1})]
-
-
-def test_an_agent_that_is_lost_when_it_has_escalated_ends_its_loop(tmp_path: Path) -> None:
-    def leave(tool_context: ToolContext) -> None:
-        tool_context.actions.escalate = True
-
-    a = LlmAgent(name="a", model=PatternModel([("tool:", "a is done"), (".*", {"call": "leave"})]), tools=[leave])
-    log = turn_of(loop("root", a, SayingAgent(name="b", say=["b"])), tmp_path, LosesAtTheSecondEvent)
-    assert [event.text for event in log if event.text] == ["go", "a is done"]

@@ -109,6 +109,15 @@ def test_a_paused_turn_goes_on_with_the_tree_that_it_began_with(deploy: Deploy, 
         assert {each.id for each in rt.versions()} == {report.version, report.before}
 
 
+def test_a_task_of_the_tree_before_gets_its_words(local: Deploy, gate: Gate) -> None:
+    model = PatternModel([("Rome", {"call": "finish_task", "args": {"result": "Rome"}})], default="Where to?")
+    with local(LlmAgent(name="root", model=model, mode="task")) as rt:
+        assert said(rt, "plan a trip", invocation_id="trip") == "Where to?"
+        rt.update(root(gate, "new"))
+        said(rt, "Rome")
+        assert [(turn.invocation_id, turn.state) for turn in rt.turns.list()] == [("trip", "finished")]
+
+
 def test_a_call_of_an_agent_that_would_vanish_refuses_the_update_unless_it_is_forced(deploy: Deploy, gate: Gate) -> None:
     with deploy(root(gate, "old", helper())) as rt:
         said(rt, "helper")

@@ -10,6 +10,7 @@ import pytest
 from actors import AgentTool, Content, FunctionResponse, FunctionTool, LlmAgent, Part, ReadonlyContext, Task, Tool, Toolset
 from actors.errors import AgentFailedError, DefinitionError
 from actors.testing import PatternModel, ScriptedModel
+from tests.support.agents.conversation_tools import LockedToolset, count_begin
 from tests.support.runtimes import Deploy, author_texts, run_turn
 
 
@@ -157,3 +158,14 @@ def test_a_found_tool_that_waits_for_consent_is_run_by_the_next_deployment(local
 def test_a_task_takes_no_toolset() -> None:
     with pytest.raises(DefinitionError, match="a Toolset stands in the `tools` of an agent"):
         Task(name="check", objective="Check it.", tools=[Server()])
+
+
+def test_an_agent_that_has_asked_for_a_key_begins_when_it_is_answered(local: Deploy) -> None:
+    root = caller("root", LockedToolset(look_up), before_agent_callback=count_begin)
+    with local(root) as rt:
+        run_turn(rt, "late?")
+        (pending,) = rt.turns.pending("ada", "s1")
+        rt.answer(pending, {"key": "k"}, user_id="ada", session_id="s1").result()
+        session = rt.sessions.get("ada", "s1")
+        assert session is not None
+        assert session.state == {"begun": 1}

@@ -77,6 +77,16 @@ async def test_who_has_part_of_a_turn_is_told_only_what_is_behind_it(session: Se
     assert await session.news("d") == (1, [(3, "two")], [])
 
 
+async def test_who_comes_after_a_pause_is_told_the_turn_from_its_first_event(session: SessionFixture) -> None:
+    await session.open()
+    await session.say(session.event("root", "may I?", call="c1"))
+    await session.close(outcome=p.Paused(agent="root", call_ids=("c1",)))
+    await session.answer("e-1", "c1")
+    await session.say(session.event("root", "done"), epoch=2)
+    await session.ref.subscribe(p.Subscribe(subscriber="late", key=KEY, invocation_id="e-1"))
+    assert (await session.news("late"))[1] == [(2, "may I?"), (4, "done")]
+
+
 async def test_a_turn_that_has_ended_is_told_to_its_end_also_after_a_restart(session: SessionFixture) -> None:
     await session.turn("e-1", "one", "two")
     await session.turn("e-2", "other")
