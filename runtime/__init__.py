@@ -20,12 +20,13 @@ from actors.errors.tracebacks import count_as_own  # noqa: E402
 
 if TYPE_CHECKING:
     from actors.layers.graphs.rules.edge_reason import EdgeReason
+    from actors.layers.listing.messages import PendingCall
     from actors.layers.recording.messages import RecordedCall
     from actors.layers.spending.messages import UsageReport, UsageSums, UsedTurn
     from actors.layers.stores.batch import BatchInfo, BatchItem, CaseTurn
     from actors.layers.stores.schedule import Schedule
     from actors.messages.llm.recorded import CallAttempt
-    from actors.messages.turn_info import PendingCall, TurnInfo
+    from actors.messages.turn_info import TurnInfo
     from runtime.driver.flows import TaskResult
     from runtime.driver.questions import Question
     from runtime.driver.ray_data import RunTurns
@@ -106,7 +107,7 @@ _MODULES = {
     "LogLine": "runtime.observability.logs.log_line",
     "MapResult": "runtime.driver.scripts.results",
     "OpenApiTools": "runtime.integrations.openapi.tools",
-    "PendingCall": "actors.messages.turn_info",
+    "PendingCall": "actors.layers.listing.messages",
     "Question": "runtime.driver.questions",
     "RecordedCall": "actors.layers.recording.messages",
     "RunTurns": "runtime.driver.ray_data",

@@ -52,7 +52,7 @@ class EmptyAnswers(RunInterceptor):
         for _ in range(self.run.spec.limits.empty_answer_retries):
             # Of a node an empty answer is an answer, which goes to the nodes after it.
             is_answer = response.error_code is None and bool(self.run.context.node_path)
-            if is_answer or not model_answer.may_pass(response):
+            if is_answer or not may_pass(response):
                 break
             first = msgspec.structs.replace(call)
             call.event_id, call.model, call.is_optional = new_event_id(), model, True
@@ -63,7 +63,7 @@ class EmptyAnswers(RunInterceptor):
             except (LlmCallsLimitExceededError, CallLeftOutError):
                 call.event_id, call.model_version = first.event_id, first.model_version
                 break
-        return model_answer.with_reason(response)
+        return with_reason(response)
 
     async def _store(self, call: CallModel, response: LlmResponse) -> None:
         why = response.error_code or model_answer.NO_CONTENT
@@ -85,3 +85,23 @@ class CallLimit(RunInterceptor):
         else:
             raise LlmCallsLimitExceededError(message.agent, message.config.max_llm_calls)
         return await self.next.call_model(call)
+
+
+_PASSING = (None, "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE")
+"""The codes of responses without an answer that a second call may do without."""
+
+
+def may_pass(response: LlmResponse) -> bool:
+    """True for a response that says nothing, where the same request may get an answer."""
+    return not _has_answer(response) and response.error_code in _PASSING
+
+
+def with_reason(response: LlmResponse) -> LlmResponse:
+    """The response with an error code, if it says nothing."""
+    if response.error_code is not None or _has_answer(response):
+        return response
+    return msgspec.structs.replace(response, error_code=model_answer.NO_CONTENT, error_message="the model returned no content")
+
+
+def _has_answer(response: LlmResponse) -> bool:
+    return response.content is not None and any(not part.thought for part in response.content.parts)

@@ -18,7 +18,6 @@ from actors.messages.shown import Shown
 Route = bool | int | str
 """What a node says and edges ask for. Type and value count: 1 is not True, and not "1"."""
 
-
 REQUEST_INPUT = "adk_request_input"
 """The function that the user answers when a node has asked something; google-adk's name."""
 
@@ -69,16 +68,6 @@ class Unstored(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel",
             state: as the log has it.
         """
         return key not in state if self.is_new else key in state and state[key] == self.before
-
-
-def with_unstored(state: JsonMapping, unstored: Mapping[str, Unstored]) -> JsonMapping:
-    """Return the state with what is not stored, as far as the log has nothing newer.
-
-    Args:
-        state: as the log has it. It is not changed.
-    """
-    held = {key: each.value for key, each in unstored.items() if each.holds(state, key)}
-    return {**state, **held} if held else state
 
 
 class NodeInfo(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):

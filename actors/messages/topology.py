@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from typing import NamedTuple
 from zlib import crc32
 
 import msgspec
@@ -42,14 +41,6 @@ KEPT = 4_096
 
 _NUMBER_BITS = 32
 _NUMBER = (1 << _NUMBER_BITS) - 1
-
-
-class GraphEdge(NamedTuple):
-    """An edge of a graph, between nodes by their names. `route`: with which it is followed, in words; "": always."""
-
-    source: str
-    target: str
-    route: str = ""
 
 
 class AgentNode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

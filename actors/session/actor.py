@@ -21,7 +21,7 @@ from actors.messages import protocol as p
 from actors.messages.session import ONLY_SHARD, SessionKey, Shard
 from actors.refs.keyed_locks import KeyedLocks
 from actors.rules.accounting.tallies import Tallies
-from actors.rules.capacity.cache_share import Cache
+from actors.rules.capacity.eviction import Cache
 from actors.session.admission import Admission
 from actors.session.environment import SessionEnvironment
 from actors.session.lanes import Lanes

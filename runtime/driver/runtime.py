@@ -18,12 +18,12 @@ from actors.errors.calls import explains_all_wrong_calls
 from actors.interfaces.stores import ArtifactStore
 from actors.layers.compaction.definitions import EventsCompactionConfig
 from actors.layers.flows.definitions import Flow, ResultType, Task
+from actors.layers.listing.messages import PendingCall
 from actors.layers.retries.messages import RetryTurn
 from actors.layers.trees.tree import AgentTree
 from actors.layers.updates.versions import UpdateReport
 from actors.messages.event import USER, new_invocation_id
 from actors.messages.json_types import JsonMapping
-from actors.messages.turn_info import PendingCall
 from actors.rules.checks.ids import checked_app_name, checked_id, checked_key, checked_known_id, checked_known_key
 from runtime.driver.aio import AsyncServices, Methods
 from runtime.driver.arguments import checked_choice, checked_number

@@ -18,6 +18,7 @@ from actors.errors import ClusterError, RequestError, UpdateConflictError, Updat
 from actors.errors.listing import some_of
 from actors.layers.compaction.definitions import EventsCompactionConfig
 from actors.layers.flows.definitions import Flow
+from actors.layers.listing.messages import PendingCall
 from actors.layers.trees.adapted import Adapted
 from actors.layers.trees.tree import AgentTree
 from actors.layers.updates.messages import GetVersions, LoadVersion, UseVersions
@@ -31,7 +32,6 @@ from actors.layers.updates.versions import (
 )
 from actors.messages.event import now_s
 from actors.messages.topology import FLOW
-from actors.messages.turn_info import PendingCall
 from runtime.driver.checked_tree import checked_tree
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.services.agents import DeployedTree

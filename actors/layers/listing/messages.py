@@ -6,11 +6,42 @@ from collections.abc import Sequence
 
 import msgspec
 
+from actors.messages.json_types import JsonObject
 from actors.messages.protocol.base import Message
 from actors.messages.protocol.request import Lane, Request, Route
 from actors.messages.session import SessionKey
 from actors.messages.shown import Shown
-from actors.messages.turn_info import PendingCall, TurnInfo, TurnStateName
+from actors.messages.turn_info import TurnInfo, TurnStateName
+
+
+class PendingCall(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, repr_omit_defaults=True):
+    """A function call that waits for a person's answer.
+
+    Attributes:
+        user_id, session_id, invocation_id: the turn.
+        call_id: what the answer names.
+        name: the function.
+        args: its arguments.
+        agent: the agent that made the call.
+        is_confirmation: the function runs once the user agrees: the answer is `{"confirmed": true}` or `{"confirmed": false}`.
+            Otherwise the answer is the function's result, unless there is a question.
+        question: what the function asks in the middle of its call, such as a server's elicitation; the answer is for it.
+        seq: position of the event with the call.
+        asked_s: the time of that event, in seconds since the epoch.
+    """
+
+    user_id: str
+    session_id: str
+    invocation_id: str
+    call_id: str
+    name: str
+    args: JsonObject = {}
+    agent: str = ""
+    is_confirmation: bool = False
+    question: JsonObject | None = None
+    seq: int = 0
+    asked_s: float = 0.0
+
 
 TURN_STATES: tuple[TurnStateName, ...] = ("waiting", "running", "paused", "finished", "failed", "cancelled")
 

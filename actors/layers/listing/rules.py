@@ -17,7 +17,7 @@ from actors.messages.content import FunctionCall
 from actors.messages.event import Event, RequestedInput
 from actors.messages.json_types import JsonObject
 from actors.messages.turn_info import TurnInfo
-from actors.rules.routing.pending import PendingCalls, calls_of
+from actors.rules.routing.pending import EventCalls, PendingCalls
 
 
 def fits(turn: TurnInfo, wanted: TurnMatch) -> bool:
@@ -64,3 +64,18 @@ def open_calls(events: Iterable[Event]) -> list[AwaitedCall]:
 
 def _asked(call: AwaitedCall, asked: RequestedInput | None) -> AwaitedCall:
     return call if asked is None else call._replace(question=asked.question, is_confirmation=asked.is_confirmation)
+
+
+def calls_of(event: Event) -> EventCalls:
+    """The part of an event that is about function calls."""
+    return EventCalls(
+        event.author,
+        event.branch,
+        {call.id: call.name for call in event.function_calls() if call.id},
+        [(response.id, response.response) for response in event.function_responses() if response.id],
+        event.long_running_tool_ids,
+        event.actions.requested_tool_confirmations,
+        event.actions.requested_inputs,
+        event.flow is not None,
+        event.node_info.path if event.node_info is not None else "",
+    )

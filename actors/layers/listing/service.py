@@ -14,6 +14,7 @@ from actors.layers.listing.messages import (
     GetTurn,
     ListPending,
     ListTurns,
+    PendingCall,
     PendingReply,
     TurnsCounted,
     TurnsReply,
@@ -23,7 +24,7 @@ from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.event import Event
 from actors.messages.session import SessionKey
-from actors.messages.turn_info import PendingCall, TurnInfo
+from actors.messages.turn_info import TurnInfo
 from actors.session.log.event_scan import scan
 from actors.session.log.reader import LogReader
 from actors.session.log.session_log import SessionLog

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -131,3 +131,18 @@ class CacheEviction(Generic[K]):
             return False
         self._idle_from_s = next(iter(self._entries.values())).used_s + self._idle_s
         return now_s >= self._idle_from_s
+
+
+class Cache(Protocol):
+    """A cache whose size may change.
+
+    Attributes:
+        max_bytes: that it may take. When this gets less, it is that small after its next use.
+    """
+
+    @property
+    def weight(self) -> int:
+        """Bytes that it takes."""
+        ...
+
+    max_bytes: int

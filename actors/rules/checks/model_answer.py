@@ -36,9 +36,6 @@ MALFORMED = "malformed_arguments"
 NO_CONTENT = "MODEL_RETURNED_NO_CONTENT"
 """ADK's code of a response that says nothing, though its model was done."""
 
-_PASSING = (None, "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE")
-"""The codes of responses without an answer that a second call may do without."""
-
 _MAX_SHOWN = 300
 """Characters of wrong arguments that the model is shown again."""
 
@@ -163,22 +160,6 @@ def decoded_arguments(text: str) -> JsonObject:
             with suppress(ValueError, RecursionError):
                 return _arguments_of(json.dumps(joined_in(json.loads(text))))
         return {MALFORMED: f"{error}: {text[:_MAX_SHOWN]}"}
-
-
-def may_pass(response: LlmResponse) -> bool:
-    """True for a response that says nothing, where the same request may get an answer."""
-    return not _has_answer(response) and response.error_code in _PASSING
-
-
-def with_reason(response: LlmResponse) -> LlmResponse:
-    """The response with an error code, if it says nothing."""
-    if response.error_code is not None or _has_answer(response):
-        return response
-    return msgspec.structs.replace(response, error_code=NO_CONTENT, error_message="the model returned no content")
-
-
-def _has_answer(response: LlmResponse) -> bool:
-    return response.content is not None and any(not part.thought for part in response.content.parts)
 
 
 def large_data(parts: Sequence[Part], max_inline_bytes: int) -> list[int]:

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from actors.messages.event import USER, Event
+from actors.messages.event import USER
 from actors.messages.graph import node_at
 from actors.messages.protocol.progress import WaitingCall
 from actors.rules.routing.answering import CallFacts
@@ -45,21 +45,6 @@ class EventCalls(NamedTuple):
     inputs: Collection[str]
     in_flow: bool
     path: str
-
-
-def calls_of(event: Event) -> EventCalls:
-    """The part of an event that is about function calls."""
-    return EventCalls(
-        event.author,
-        event.branch,
-        {call.id: call.name for call in event.function_calls() if call.id},
-        [(response.id, response.response) for response in event.function_responses() if response.id],
-        event.long_running_tool_ids,
-        event.actions.requested_tool_confirmations,
-        event.actions.requested_inputs,
-        event.flow is not None,
-        event.node_info.path if event.node_info is not None else "",
-    )
 
 
 class OpenCall(NamedTuple):

@@ -12,8 +12,7 @@ from actors.messages.json_types import JsonMapping
 from actors.messages.limits import DEFAULT_LIMITS
 from actors.messages.session import SessionKey
 from actors.refs.keyed_locks import KeyedLocks
-from actors.rules.capacity.cache_share import Cache
-from actors.rules.capacity.eviction import CacheEviction
+from actors.rules.capacity.eviction import Cache, CacheEviction
 from actors.rules.checks import state as scopes
 from actors.session.log.reader import LogReader
 from actors.session.log.session_log import SessionLog

@@ -12,10 +12,10 @@ from actors.errors import DefinitionError
 from actors.layers.flows.definitions import Flow
 from actors.layers.flows.definitions.workers import check_defined_workers
 from actors.layers.trees.tree import AgentTree
-from actors.messages.topology import GraphEdge, Topology
+from actors.messages.topology import Topology
 from actors.refs.session import SessionRef
 from runtime.driver.engine_client import EngineClient
-from runtime.driver.services.drawing import drawn_edges, edge_lines, mermaid
+from runtime.driver.services.drawing import GraphEdge, drawn_edges, edge_lines, mermaid
 from runtime.driver.services.outline import Outline, check_workers, outline, search
 
 

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from actors.layers.graphs.rules.shape import DEFAULT_ROUTE, drawn_name
 from actors.messages.graph import GraphShape
-from actors.messages.topology import GRAPH, GraphEdge
+from actors.messages.topology import GRAPH
+
+
+class GraphEdge(NamedTuple):
+    """An edge of a graph, between nodes by their names. `route`: with which it is followed, in words; "": always."""
+
+    source: str
+    target: str
+    route: str = ""
 
 
 class _Drawn(Protocol):

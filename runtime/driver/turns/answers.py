@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from actors.errors import RequestError, TurnStateError
+from actors.layers.listing.messages import PendingCall
 from actors.messages.codec import plain
 from actors.messages.content import Content, FunctionResponse, Part
 from actors.messages.json_types import JsonObject
-from actors.messages.turn_info import PendingCall
 from actors.rules.checks.budget_question import full_answer, scope_of
 from actors.rules.checks.confirmation import CONFIRMED
 from actors.rules.checks.ids import checked_id

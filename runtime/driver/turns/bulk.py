@@ -10,11 +10,12 @@ import msgspec
 
 from actors.errors import InvocationNotFoundError, RaygroveError, RequestError, TurnStateError
 from actors.layers.listing.client import get_turn
+from actors.layers.listing.messages import PendingCall
 from actors.layers.retries.messages import RetryTurn
 from actors.messages import protocol as p
 from actors.messages.event import new_invocation_id
 from actors.messages.session import SessionKey
-from actors.messages.turn_info import PendingCall, TurnInfo
+from actors.messages.turn_info import TurnInfo
 from runtime.driver.arguments import checked_choice, checked_number
 from runtime.driver.reports.events import events_of
 from runtime.driver.run_options import RunOptions

@@ -12,13 +12,12 @@ import msgspec
 
 from actors.errors import OverloadedError, RaygroveError, RuntimeClosedError, UpgradingError, UserElsewhereError
 from actors.layers.flows.definitions import FlowPlan
-from actors.layers.listing.messages import ListPending
+from actors.layers.listing.messages import ListPending, PendingCall
 from actors.layers.retries.messages import RetryTurn, TurnRetried
 from actors.messages import protocol as p
 from actors.messages.limits import DEFAULT_LIMITS
 from actors.messages.protocol.base import StoredEvent
 from actors.messages.session import SessionKey, TurnKey
-from actors.messages.turn_info import PendingCall
 from actors.refs.base import begin_task
 from actors.refs.keyed_locks import KeyedLocks
 from actors.rules.delivery.event_buffer import EventBuffer

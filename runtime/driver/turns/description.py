@@ -10,12 +10,12 @@ import msgspec
 from actors.errors import NotEncodableError, StoreError
 from actors.layers.limiter.messages import ModelWait
 from actors.layers.listing.client import get_turn, list_turns
-from actors.layers.listing.messages import GetRunningTurn, ListPending, ListTurns
+from actors.layers.listing.messages import GetRunningTurn, ListPending, ListTurns, PendingCall
 from actors.layers.spending.messages import GetTurnBudgets, GetUsage, UsageReport, UsedBudget
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.session import SessionKey
-from actors.messages.turn_info import PendingCall, TurnInfo
+from actors.messages.turn_info import TurnInfo
 from runtime.driver.turns.turn_account import TurnAccount
 from runtime.driver.turns.turn_description import TurnDescription
 from runtime.engine.interface import Engine

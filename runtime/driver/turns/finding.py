@@ -9,9 +9,9 @@ import msgspec
 
 from actors.errors import RequestError
 from actors.layers.listing.client import list_turns
-from actors.layers.listing.messages import TURN_STATES, ListPending, ListTurns, PendingReply, TurnMatch
+from actors.layers.listing.messages import TURN_STATES, ListPending, ListTurns, PendingCall, PendingReply, TurnMatch
 from actors.messages.event import now_s
-from actors.messages.turn_info import PendingCall, TurnInfo
+from actors.messages.turn_info import TurnInfo
 from actors.rules.checks.ids import checked_id
 from runtime.driver.arguments import checked_age, checked_choice, checked_number, checked_text
 from runtime.driver.engine_client import EngineClient

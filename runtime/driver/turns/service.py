@@ -8,14 +8,14 @@ from collections.abc import Callable
 import msgspec
 
 from actors.layers.listing.client import count_turns
-from actors.layers.listing.messages import PendingReply, TurnCounts
+from actors.layers.listing.messages import PendingCall, PendingReply, TurnCounts
 from actors.layers.recording.messages import GetModelCalls, ModelCallsReply, RecordedCall
 from actors.layers.recording.rules.packing import MissingPartError, unpacked
 from actors.messages.llm.model import LlmRequest
 from actors.messages.llm.recorded import PackedCall
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
-from actors.messages.turn_info import PendingCall, TurnInfo
+from actors.messages.turn_info import TurnInfo
 from actors.rules.checks.ids import checked_id, checked_key
 from runtime.driver.arguments import checked_number
 from runtime.driver.engine_client import EngineClient

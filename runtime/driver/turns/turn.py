@@ -20,13 +20,13 @@ from actors.errors import (
     TurnCancelledError,
     TurnTimeoutError,
 )
+from actors.layers.listing.messages import PendingCall
 from actors.messages.codec import decode_event
 from actors.messages.event import Event
 from actors.messages.json_types import JsonValue
 from actors.messages.protocol.base import StoredEvent
 from actors.messages.protocol.outcomes import AnyOutcome, Cancelled, Failed, for_users
 from actors.messages.shown import Shown
-from actors.messages.turn_info import PendingCall
 from actors.rules.checks.model_answer import NO_CONTENT
 from actors.rules.recovery.failures import error_of
 from actors.rules.routing.resumption import is_failure

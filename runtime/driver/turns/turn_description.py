@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from actors.layers.limiter.messages import ModelWait
-from actors.layers.listing.messages import LiveRun
+from actors.layers.listing.messages import LiveRun, PendingCall
 from actors.layers.spending.messages import UsedBudget
 from actors.messages.event import Usage
 from actors.messages.json_types import JsonObject
 from actors.messages.shown import Shown
-from actors.messages.turn_info import PendingCall, TurnInfo
+from actors.messages.turn_info import TurnInfo
 
 
 class OpenToolCall(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):

@@ -18,7 +18,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from actors.rules.capacity.cache_share import Cache, cache_share
+from actors.rules.capacity.eviction import Cache
+from runtime.engine.process.cache_share import cache_share
 from runtime.private_files import FILE_MODE, temporary_folder
 from runtime.transport.io.stale_sockets import this_machine
 

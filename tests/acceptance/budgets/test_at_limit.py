@@ -8,7 +8,7 @@ import pytest
 
 from actors import AgentTool, Budget, LlmAgent, LlmRequest, LongRunningFunctionTool, ParallelAgent, RunConfig, SequentialAgent
 from actors.errors import BudgetExceededError, InvalidMessageError
-from actors.messages.turn_info import PendingCall
+from actors.layers.listing.messages import PendingCall
 from actors.testing import ScriptedModel
 from runtime import Runtime
 from runtime.driver.run_options import run_config_of

@@ -14,11 +14,11 @@ from typer.testing import CliRunner
 from actors import LlmAgent, tool
 from actors.errors import AgentFailedError, RequestError
 from actors.layers.limiter.messages import ModelWait
-from actors.layers.listing.messages import LiveRun
+from actors.layers.listing.messages import LiveRun, PendingCall
 from actors.messages.content import Content
 from actors.messages.event import Usage
 from actors.messages.llm.model import LlmResponse
-from actors.messages.turn_info import LostProcess, PendingCall, TurnInfo
+from actors.messages.turn_info import LostProcess, TurnInfo
 from actors.testing import ScriptedModel
 from actors.testing.models import Reply, reply_parts
 from runtime import Runtime, Settings

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from actors import Event, EventActions, FunctionResponse, Part
+from actors.layers.listing.messages import PendingCall
 from actors.messages.event import RequestedInput
-from actors.messages.turn_info import PendingCall
 from runtime.frontends.web.adk.events import adk_events, answered
 from tests.support.fixtures.log_events import call, event
 

@@ -21,7 +21,7 @@ from actors.layers.graphs.runs.reader import NodeReader
 from actors.messages import protocol as p
 from actors.messages.content import Content
 from actors.messages.event import USER, Event
-from actors.messages.graph import NodeInfo, NodeTask, Unstored, is_below, node_at, root_path, with_unstored
+from actors.messages.graph import NodeInfo, NodeTask, Unstored, is_below, node_at, root_path
 from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
 from actors.messages.topology import CHAT, PARALLEL, TASK
 from actors.rules.routing import resumption
@@ -247,3 +247,13 @@ def asked_of(task: NodeTask, user_content: Content) -> Content:
         return user_content
     is_nested = isinstance(task.data, list | dict)
     return Content.of_text(json.dumps(task.data, ensure_ascii=False) if is_nested else str(task.data))
+
+
+def with_unstored(state: JsonMapping, unstored: Mapping[str, Unstored]) -> JsonMapping:
+    """Return the state with what is not stored, as far as the log has nothing newer.
+
+    Args:
+        state: as the log has it. It is not changed.
+    """
+    held = {key: each.value for key, each in unstored.items() if each.holds(state, key)}
+    return {**state, **held} if held else state

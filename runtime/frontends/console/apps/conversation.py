@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from actors.errors import RaygroveError
+from actors.layers.listing.messages import PendingCall
 from actors.messages.config import RunConfig
 from actors.messages.protocol.outcomes import Paused
-from actors.messages.turn_info import PendingCall
 from runtime.driver.runtime import Runtime
 from runtime.driver.turns.given import output_event
 from runtime.driver.turns.turn import Turn

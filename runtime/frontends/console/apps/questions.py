@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from actors.messages.turn_info import PendingCall
+from actors.layers.listing.messages import PendingCall
 
 
 def question(call: PendingCall) -> str:

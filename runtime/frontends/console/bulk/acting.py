@@ -10,7 +10,8 @@ from typing import Generic, TypeVar
 import typer
 
 from actors.errors import RequestError
-from actors.messages.turn_info import PendingCall, TurnInfo
+from actors.layers.listing.messages import PendingCall
+from actors.messages.turn_info import TurnInfo
 from runtime.driver.turns.bulk import AT_ONCE, BulkReport, BulkStep
 from runtime.frontends.console.output import print_json, print_table
 

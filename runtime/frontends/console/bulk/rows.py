@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from actors.layers.listing.messages import PendingCall
 from actors.layers.spending.messages import UsageReport
-from actors.messages.turn_info import PendingCall, TurnInfo
+from actors.messages.turn_info import TurnInfo
 from runtime.frontends.console.output import duration
 
 TURN_COLUMNS = ("INVOCATION", "SESSION", "USER", "AGENT", "STATE", "AGE")

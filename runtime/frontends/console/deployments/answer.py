@@ -12,7 +12,7 @@ from runtime.frontends.console.deployments.options import Address, Name, SomeSes
 from runtime.frontends.console.options import Json
 
 if TYPE_CHECKING:
-    from actors.messages.turn_info import PendingCall
+    from actors.layers.listing.messages import PendingCall
     from runtime.driver.runtime import Runtime
     from runtime.driver.turns.bulk import BulkReport, BulkStep
     from runtime.frontends.console.bulk.acting import Action

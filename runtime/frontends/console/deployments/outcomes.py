@@ -6,8 +6,8 @@ import shlex
 import sys
 from collections.abc import Sequence
 
+from actors.layers.listing.messages import PendingCall
 from actors.messages.protocol.outcomes import Paused
-from actors.messages.turn_info import PendingCall
 from runtime.driver.turns.turn import Turn
 from runtime.frontends.console.apps.questions import question
 from runtime.frontends.console.apps.run import INTERRUPTED, PAUSED

@@ -13,7 +13,7 @@ from runtime.frontends.console.options import Json
 from runtime.frontends.console.watching import Watch, follow
 
 if TYPE_CHECKING:
-    from actors.messages.turn_info import PendingCall
+    from actors.layers.listing.messages import PendingCall
 
 ALL, OPEN = "all", "open"
 

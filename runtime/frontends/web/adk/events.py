@@ -14,11 +14,11 @@ from typing import Any
 
 import msgspec
 
+from actors.layers.listing.messages import PendingCall
 from actors.messages.content import FunctionCall
 from actors.messages.event import ADK_FIELDS, USER, Event
 from actors.messages.graph import REQUEST_INPUT, NodeInfo, node_at, without_tools
 from actors.messages.json_types import JsonObject, JsonValue
-from actors.messages.turn_info import PendingCall
 from actors.rules.checks.confirmation import REQUEST_CONFIRMATION, SUFFIX, unwrapped
 from actors.rules.checks.credentials import REQUEST_CREDENTIAL
 from runtime.frontends.web import redaction

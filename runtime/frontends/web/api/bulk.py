@@ -9,8 +9,9 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 
 from actors.errors import RaygroveError
+from actors.layers.listing.messages import PendingCall
 from actors.messages.json_types import JsonValue
-from actors.messages.turn_info import PendingCall, TurnInfo
+from actors.messages.turn_info import TurnInfo
 from runtime.driver.inputs import Id, Limit
 from runtime.driver.turns.bulk import BulkReport
 from runtime.driver.turns.finding import CallQuery, TurnQuery

@@ -8,9 +8,10 @@ from typing import Annotated
 import msgspec
 
 from actors.layers.graphs.rules.edge_reason import EdgeReason
+from actors.layers.listing.messages import PendingCall
 from actors.messages.event import Event
 from actors.messages.json_types import JsonObject, JsonValue
-from actors.messages.turn_info import PendingCall, TurnInfo, TurnStateName
+from actors.messages.turn_info import TurnInfo, TurnStateName
 from runtime.driver.inputs import Id, Limit, Position, State
 from runtime.driver.reports.flow_board import FlowBoard
 from runtime.driver.turns.reasons import SelectionReason

@@ -12,8 +12,9 @@ import msgspec
 from starlette.responses import Response
 
 from actors.errors import InvocationNotFoundError, SessionNotFoundError, TurnError
+from actors.layers.listing.messages import PendingCall
 from actors.messages.protocol.outcomes import Paused
-from actors.messages.turn_info import PendingCall, TurnInfo
+from actors.messages.turn_info import TurnInfo
 from runtime.driver.inputs import ID, LimitQuery
 from runtime.driver.turns.turn import Turn
 from runtime.frontends.web.api.cursors import decode_cursor, encode_cursor

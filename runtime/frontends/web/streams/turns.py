@@ -9,9 +9,10 @@ from functools import lru_cache
 import msgspec
 
 from actors.errors import ClusterError, RaygroveError, TurnCancelledError, TurnError, TurnTimeoutError
+from actors.layers.listing.messages import PendingCall
 from actors.messages.protocol.base import StoredEvent
 from actors.messages.protocol.outcomes import Paused
-from actors.messages.turn_info import PendingCall, TurnStateName
+from actors.messages.turn_info import TurnStateName
 from runtime.driver.services.tail import SessionTail
 from runtime.driver.turns.turn import Turn, decoded
 from runtime.frontends.web.problems import Problem, problem_of

@@ -8,22 +8,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
-
-
-class Cache(Protocol):
-    """A cache whose size may change.
-
-    Attributes:
-        max_bytes: that it may take. When this gets less, it is that small after its next use.
-    """
-
-    @property
-    def weight(self) -> int:
-        """Bytes that it takes."""
-        ...
-
-    max_bytes: int
 
 
 def cache_share(max_bytes: int, others: Iterable[int]) -> int:
