@@ -52,6 +52,8 @@ def model() -> Held:
 def rt(model: Held, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
     root = LlmAgent(name="root", model=model, tools=[LongRunningFunctionTool(lro)])
     with Deploy("local", tmp_path_factory.mktemp("stores"))(root, app_name="desk") as rt:
+        # All turns that a program has begun share the subscriber of the first one.
+        rt.run(user_id="first", session_id="s", message="ask").result()
         yield rt
 
 
