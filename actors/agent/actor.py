@@ -64,14 +64,16 @@ class AgentActor(Actor):
         self._kinds = kinds
         self._views = SessionViews(spec, environment.views, self._parts.ledger)
         self._runs: dict[p.TurnRef, tuple[asyncio.Task[p.AnyOutcome], Invocation]] = {}
-        # An engine may deliver StopRun before the Invoke that it is meant for, when that is larger.
+        # An engine may deliver StopRun and NotifyRuns before the Invoke that they are meant for, when that is larger.
         self._stopped: LruDict[p.TurnRef, bool] = LruDict(MAX_STOPPED)
+        self._notified: LruDict[p.TurnRef, bool] = LruDict(MAX_STOPPED)
 
     def handlers(self) -> Handlers:
         """The messages that an agent's actor takes."""
         return {
             p.Invoke: self.invoke,
             p.StopRun: self.stop_run,
+            p.NotifyRuns: self.notify_runs,
             p.GetStatistics: self.statistics,
             p.Stop: self.stop,
         }
@@ -86,6 +88,8 @@ class AgentActor(Actor):
         run = run_class(self._parts, message, self._views.of(message, run_class.history))
         task = begin_task(self._run(kind, run), self._loop, self._task_name)
         self._runs[message.turn] = (task, run)
+        if self._notified and message.turn in self._notified:
+            run.notify()
         # The run goes on when nothing waits for its outcome any more.
         return await asyncio.shield(task)
 
@@ -182,6 +186,16 @@ class AgentActor(Actor):
                 self._stopped[turn] = True
         stopped = dict(self._runs[turn] for turn in named if turn in self._runs)
         await _stop(stopped)
+        return p.Ack()
+
+    async def notify_runs(self, message: p.NotifyRuns) -> p.Ack:
+        """Tell runs that messages may wait for them."""
+        for number in message.runs:
+            turn = msgspec.structs.replace(message.turn, run=number)
+            if (running := self._runs.get(turn)) is not None:
+                running[1].notify()
+            else:
+                self._notified[turn] = True
         return p.Ack()
 
     async def statistics(self, _: p.GetStatistics) -> p.Statistics:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from actors.agent.children import Children
 from actors.agent.event_writer import EventWriter
+from actors.agent.inbox import RunInbox
 from actors.agent.parts import AgentParts
 from actors.agent.session_reader import SessionReader
 from actors.agent.views.session_view import AgentView
@@ -53,6 +54,11 @@ class RunAccess:
     def artifacts(self) -> ArtifactAccess:
         """The session's artifacts."""
         return SessionArtifacts(self.parts.environment.artifacts, self.message.turn.key)
+
+    @cached_property
+    def inbox(self) -> RunInbox:
+        """Messages of the user to the turn."""
+        return RunInbox(self.parts.environment.session, self.message, self.reader, has_messages=self.message.has_messages)
 
     @cached_property
     def memory(self) -> MemoryAccess:
@@ -101,6 +107,7 @@ class Invocation(RunAccess):
         writer: writes the run's events.
         history: what the log is compiled to; None: as the agent sees a conversation.
         has_begun: its task runs.
+        has_messages: see Context.
         interceptors: what features do around its calls: the first of them.
         progress: of an agent that runs children, its last note, when the run goes on after a pause or a loss; else empty.
         noted_seq: the place of its last note, 0 without one.
@@ -111,7 +118,7 @@ class Invocation(RunAccess):
     # What most runs never set is on the class: the attributes of an object with more than 30 of its own cost it a dictionary.
     noted_seq = retried_seq = 0
     done: Sequence[Event] = ()
-    is_resumed = has_begun = False
+    is_resumed = has_begun = has_messages = False
     node_path = ""
     progress: JsonMapping = _NOTHING
     resume_at: tuple[str, ...] = ()
@@ -135,6 +142,8 @@ class Invocation(RunAccess):
         self.offload = environment.offload
         self.clock = environment.clock
         self.begun_seq = message.since if message.resume else self.user_seq
+        if message.has_messages:
+            self.has_messages = True
         if message.resume or message.resume_at or message.progress or message.noted_seq:
             self.is_resumed, self.retried_seq, self.resume_at = message.resume, message.retried_seq, message.resume_at
             self.progress, self.noted_seq = message.progress, message.noted_seq
@@ -194,6 +203,11 @@ class Invocation(RunAccess):
     def view(self) -> Coroutine[Any, Any, History]:
         """Return the log as the agent sees it: see Context."""
         return self.reader.view(self.user_content)
+
+    def notify(self) -> None:
+        """Messages may wait for the run: see NotifyRuns."""
+        self.has_messages = True
+        self.inbox.notify()
 
     def emit(self, event: Event, *, is_last: bool = False) -> Coroutine[Any, Any, Event]:
         """Store or deliver an event: see Context."""

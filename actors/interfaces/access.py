@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from actors.messages.content import Part
+from actors.messages.content import Content, Part
 from actors.messages.memory import MemoryEntry
 from actors.messages.session import SessionKey
 
@@ -37,6 +37,23 @@ class MemoryAccess(Protocol):
 
     async def search(self, query: str) -> list[MemoryEntry]:
         """Return entries that share a word with the query, best match first, at most 10. Raises NoMemoryError, StoreError."""
+        ...
+
+
+class Inbox(Protocol):
+    """Messages of the user to a turn that runs."""
+
+    async def read(self) -> Sequence[Content]:
+        """Append all messages that wait to the log, as read by this agent, and return their contents, the oldest first.
+
+        Raises:
+            FencedError: the turn was taken over or has ended.
+            StoreError: they could not be read, and wait.
+        """
+        ...
+
+    async def next_message(self) -> Content:
+        """Wait for a message, and read it. Raises as `read` does."""
         ...
 
 

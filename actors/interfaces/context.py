@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from actors.interfaces.access import ArtifactAccess, MemoryAccess, Offload, Reach
+from actors.interfaces.access import ArtifactAccess, Inbox, MemoryAccess, Offload, Reach
 from actors.interfaces.clock import Clock
 from actors.interfaces.session import LogAccess
 from actors.interfaces.telemetry import RunTelemetry
@@ -56,6 +56,7 @@ class Context(RunContext, Protocol):
         is_resumed: the run was begun before, and was lost with its process.
         done: its events until then, oldest first, without its notes of progress.
         user_seq: the place of the message that the run answers: the one that opened the turn last, or a question to a tool.
+        has_messages: messages may wait in the inbox, or be in the log since others have read them.
         offload: runs tools that need resources of their own.
         telemetry: learns of the run's model calls and tool calls.
         clock: the time by which it waits before it runs something again.
@@ -70,7 +71,13 @@ class Context(RunContext, Protocol):
     is_resumed: bool
     done: Sequence[Event]
     user_seq: int
+    has_messages: bool
     clock: Clock
+
+    @property
+    def inbox(self) -> Inbox:
+        """Messages of the user to the turn."""
+        ...
 
     @property
     def reach(self) -> Reach:

@@ -14,12 +14,14 @@ from actors.layers.model_calls import CallLimit, EmptyAnswers, FailedCalls
 from actors.layers.planning import Planning
 from actors.layers.recording.recorder import CallRecorder
 from actors.layers.spending.calls import BudgetQuestions, ModelBudgets, ToolBudgets
+from actors.layers.steering.reading import ReadsMessages
 from actors.layers.tracing.calls import Tracing
 
 INTERCEPTORS: Sequence[type[RunInterceptor]] = (
     EventHooks,
     BudgetQuestions,
     ToolBudgets,
+    ReadsMessages,
     Planning,
     # Callbacks see one model call, however often it is repeated.
     BeforeModelCallbacks,

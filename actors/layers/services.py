@@ -30,6 +30,8 @@ from actors.layers.schedules.service import Schedules
 from actors.layers.sharing.news import StateNews
 from actors.layers.spending.service import SpendingService
 from actors.layers.spending.turn_spending import Spending
+from actors.layers.steering.service import Steering
+from actors.layers.steering.taking import MessageTaker
 from actors.layers.timeouts import Timeout
 from actors.layers.tracing.turns import spans_of
 from actors.layers.updates.environment import ONLY_TREE, SessionTrees, TreeSource
@@ -73,7 +75,14 @@ def runner_actor(
 
 def runner_services(parts: RunnerParts) -> Sequence[RunnerService]:
     """Make all services of a Runner."""
-    return RunnerDrain(parts), RunningTurns(parts), RunnerRetries(parts), WaitingTurns(parts), DueTurns(parts)
+    return (
+        RunnerDrain(parts),
+        RunningTurns(parts),
+        RunnerRetries(parts),
+        WaitingTurns(parts),
+        DueTurns(parts),
+        MessageTaker(parts),
+    )
 
 
 def all_services(parts: SessionParts) -> Sequence[SessionService]:
@@ -99,6 +108,7 @@ def all_services(parts: SessionParts) -> Sequence[SessionService]:
         Archiving(parts, holds),
         DrainNotes(parts),
         schedules,
+        Steering(parts, schedules.due),
         TurnListing(parts),
         # What waits for a hold has passed the others.
         holds,

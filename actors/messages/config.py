@@ -18,7 +18,7 @@ from actors.messages.llm.drafts import own_content
 from actors.messages.shown import Shown
 
 Streaming = Literal["none", "sse"]
-OnConcurrentTurn = Literal["enqueue", "reject", "interrupt"]
+OnConcurrentTurn = Literal["enqueue", "steer", "reject", "interrupt"]
 AtLimit = Literal["stop", "ask", "wrap_up"]
 
 # Each turn's options are decoded several times, so the valid values are looked up once.
@@ -112,7 +112,8 @@ class RunConfig(Shown, CheckedStruct, frozen=True, kw_only=True, omit_defaults=T
         timeout: seconds after which the turn is cancelled; default None, for never.
         save_input_blobs_as_artifacts: save inline data of the message as artifacts instead of in the log; default False.
         on_concurrent_turn: what to do when another turn of the session runs. "enqueue", the default, waits until it has ended;
-            "reject" raises SessionBusyError; "interrupt" cancels it.
+            "steer" gives the message to that turn, whose agents read it before their next model call, and begins a turn if none
+            has read it by the end; "reject" raises SessionBusyError; "interrupt" cancels it.
         custom_metadata: a JSON object that is stored on the user's event; default None.
         budget: how much the turn may use in all; default None, for no limit. A turn that is answered or retried keeps its
             budgets, unless it is given others.

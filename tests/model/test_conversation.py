@@ -78,7 +78,7 @@ def test_an_event_that_says_or_writes_something_else_is_noticed(played: tuple[No
 
 def test_a_turn_may_fail_once_more_in_another_branch_after_a_retry() -> None:
     works = llm("works", Step(does="work", takes_s=0.3), WORK)
-    root = Node(kind="par", name="root", children=[llm("thinks", WORK, fails=1, thinks_s=0.5), llm("says"), works])
+    root = Node(kind="par", name="root", children=[works, llm("says"), llm("thinks", WORK, fails=1, thinks_s=0.5)])
     retried = [[], [Act(deed="retry", after_s=0.1)]]
     result, _ = play(Scenario(root=root, turns=[[], []], between=retried, max_calls=4))
     failed = [event.author for event in result.log if event.error_code and event.invocation_id == "turn-1"]

@@ -358,6 +358,7 @@ class ToolCalls:
             ask=context.ask_agent,
             delegate=self._delegate,
             report=report,
+            inbox=context.inbox,
             offload=context.offload,
             input=answered if isinstance(answered, AnsweredInput) else None,
             tool_confirmation=answered if isinstance(answered, ToolConfirmation) else None,

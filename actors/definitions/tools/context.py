@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,7 +13,7 @@ from actors.definitions.tools.state import Sharing, State
 from actors.errors import NotEncodableError, RequestError, UnknownAgentError
 from actors.errors.calls import explains_wrong_calls
 from actors.errors.suggestions import did_you_mean
-from actors.interfaces.access import ArtifactAccess, MemoryAccess, Offload, Reach
+from actors.interfaces.access import ArtifactAccess, Inbox, MemoryAccess, Offload, Reach
 from actors.interfaces.session import LogAccess, RunSession
 from actors.messages.config import RunConfig
 from actors.messages.content import Content, Part
@@ -327,6 +327,7 @@ class ToolContext(CallbackContext):
         input: what the user has answered to the question of this call; None as long as there is no answer.
         tool_confirmation: what the user has decided on this call; None as long as there is no decision.
         node_runner: runs nodes below this call; None: nothing does.
+        inbox: see `steering`; None outside of a run.
     """
 
     def __init__(
@@ -337,6 +338,7 @@ class ToolContext(CallbackContext):
         ask: Ask | None = None,
         delegate: Delegate | None = None,
         report: Report | None = None,
+        inbox: Inbox | None = None,
         input: AnsweredInput | None = None,
         tool_confirmation: ToolConfirmation | None = None,
         **rest: Any,
@@ -350,6 +352,24 @@ class ToolContext(CallbackContext):
         self._delegate = delegate
         self.node_runner: RunNode | None = None
         self._report = report
+        self.inbox = inbox
+
+    async def steering(self) -> Sequence[Content]:
+        """Read the messages of the user that have come since the turn runs and that no agent has read, the oldest first.
+
+        They are those of `on_concurrent_turn="steer"`. They are appended to the log now: the model sees them with the result.
+
+        Raises:
+            FencedError: the turn was taken over or has ended.
+            StoreError: they could not be read, and wait.
+        """
+        return await self.inbox.read() if self.inbox is not None else ()
+
+    async def next_message(self) -> Content:
+        """Wait for such a message, and read it. Raises as `steering` does, and RequestError outside of a run."""
+        if self.inbox is None:
+            raise RequestError("no message can come outside of a run")
+        return await self.inbox.next_message()
 
     async def report_progress(self, value: Any) -> None:
         """Show readers of the turn how far the call is, in a partial event, which no log and no model has.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import cast
 
@@ -15,6 +15,7 @@ from actors.errors import FencedError, UnknownAgentError
 from actors.errors.suggestions import did_you_mean
 from actors.interfaces.session import RunSession
 from actors.layers.custom.definitions import HOW_TO_RUN, CustomAgent
+from actors.messages.content import Content
 from actors.messages.event import USER, Event, EventActions
 from actors.messages.json_types import JsonMapping
 from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused, Transfer
@@ -103,6 +104,14 @@ class CustomContext:
     def state(self) -> JsonMapping:
         """Session state by prefixed keys, as of the last event."""
         return self._context.state
+
+    async def steering(self) -> Sequence[Content]:
+        """Read messages of the user: see InvocationContext."""
+        return await self._context.inbox.read()
+
+    async def next_message(self) -> Content:
+        """Wait for a message of the user: see InvocationContext."""
+        return await self._context.inbox.next_message()
 
     async def change_state(self, changes: JsonMapping) -> None:
         """Store changes of the state: see InvocationContext."""

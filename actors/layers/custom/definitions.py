@@ -10,6 +10,7 @@ from actors.definitions.agents.base import BaseAgent
 from actors.errors import DefinitionError
 from actors.interfaces.context import RunContext
 from actors.interfaces.session import RunSession
+from actors.messages.content import Content
 from actors.messages.event import Event
 from actors.messages.json_types import JsonMapping
 from actors.messages.protocol.outcomes import AnyOutcome
@@ -38,6 +39,21 @@ class InvocationContext(RunContext, Protocol):
     @property
     def session(self) -> RunSession:
         """The session, to look at: its ids, its state as it is now, and its events after `await session.read_events()`."""
+        ...
+
+    async def steering(self) -> Sequence[Content]:
+        """Read the messages of the user that have come since the turn runs and that no agent has read, the oldest first.
+
+        They are those of `on_concurrent_turn="steer"`. They are appended to the log now, so models see them as well.
+
+        Raises:
+            FencedError: the turn was taken over or has ended.
+            StoreError: they could not be read, and wait.
+        """
+        ...
+
+    async def next_message(self) -> Content:
+        """Wait for such a message, and read it. Raises as `steering` does."""
         ...
 
     async def change_state(self, changes: JsonMapping) -> None:

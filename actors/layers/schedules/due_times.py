@@ -183,7 +183,8 @@ class DueTimes:
                 passed.append(self._pass_over(row.key, time))
             else:
                 place = row.due_place
-                found.append(DueTurn(key=row.key, place=place, time=time, content=plan.content, config=plan.config))
+                due = DueTurn(key=row.key, place=place, time=time, content=plan.content, config=plan.config, message=plan.message)
+                found.append(due)
         await asyncio.gather(*passed)
         return found
 

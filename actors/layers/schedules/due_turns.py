@@ -16,6 +16,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+import msgspec
+
 from actors.actor import Handlers
 from actors.errors import (
     OverloadedError,
@@ -92,15 +94,20 @@ class DueTurns(RunnerService):
 
     async def start(self, turn: DueTurn) -> p.TurnStarted:
         """Begin a turn; one that is there is joined. Raises what is wrong with it."""
+        waited = turn.message
         message = p.StartTurn(
             key=turn.key,
             invocation_id=turn_id(turn.time),
             repeatable=True,
             content=turn.content,
-            config=turn_config(turn.config, turn.time.name, turn.time.due_s),
-            auto_create=True,
+            config=turn_config(turn.config, turn.time.name, turn.time.due_s) if waited is None else turn.config,
+            auto_create=waited is None,
             due=turn.time,
         )
+        if waited is not None:
+            message = msgspec.structs.replace(
+                message, state_delta=waited.state_delta, fingerprint=waited.fingerprint, traceparent=waited.traceparent
+            )
         return await self._starter.start_turn(message)
 
 
@@ -188,6 +195,8 @@ class _Watch:
 
     async def _pass(self, turn: DueTurn, error: str) -> None:
         try:
+            # A message that begins no turn is of no use any more.
+            error = "" if turn.message is not None else error
             await self._session.ask(PassDueTime(key=turn.key, time=turn.time, error=error))
         except RaygroveError as failure:
             await self._wait_after(turn, failure)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from actors.layers.stores.schedule import DuePlace, SchedulePlan, ScheduleRow
+from actors.layers.stores.schedule import DuePlace, SchedulePlan, ScheduleRow, WaitingMessage
 from actors.messages.config import DEFAULT_RUN_CONFIG, RunConfig
 from actors.messages.content import Content
 from actors.messages.protocol.base import Ack, Message
@@ -136,6 +136,7 @@ class DueTurn(Message, frozen=True, kw_only=True):
         place: of its schedule among those that are due.
         time: the due time.
         content, config: of the turn.
+        message: the message that it is, if it is one that has waited.
     """
 
     key: SessionKey
@@ -143,6 +144,7 @@ class DueTurn(Message, frozen=True, kw_only=True):
     time: ScheduledTime
     content: Content
     config: RunConfig = DEFAULT_RUN_CONFIG
+    message: WaitingMessage | None = None
 
 
 class PassDueTime(Request[Ack], frozen=True, kw_only=True):

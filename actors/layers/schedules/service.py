@@ -27,6 +27,7 @@ from actors.layers.stores.session_store import store_of
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.limits import KIB
+from actors.messages.protocol.turns import MESSAGE
 from actors.messages.session import SessionKey
 from actors.session.service import SessionService
 from actors.session.turns.parts import SessionParts
@@ -102,7 +103,13 @@ class Schedules(SessionService):
             return SchedulesReply(schedules=[row] if row is not None else [])
 
         def found() -> list[ScheduleRow]:
-            return store.schedules(message.app, message.user, limit=message.limit, after=message.after)
+            rows, after = list[ScheduleRow](), message.after
+            while True:
+                page = store.schedules(message.app, message.user, limit=message.limit, after=after)
+                rows += [row for row in page if not row.name.startswith(MESSAGE)]
+                if len(page) < message.limit or len(rows) >= message.limit:
+                    return rows[: message.limit]
+                after = (page[-1].key.user, page[-1].name)
 
         return SchedulesReply(schedules=await self._access.read(found))
 
@@ -141,6 +148,7 @@ class Schedules(SessionService):
 
     def _check_number(self, message: CreateSchedule, others: list[ScheduleRow]) -> None:
         key, limits = message.key, self._limits
+        others = [other for other in others if not other.name.startswith(MESSAGE)]
         if len(others) >= limits.max_user_schedules:
             raise TooManySchedulesError(key.user, len(others), "max_user_schedules")
         if message.most_of_agents is not None:

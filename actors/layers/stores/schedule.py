@@ -8,6 +8,7 @@ import msgspec
 
 from actors.messages.config import DEFAULT_RUN_CONFIG, RunConfig
 from actors.messages.content import Content
+from actors.messages.json_types import StateDelta
 from actors.messages.session import SessionKey
 from actors.messages.shown import Shown
 
@@ -38,6 +39,20 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     start_s: int = 0
 
 
+class WaitingMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A message that waits for an agent of a turn to read it: it is kept as a schedule that is due at once.
+
+    Attributes:
+        event: the user's event, encoded.
+        state_delta, fingerprint, traceparent: see StartTurn.
+    """
+
+    event: bytes
+    state_delta: StateDelta = {}
+    fingerprint: str = ""
+    traceparent: str = ""
+
+
 class SchedulePlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What of a schedule does not change.
 
@@ -47,6 +62,7 @@ class SchedulePlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         content: the message of each turn.
         config: the options of each turn.
         agent: the agent that has made it with a tool; "": a program has.
+        message: the message that it is; None: it is a schedule of a program or an agent.
     """
 
     timing: Timing
@@ -54,6 +70,7 @@ class SchedulePlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     content: Content
     config: RunConfig = DEFAULT_RUN_CONFIG
     agent: str = ""
+    message: WaitingMessage | None = None
 
 
 class ScheduleRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from actors.messages.content import Content
 from actors.messages.json_types import StateDelta
 from actors.messages.llm.recorded import PackedCall, PackedPart
 from actors.messages.protocol.base import Ack, Message, Note, StoredEvent, TurnRef
@@ -144,3 +145,24 @@ class ReadLog(Request[LogPart], frozen=True, kw_only=True):
     before_seq: int | None = None
     limit: int = 100
     newest_first: bool = False
+
+
+class MessagesRead(Message, frozen=True, kw_only=True):
+    """The messages that were read now. `contents`: theirs, the oldest first."""
+
+    contents: Sequence[Content] = ()
+
+
+class ReadMessages(Request[MessagesRead], frozen=True, kw_only=True):
+    """Append the messages to the log that wait for the turn. The reply is MessagesRead.
+
+    Attributes:
+        turn: the run that reads them.
+        agent: its agent, which their events name.
+    """
+
+    route = Route.SESSION
+    lane = Lane.GO_ON
+
+    turn: TurnRef
+    agent: str

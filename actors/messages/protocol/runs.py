@@ -1,6 +1,6 @@
 """Runs of agents inside a turn.
 
-The Runner sends Invoke and StopRun to agents; agents send RunChild, StopBranch and TakeLlmCall to the Runner.
+The Runner sends Invoke, StopRun and NotifyRuns to agents; agents send RunChild, StopBranch and TakeLlmCall to the Runner.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ class Invoke(Request[AnyOutcome], frozen=True, kw_only=True):
         traceparent: the run's span, under which the process tells what it does; "" without telemetry.
         tells_begun: the Runner, for which others wait, wants to know when the run is under way.
         first_seq: the seq of the message with which the turn began, where that is not `user_event`; 0: nothing says it.
+        has_messages: see NotifyRuns.
     """
 
     turn: TurnRef
@@ -77,10 +78,18 @@ class Invoke(Request[AnyOutcome], frozen=True, kw_only=True):
     traceparent: str = ""
     tells_begun: bool = False
     first_seq: int = 0
+    has_messages: bool = False
 
 
 class StopRun(Request[Ack], frozen=True, kw_only=True):
     """Stop runs of a turn in this actor, by their numbers in the epoch of `turn`."""
+
+    turn: TurnRef
+    runs: tuple[int, ...]
+
+
+class NotifyRuns(Request[Ack], frozen=True, kw_only=True):
+    """Tell runs of a turn in this actor that messages may wait for them. `runs`: their numbers in the epoch of `turn`."""
 
     turn: TurnRef
     runs: tuple[int, ...]

@@ -15,6 +15,9 @@ from actors.messages.protocol.progress import TurnProgress
 from actors.messages.protocol.request import Lane, Request, Route
 from actors.messages.session import ONLY_SHARD, SessionKey, Shard
 
+MESSAGE = "\x1f"
+"""Begins the names of messages that wait. No program can give a schedule such a name."""
+
 
 class ScheduledTime(msgspec.Struct, frozen=True, array_like=True):
     """A due time that makes a turn: the turn begins, and the schedule goes on to its next due time, in one step.
@@ -30,6 +33,11 @@ class ScheduledTime(msgspec.Struct, frozen=True, array_like=True):
     due_s: int
     next_s: int | None = None
 
+    @property
+    def is_message(self) -> bool:
+        """It is a message that waits to be read by a turn: such a message is kept as a schedule that is due at once."""
+        return self.name.startswith(MESSAGE)
+
 
 class TurnStarted(Message, frozen=True, kw_only=True):
     """The turn is open, or was already.
@@ -38,12 +46,15 @@ class TurnStarted(Message, frozen=True, kw_only=True):
         agent: the agent selected for it; "" when that is not known.
         attached: the turn was there already; its events are delivered from the first.
         seq: the position of the user's event, if it is the one that was asked with; else 0.
+        message: the id of the user's event, if that waits for an agent of the turn to read it; "": it does not. Nothing is
+            delivered then, and `seq` is that of the newest event.
     """
 
     invocation_id: str
     agent: str
     attached: bool = False
     seq: int = 0
+    message: str = ""
 
 
 class StartTurn(Request[TurnStarted], frozen=True, kw_only=True):

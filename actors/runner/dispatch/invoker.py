@@ -155,6 +155,8 @@ class Invoker:
         message = self._message(turn, run, order)
         # Nothing may be awaited between these two lines: see Directory.link.
         run.link = await self._directory.link(run.agent, turn.ref.key, alone=alone)
+        if turn.has_messages and tool_root(run.branch) is None:
+            message = msgspec.structs.replace(message, has_messages=True)
         return await AgentRef(run.link).invoke(message, turn.release_slot)
 
     def _order(self, turn: RunningTurn, run: Run, *, resume: bool, work: Work | None) -> _Order:

@@ -178,6 +178,7 @@ class RunningTurn:
         answerer: the same of who has answered the turn's calls.
         trace: its spans; None without telemetry.
         task: runs it, and knows where it is in its life.
+        has_messages: messages may wait for its agents: see NotifyRuns.
         release_slot: lets another turn be opened, once its first run is under way; None: that was done when it was opened.
     """
 
@@ -189,6 +190,7 @@ class RunningTurn:
     callers: Sequence[str] = ()
     waiting: Sequence[p.WaitingCall] = ()
     may_end_early = True
+    has_messages = False
     transfers: Set[int] = frozenset()
     answerer = ""
     trace: TurnSpans | None = None
@@ -222,6 +224,8 @@ class RunningTurn:
         self.traceparent = traceparent
         self.task = TurnTask()
         if not isinstance(origin, Fresh):
+            # The Runner that was lost may have known of some.
+            self.has_messages = isinstance(origin, Resumed)
             self.is_fresh = not isinstance(origin, Resumed)
             self.has_begun = not isinstance(origin, Resumed) or origin.has_begun
             self._take_in(origin.progress)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import cast
 
@@ -35,7 +35,7 @@ from actors.runner.turns.user_message import PreparedMessage, UserMessages, need
 logger = logging.getLogger(__name__)
 
 
-class _Opening(msgspec.Struct, eq=False):
+class Opening(msgspec.Struct, eq=False):
     """A request that opens a turn.
 
     Attributes:
@@ -54,6 +54,10 @@ class _Opening(msgspec.Struct, eq=False):
     slot: OpenSlot
 
 
+Taker = Callable[[Opening], Awaitable[p.TurnStarted | None]]
+"""Takes a message in place of the turn that it asks for. None: the turn is opened."""
+
+
 class TurnStarter:
     """Starts turns.
 
@@ -67,6 +71,9 @@ class TurnStarter:
         recovery: resumes turns that are in the way, or that are joined, and lost.
         admission: says when each turn comes to be opened.
         daily_budget: of the app, which every turn is given; None: there is none.
+
+    Attributes:
+        takers: features that may take a message before a turn is opened for it.
     """
 
     def __init__(
@@ -91,6 +98,7 @@ class TurnStarter:
         self._admission = admission
         self._daily_budget = daily_budget
         self._in_order: KeyedLocks[SessionKey] = KeyedLocks()
+        self.takers: list[Taker] = []
 
     async def start_turn(self, message: p.StartTurn) -> p.TurnStarted:
         """Check the message, store it, select the agent and let it run. Raises what is wrong; nothing is stored then.
@@ -196,7 +204,10 @@ class TurnStarter:
             message = msgspec.structs.replace(message, state_delta={**message.state_delta, **actions.state_delta})
         event = user_event(message, prepared.content, event_id, invocation_id, actions)
         raw = encode_event(event) if needs_check(event, prepared) else encode(event)
-        opening = _Opening(message, prepared, event, raw, key, slot)
+        opening = Opening(message, prepared, event, raw, key, slot)
+        for take in self.takers:
+            if (started := await take(opening)) is not None:
+                return started
         # `start_turn` has entered the id of the request itself. The block lasts until the turn is launched, so that a reply which
         # is out of date is known.
         if invocation_id == message.invocation_id:
@@ -204,7 +215,7 @@ class TurnStarter:
         with self._table.opening(key):
             return await self._open_and_launch(opening)
 
-    async def _open_and_launch(self, opening: _Opening) -> p.TurnStarted:
+    async def _open_and_launch(self, opening: Opening) -> p.TurnStarted:
         session = opening.key[0]
         try:
             opened = await self._open(self._request(opening), opening.slot)
@@ -231,7 +242,7 @@ class TurnStarter:
                 return self._joined(key, opened.agent, opened.seq)
         return p.TurnStarted(invocation_id=opened.invocation_id, agent=turn.agent, seq=opened.seq)
 
-    def _request(self, opening: _Opening) -> p.OpenTurn:
+    def _request(self, opening: Opening) -> p.OpenTurn:
         message, prepared = opening.message, opening.prepared
         return p.OpenTurn(
             key=message.key,
@@ -291,7 +302,7 @@ class TurnStarter:
             raise opened
         return cast(p.OpenTurnReply, opened)
 
-    def _launch(self, opening: _Opening, begun: p.TurnBegun, version: VersionParts) -> RunningTurn:
+    def _launch(self, opening: Opening, begun: p.TurnBegun, version: VersionParts) -> RunningTurn:
         message, config, progress = opening.message, opening.message.config, begun.progress
         if progress is not None:
             config = config.after(progress.config)

@@ -82,9 +82,11 @@ class UserMessages:
         if agent in obstacles:
             raise ModelConfigurationError(*obstacles[agent])
         invocation_id = found.invocation_id or message.invocation_id
-        # Plugins see the message as it was sent, with its data.
-        hooks = self._versions.current.hooks
-        content, actions = await hooks.on_user_message((message.key, invocation_id), agent, content, message)
+        actions = None
+        if message.due is None or not message.due.is_message:
+            # Plugins see the message as it was sent, with its data. They have seen one that has waited.
+            hooks = self._versions.current.hooks
+            content, actions = await hooks.on_user_message((message.key, invocation_id), agent, content, message)
         if (wrong := misfit(content, found.questions)) is not None:
             raise InvalidMessageError(wrong)
         self._check_input(message, found, content)
@@ -111,18 +113,23 @@ class UserMessages:
                 fingerprint=message.fingerprint,
                 auto_create=message.auto_create,
                 may_answer_task=may_answer_task,
-                event_id=words_id(message) if may_answer_task and message.repeatable else "",
+                event_id=words_id(message) if self._may_join(message, answers) and message.repeatable else "",
                 wants_questions=self._topology.has_graphs,
             )
         )
 
     def may_answer_task(self, message: p.StartTurn, answers: Sequence[str]) -> bool:
         """True for words for which an agent may wait that works on a task with the user."""
-        return self._versions.has_tasks and not answers and not message.flow and message.due is None
+        is_said = message.due is None or message.due.is_message
+        return self._versions.has_tasks and not answers and not message.flow and is_said
 
     def event_id(self, message: p.StartTurn, answers: Sequence[str]) -> str:
         """The id for the event of a message, the same in a retry; "" for a new one."""
-        return words_id(message) if self.may_answer_task(message, answers) else message.event_id
+        return words_id(message) if self._may_join(message, answers) else message.event_id
+
+    def _may_join(self, message: p.StartTurn, answers: Sequence[str]) -> bool:
+        """True for words that another turn than their own may have: its log says so."""
+        return self.may_answer_task(message, answers) or message.config.on_concurrent_turn == "steer"
 
     @property
     def _topology(self) -> Topology:

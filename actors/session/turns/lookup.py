@@ -75,7 +75,9 @@ class TurnLookup:
             )
         place = await self._reader.position(key, message.event_id) if message.event_id else None
         if place is not None and place[1] != message.invocation_id:
-            return p.TurnFound(authors=(), invocation_id=place[1], is_there=True, seq=place[0])
+            row = await self.row(log, place[1])
+            has_opened = row is None or place[0] <= row.opened_seq
+            return p.TurnFound(authors=(), invocation_id=place[1], is_there=True, seq=place[0] if has_opened else 0)
         if message.may_answer_task and (task := await self.waiting_task(log)) is not None:
             authors = self._parts.deciding(log.authors())
             return p.TurnFound(authors=authors, caller=node_at(task.path), invocation_id=task.invocation_id)

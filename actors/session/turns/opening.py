@@ -326,8 +326,9 @@ class TurnOpener:
         log, message = request.log, request.message
         invocation_id = message.invocation_id
         answer_seq = 0
-        if message.answers or message.may_answer_task:
-            # The turn that is answered is always there; it is joined only if its log has this very answer.
+        if message.answers or message.may_answer_task or message.config.on_concurrent_turn == "steer":
+            # Another turn than its own may have the message. One that is answered is always there; it is joined only if its log
+            # has this very answer.
             # A new session has none, and is created before anything is awaited.
             position = await self._reader.position(message.key, request.event.id) if log.head_seq else None
             if position is not None and (message.answers or position[1] != invocation_id):
@@ -347,7 +348,9 @@ class TurnOpener:
             return None
         # The id of an answer is that of the turn which made the call, and which began with another request.
         is_other = not answer_seq and await self._lookup.began_with_other(log, row, message.fingerprint)
-        return KnownTurn(invocation_id, row, answer_seq, is_other)
+        # An agent has read it while the turn ran: it has opened nothing.
+        was_read = row is not None and answer_seq > row.opened_seq
+        return KnownTurn(invocation_id, row, 0 if was_read else answer_seq, is_other)
 
     async def _join(self, request: PendingOpen, known: KnownTurn, is_lost: bool) -> p.TurnJoined | None:
         """Follow a turn. None when it could not be opened after it was found."""

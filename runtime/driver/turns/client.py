@@ -6,26 +6,37 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from itertools import count
 from typing import TypeVar
 
 import msgspec
 
-from actors.errors import OverloadedError, RaygroveError, RuntimeClosedError, UpgradingError, UserElsewhereError
+from actors.errors import (
+    InvocationNotFoundError,
+    OverloadedError,
+    RaygroveError,
+    RuntimeClosedError,
+    UpgradingError,
+    UserElsewhereError,
+)
 from actors.layers.flows.definitions import FlowPlan
 from actors.layers.listing.messages import ListPending, PendingCall
 from actors.layers.retries.messages import RetryTurn, TurnRetried
+from actors.layers.steering.messages import FindMessage, MessagePlace
 from actors.messages import protocol as p
 from actors.messages.limits import DEFAULT_LIMITS
 from actors.messages.protocol.base import StoredEvent
 from actors.messages.session import SessionKey, TurnKey
+from actors.messages.shown import Shown
 from actors.refs.base import begin_task
 from actors.refs.keyed_locks import KeyedLocks
 from actors.rules.delivery.event_buffer import EventBuffer
+from actors.rules.recovery.backoff import Backoff
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.event_loop import Work
 from runtime.driver.turns.asked_turns import AskedTurns
 from runtime.driver.turns.refused_lines import Line, RefusedLines, lines_of
-from runtime.driver.turns.state import TurnState
+from runtime.driver.turns.state import GivenMessage, TurnState
 from runtime.driver.turns.subscriber import Subscriber, Subscribers
 
 
@@ -99,6 +110,9 @@ class Refusals:
 
 T = TypeVar("T")
 
+AGAIN = Backoff(0.02, 1.0)
+"""Times between two looks for a message whose turn is about to begin."""
+
 MOST_STORES = 16
 """Redirects that are followed for a user who was moved between stores."""
 
@@ -135,6 +149,20 @@ class TurnWork:
             turn.fail(RuntimeClosedError(self._app_name, "is closed"))
 
 
+class Steered(Shown, msgspec.Struct, frozen=True, kw_only=True):
+    """The way of a message to a turn that ran.
+
+    Attributes:
+        invocation_id: the turn.
+        agent: the agent that has read it, before its next model call; "": none has yet.
+        seq: the position of the message in the log; 0: it is not there yet.
+    """
+
+    invocation_id: str
+    agent: str = ""
+    seq: int = 0
+
+
 class Following:
     """Subscribes to turns that are there. Its coroutines run on the portal's loop.
 
@@ -149,7 +177,7 @@ class Following:
     def __init__(self, client: EngineClient) -> None:
         self._engine = client.engine
         self.work = TurnWork(client.app_name)
-        self.subscribers = Subscribers(client.engine, self._go_on_soon)
+        self.subscribers = Subscribers(client.engine, self._go_on_soon, self._follow_message_soon)
 
     def _go_on_soon(self, turns: Sequence[TurnState], error: UpgradingError) -> None:
         for turn in turns:
@@ -164,6 +192,45 @@ class Following:
         await turn.wait_until_started_async()
         if not turn.is_over and not self.subscribers.follows(turn):
             await self.subscribe(turn, turn.after_seq, turn.agent, goes_on=True)
+
+    async def join(self, turn: TurnState, started: p.TurnStarted) -> None:
+        """Follow the turn that the message of this one was given to, from here on."""
+        turn.message = GivenMessage(started.message, turn.invocation_id, started.invocation_id)
+        turn.rename(started.invocation_id)
+        await self.subscribe(turn, started.seq, started.agent)
+
+    def _follow_message_soon(self, turn: TurnState, outcome: p.AnyOutcome) -> None:
+        self.work.begin(self._follow_message(turn, outcome), turn)
+
+    async def _follow_message(self, turn: TurnState, outcome: p.AnyOutcome) -> None:
+        """The turn has ended that a message was given to. If none of its agents has read it, follow the turn that has it."""
+        message = turn.message
+        assert message is not None
+        try:
+            for attempt in count(1):
+                place = await self.place_of(turn)
+                if place.invocation_id == turn.invocation_id:
+                    turn.feed((), outcome)
+                    return
+                if not place.invocation_id and not place.waits:
+                    raise InvocationNotFoundError(message.begins, turn.key.session)
+                if place.invocation_id or place.is_in_line:
+                    break
+                await asyncio.sleep(AGAIN.after_attempts(attempt))
+        except RaygroveError as error:
+            turn.fail(error)
+            return
+        turn.rename(place.invocation_id or message.begins)
+        # Should another turn read it while its own waits in line, the subscriber learns that this is gone, and looks again.
+        turn.ask_again = lambda lost: self._follow_message_soon(lost, outcome)
+        await self.subscribe(turn, turn.after_seq, "", goes_on=True)
+
+    async def place_of(self, turn: TurnState) -> MessagePlace:
+        """Where a message is that was given to a turn. Raises StoreError, ClusterError."""
+        message = turn.message
+        assert message is not None
+        asked = FindMessage(key=turn.key, invocation_id=message.begins, event_id=message.event_id)
+        return await self._engine.session.ask(asked)
 
     async def subscribe(
         self, turn: TurnState, after_seq: int, agent: str, stores: int = MOST_STORES, *, goes_on: bool = False
@@ -341,6 +408,10 @@ class TurnClient:
                 turn.fail(error)
                 return
             self._refusals.leave(turn, makes_room=not started.attached)
+            if started.message:
+                subscriber.remove(turn)
+                await self._following.join(turn, started)
+                return
             if started.invocation_id != turn.invocation_id:
                 subscriber.rename(turn, started.invocation_id, started.seq)
             turn.is_repeated = started.attached
@@ -387,6 +458,14 @@ class TurnClient:
         key = turn.key
         message = ListPending(app=key.app, user=key.user, session=key.session, invocation_id=turn.invocation_id)
         return list((await self._engine.session.ask(message)).calls)
+
+    async def steered(self, turn: TurnState) -> Steered | None:
+        """The way of a message to a turn that ran. Raises StoreError, ClusterError."""
+        message, place = turn.message, await self._following.place_of(turn)
+        assert message is not None
+        if place.seq and not place.agent:
+            return None
+        return Steered(invocation_id=place.invocation_id or message.joined, agent=place.agent, seq=place.seq)
 
     async def catch_up(self, turn: TurnState, buffer: EventBuffer) -> None:
         """Read a page of the turn's log into a buffer that is behind. Raises StoreError, SessionNotFoundError."""

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from copy import copy
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -150,6 +150,20 @@ class TurnReaders(msgspec.Struct, eq=False):
 T = TypeVar("T")
 
 
+class GivenMessage(NamedTuple):
+    """A message that was given to a turn that runs.
+
+    Attributes:
+        event_id: of its event.
+        begins: the turn that it begins if no agent reads it.
+        joined: the turn that it was given to.
+    """
+
+    event_id: str
+    begins: str
+    joined: str
+
+
 class TurnState:
     """The buffer between a turn's subscriber and its readers.
 
@@ -171,6 +185,8 @@ class TurnState:
         error: why the turn could not start, or can no longer be followed.
         ask_again: sends the request once more by which the turn, which it is given, has joined another; None: there is none.
         is_started: the turn is open, or could not start, or is followed no more.
+        may_join: its message may be given to another turn that runs.
+        message: its message, if it was.
         has_fingerprint: the turn of that id may have begun with another request, and is given to none but its own.
         is_refused: what has come of the turn of that id is not given, since it may have begun with another request.
         is_cancelled: this driver was asked to cancel it.
@@ -186,6 +202,8 @@ class TurnState:
     outcome: AnyOutcome | None = None
     error: BaseException | None = None
     is_started = False
+    may_join = False
+    message: GivenMessage | None = None
     has_fingerprint = False
     is_refused = False
     is_cancelled = False

@@ -37,6 +37,14 @@ UNSUBSCRIBE_S = 2.0
 OnLost = Callable[[Sequence[TurnState], UpgradingError], None]
 """Takes turns that go on in another deployment."""
 
+OnGiven = Callable[[TurnState, p.AnyOutcome], None]
+"""Takes a turn that has ended whose message was given to it, and its outcome."""
+
+
+def ignored(turn: TurnState, outcome: p.AnyOutcome) -> None:
+    """Such a turn ends with the outcome."""
+    turn.feed((), outcome)
+
 
 class PollPause:
     """A short wait, which ends early when there is something to do."""
@@ -90,6 +98,7 @@ class Subscriber:
         session: the Session actor.
         name: the subscriber's, by which the Session actor knows it.
         on_lost: gets the turns that it was feeding when their deployment is upgraded; None: they fail.
+        on_given: gets a turn and its outcome that has ended, and that the message of this program was given to.
         is_permanent: keep a poll waiting while no turn runs, so that the next turn need not begin with one; only a turn that
             follows at once does, when it is on its way. Otherwise the subscriber ends with its last turn.
 
@@ -98,9 +107,12 @@ class Subscriber:
         starting: knows the turns that start: one may turn out to have another id, see `rename`.
     """
 
-    def __init__(self, session: SessionRef, name: str, on_lost: OnLost | None = None, *, is_permanent: bool) -> None:
+    def __init__(
+        self, session: SessionRef, name: str, on_lost: OnLost | None = None, on_given: OnGiven = ignored, *, is_permanent: bool
+    ) -> None:
         self.name = name
         self._on_lost = on_lost
+        self._on_given = on_given
         self._session = session
         self._is_permanent = is_permanent
         self._turns: dict[TurnKey, list[TurnState]] = {}
@@ -213,6 +225,10 @@ class Subscriber:
         for turn in turns:
             # The end of the pause before an answer may come late, or twice: it is not that of the answer.
             outcome = news.outcome if not 0 < news.opened_seq < turn.opened_seq else None
+            if outcome is not None and turn.message is not None:
+                turn.feed(news.events, None, news.answers, woken)
+                self._on_given(turn, outcome)
+                continue
             turn.feed(news.events, outcome, news.answers, woken)
             if outcome is None:
                 left.append(turn)
@@ -333,12 +349,13 @@ class Subscribers:
 
     Args:
         engine: whose Session actors are subscribed to.
-        on_lost: see Subscriber.
+        on_lost, on_given: see Subscriber.
     """
 
-    def __init__(self, engine: Engine, on_lost: OnLost) -> None:
+    def __init__(self, engine: Engine, on_lost: OnLost, on_given: OnGiven = ignored) -> None:
         self._engine = engine
         self._on_lost = on_lost
+        self._on_given = on_given
         self._name = f"driver-{uuid.uuid4().hex}"
         self._permanent: dict[SessionRef, Subscriber] = {}
         self._single: list[Subscriber] = []
@@ -355,7 +372,7 @@ class Subscribers:
         """A new subscriber for a turn that may have events already: it gets those before the new ones, and none twice."""
         self._single = [subscriber for subscriber in self._single if not subscriber.is_done()]
         name = f"{self._name}/{uuid.uuid4().hex}"
-        subscriber = Subscriber(self._engine.session.of(key), name, self._on_lost, is_permanent=False)
+        subscriber = Subscriber(self._engine.session.of(key), name, self._on_lost, self._on_given, is_permanent=False)
         self._single.append(subscriber)
         return subscriber
 

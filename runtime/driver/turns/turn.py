@@ -34,7 +34,7 @@ from runtime.driver.flows import ResultTypes, TaskResult, stopped_by, task_resul
 from runtime.driver.notebook import is_cell
 from runtime.driver.run_options import RunOptions
 from runtime.driver.turns.answers import Answers
-from runtime.driver.turns.client import TurnClient
+from runtime.driver.turns.client import Steered, TurnClient
 from runtime.driver.turns.given import output_of, text_of
 from runtime.driver.turns.state import LoopSignal, TurnState, raisable
 from runtime.engine.process.told_to_end import ToldToEnd
@@ -159,8 +159,9 @@ class Turn:
 
     @property
     def invocation_id(self) -> str:
-        """The turn's id. A turn that answers a long-running call has the id of that call's turn; this waits until it is known."""
-        if self._state.is_answer:
+        """The turn's id. A turn that answers a long-running call has the id of that call's turn, and a message that was given to
+        a turn that runs has the id of that turn; this waits until it is known."""
+        if self._state.is_answer or self._state.may_join:
             self._state.wait_until_started()
         return self._state.invocation_id
 
@@ -181,6 +182,20 @@ class Turn:
         """True when the turn was there before `run` has asked for it by its `invocation_id`; waits until that is known."""
         self._state.wait_until_started()
         return self._state.is_repeated
+
+    @property
+    def steered(self) -> Steered | None:
+        """The way of the message to a turn that ran, as of now; None: it has begun a turn of its own, or is about to.
+
+        It waits until the turn is open. On an event loop `await turn.aio.steered()`.
+        """
+        self._state.wait_until_started()
+        return self._client.run(self._client.steered(self._state)) if self._state.message is not None else None
+
+    async def steered_async(self) -> Steered | None:
+        """The way of the message to a turn that ran: see `steered`."""
+        await self._state.wait_until_started_async()
+        return await self._client.run_async(self._client.steered(self._state)) if self._state.message is not None else None
 
     def __iter__(self) -> Iterator[Event]:
         state = self._state
@@ -209,7 +224,9 @@ class Turn:
 
     @property
     def _leaving_cancels(self) -> bool:
-        return self._cancels_on_leave and not self._state.is_over and not ToldToEnd.by_signal
+        # One that was given a message goes on for the program that has started it.
+        is_own = self._cancels_on_leave and self._state.message is None
+        return is_own and not self._state.is_over and not ToldToEnd.by_signal
 
     async def __aiter__(self) -> AsyncIterator[Event]:
         async with aclosing(self.batches()) as batches:
@@ -357,6 +374,10 @@ class AsyncTurn:
         state = self._turn._state
         await state.wait_for_end_async()
         return state.is_repeated
+
+    async def steered(self) -> Steered | None:
+        """The way of the message to a turn that ran: see Turn.steered."""
+        return await self._turn.steered_async()
 
     async def result(self) -> TurnResult:
         """Wait for the end of the turn: see Turn.result."""

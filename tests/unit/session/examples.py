@@ -37,6 +37,7 @@ from actors.layers.rewinds.messages import RewindRequest
 from actors.layers.schedules.messages import AwaitDue, ChangeSchedule, CreateSchedule, DueReply, ListSchedules, PassDueTime
 from actors.layers.sharing.messages import ForgetStates, WatchStates
 from actors.layers.spending.messages import GetTurnBudgets, GetUsage, MaySpend, ReserveSpending
+from actors.layers.steering.messages import FindMessage, LeaveMessage, MessageLeft
 from actors.layers.stores.batch import BatchInfo
 from actors.layers.stores.schedule import SchedulePlan, Timing
 from actors.layers.stores.store_seat import StoreSeat
@@ -338,6 +339,15 @@ def answering(**more: Any) -> Make:
     return made
 
 
+def leaving(desk: Desk) -> LeaveMessage:
+    """A message to the turn that runs."""
+    return LeaveMessage(key=NEW, event=encode(desk.session.event("user", "more", turn="e-more")), config=RunConfig())
+
+
+async def leave(desk: Desk) -> None:
+    await desk.ask(leaving(desk))
+
+
 def appending(*authors: str, **more: Any) -> Make:
     """A message with events of the open turn."""
 
@@ -400,6 +410,8 @@ OF_OPEN_TURNS: Mapping[type[p.Message], Example] = {
     p.Append: Example(appending("root"), [begin]),
     p.BeginAlone: Example(lambda desk: p.BeginAlone(turn=desk.of_turn(), run="root", attempt=1), [begin]),
     p.CloseTurn: Example(ending(p.Finished(agent="root")), [begin], "FencedError"),
+    LeaveMessage: Example(leaving, [begin], MessageLeft),
+    p.ReadMessages: Example(lambda desk: p.ReadMessages(turn=desk.of_turn(), agent="root"), [begin, leave], p.MessagesRead),
     ReserveSpending: Example(
         lambda desk: ReserveSpending(turn=desk.of_turn(), agent="root", model="m"), [begin_on_budget], MaySpend
     ),
@@ -429,6 +441,7 @@ OTHERS: Mapping[type[p.Message], Example] = {
     CountTurns: Example(lambda _: CountTurns(app=APP)),
     Drain: Example(lambda _: Drain(lease_s=1.0)),
     p.Fetch: Example(lambda _: p.Fetch(key=KEY)),
+    FindMessage: Example(lambda _: FindMessage(key=KEY, invocation_id="e-1", event_id="m-1")),
     FindOldSessions: Example(lambda _: FindOldSessions(app=APP, before_s=SOON_S, limit=9)),
     p.FindTurn: Example(lambda _: p.FindTurn(key=KEY)),
     ForgetStates: Example(lambda _: ForgetStates()),

@@ -1,4 +1,7 @@
-"""The id of the turn that a due time makes: the same for whatever begins it, so that it begins once."""
+"""The id of the turn that a due time makes: the same for whatever begins it, so that it begins once.
+
+A message that waits to be read by a turn is kept as a schedule that is due at once: so it begins a turn if none reads it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,9 @@ _TURN_ID = re.compile(r"s-[0-9a-f]{32}-\d{8}T\d{6}Z")
 
 
 def turn_id(time: ScheduledTime) -> str:
-    """The invocation id of the turn: the schedule's own id, and the due time for people."""
+    """The invocation id of the turn: the schedule's own id, and the due time for people. A message has it as its id."""
+    if time.is_message:
+        return time.id
     return f"{time.id}-{datetime.fromtimestamp(time.due_s, UTC):%Y%m%dT%H%M%SZ}"
 
 

@@ -1,0 +1,27 @@
+"""An agent reads the messages that wait for its turn before it calls its model."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable
+
+from actors.behaviours.interceptor import RunInterceptor, TakeStep
+from actors.errors import StoreError
+from actors.messages.protocol.outcomes import AnyOutcome
+
+logger = logging.getLogger(__name__)
+
+
+class ReadsMessages(RunInterceptor):
+    """Reads before each step."""
+
+    def take_step(self, step: TakeStep) -> Awaitable[AnyOutcome | None]:
+        """Take the step with what was read."""
+        return self._after_reading(step) if self.run.context.has_messages else self.next.take_step(step)
+
+    async def _after_reading(self, step: TakeStep) -> AnyOutcome | None:
+        try:
+            await self.run.context.inbox.read()
+        except StoreError as error:
+            logger.warning("messages to turn %s are read later: %s", self.run.message.turn.invocation_id, error)
+        return await self.next.take_step(step)

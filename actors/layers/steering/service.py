@@ -1,0 +1,189 @@
+"""Messages that wait for a turn, as a service of the Session actor.
+
+Rules of this file:
+
+- A message that waits is a schedule that is due at once, under the id of the turn that it begins if no agent reads it. So what
+  begins turns of schedules begins that one, whatever is lost.
+- It is read in one transaction: its event is appended to the turn that runs, and the schedule is removed. So it is in the log
+  once, in the turn that reads it or in one of its own.
+- Its event names the agent that has read it. What the agents store after it they have said in its knowledge, or side by side.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+import msgspec
+
+from actors.actor import Handlers
+from actors.errors import OverloadedError, RequestError
+from actors.interfaces.records import Write
+from actors.layers.schedules.due_times import DueTimes
+from actors.layers.steering.messages import FindMessage, LeaveMessage, MessageLeft, MessagePlace
+from actors.layers.stores.records import AddSchedule, RemoveSchedule
+from actors.layers.stores.schedule import SchedulePlan, ScheduleRow, Timing, WaitingMessage
+from actors.layers.stores.session_store import store_of
+from actors.messages import protocol as p
+from actors.messages.codec import decode_event, encode
+from actors.messages.content import Content
+from actors.messages.protocol.turns import MESSAGE
+from actors.messages.session import SessionKey
+from actors.session.log.event_scan import EventScan, new_event, scan
+from actors.session.log.session_log import SessionLog
+from actors.session.service import SessionService
+from actors.session.turns.lookup import TurnLookup
+from actors.session.turns.parts import SessionParts
+
+MOST_MESSAGES = 100
+"""Messages of one session that may wait."""
+
+READ_BY = "steered"
+"""Key of the metadata of a message that was read: the agent that has done so."""
+
+
+class Steering(SessionService):
+    """Answers LeaveMessage, ReadMessages and FindMessage.
+
+    Args:
+        parts: of the Session actor.
+        due: has Runners begin the turns of messages that no agent reads.
+    """
+
+    def __init__(self, parts: SessionParts, due: DueTimes) -> None:
+        self._parts = parts
+        self._due = due
+        self._lookup = TurnLookup(parts)
+
+    def handlers(self) -> Handlers:
+        """Its messages."""
+        return {LeaveMessage: self.leave_message, p.ReadMessages: self.read_messages, FindMessage: self.find_message}
+
+    async def leave_message(self, message: LeaveMessage) -> MessageLeft:
+        """Store a message for the turn that runs.
+
+        Raises:
+            OverloadedError: as many messages of the session wait as may.
+            RequestError: it could not be appended.
+            StoreError: it could not be stored.
+        """
+        key, event = message.key, scan(message.event)
+        log = await self._parts.logs.find(key)
+        if log is None or not _takes(log, event):
+            return MessageLeft()
+        if message.waits:
+            return _left(log)
+        self._parts.admission.event(log, message.event, event)
+        waiting = await self._waiting(key)
+        is_known = any(row.id == event.invocation_id for row in waiting)
+        if not is_known and await self._parts.reader.position(key, event.id) is not None:
+            # Sent again: it was read, or has begun its turn.
+            return MessageLeft()
+        if not is_known:
+            if len(waiting) >= MOST_MESSAGES:
+                raise OverloadedError(f"session {key.session!r}", f"{len(waiting)} messages", "the messages of a session", 1.0)
+            row = self._row(message, event)
+            await self._due.write(key, AddSchedule(key, row))
+            self._due.note_due(row.due_s)
+        return _left(log) if _takes(log, event) else MessageLeft()
+
+    def _row(self, message: LeaveMessage, event: EventScan) -> ScheduleRow:
+        content = decode_event(message.event, 0).content or Content()
+        waiting = WaitingMessage(
+            event=message.event,
+            state_delta=message.state_delta,
+            fingerprint=message.fingerprint,
+            traceparent=message.traceparent,
+        )
+        due_s = int(self._due.now_s())
+        plan = SchedulePlan(
+            timing=Timing(at_s=due_s, start_s=due_s), missed="all", content=content, config=message.config, message=waiting
+        )
+        return ScheduleRow(key=message.key, name=_name(message.key, event), id=event.invocation_id, due_s=due_s, raw=encode(plan))
+
+    async def read_messages(self, message: p.ReadMessages) -> p.MessagesRead:
+        """Append the messages that wait to the log of the turn that runs.
+
+        Raises:
+            FencedError: the turn has ended or was taken over, or the run was abandoned.
+            StoreError: nothing was read.
+        """
+        log, turn = await self._lookup.current(message.turn)
+        rows = await self._waiting(log.key)
+        log, turn = await self._lookup.current(message.turn)
+        events: list[tuple[bytes, EventScan]] = []
+        writes: list[Write] = []
+        is_under_way = False
+        for row in rows:
+            waiting = row.plan.message
+            assert waiting is not None
+            event = decode_event(waiting.event, 0)
+            if event.id in turn.stored:
+                # Another run has just read it.
+                is_under_way = True
+                continue
+            metadata = {**(event.custom_metadata or {}), READ_BY: message.agent}
+            raw, scanned = new_event(
+                msgspec.structs.replace(event, invocation_id=turn.row.invocation_id, custom_metadata=metadata)
+            )
+            try:
+                self._parts.admission.event(log, raw, scanned)
+            except RequestError:
+                # A state has grown since: it begins a turn, which says so.
+                continue
+            events.append((raw, scanned))
+            writes.append(RemoveSchedule(row.key, row.name, row.id))
+        if events:
+            await self._parts.writer.add(log, events, writes)
+            read = {event.id for _, event in events}
+            log.queue.send_back(lambda waiter: waiter.event_id in read)
+        elif is_under_way:
+            await self._parts.access.commits.flush()
+        return p.MessagesRead(contents=[decode_event(raw, 0).content or Content() for raw, _ in events])
+
+    async def find_message(self, message: FindMessage) -> MessagePlace:
+        """Tell which turn has a message, or whether it waits. Raises StoreError."""
+        key, reader = message.key, self._parts.reader
+        waits = any(row.id == message.invocation_id for row in await self._waiting(key))
+        position = await reader.position(key, message.event_id)
+        if position is None:
+            log = await self._parts.logs.find(key)
+            is_in_line = log is not None and log.queue.has(message.invocation_id)
+            return MessagePlace(waits=waits, is_in_line=is_in_line)
+        seq, invocation_id = position
+        stored = await reader.event(key, seq)
+        metadata = (decode_event(stored.raw, seq).custom_metadata if stored is not None else None) or {}
+        return MessagePlace(invocation_id=invocation_id, seq=seq, agent=str(metadata.get(READ_BY, "")))
+
+    async def _waiting(self, key: SessionKey) -> list[ScheduleRow]:
+        """The messages of a session that wait, the oldest first. Raises StoreError."""
+        prefix = _prefix(key)
+
+        def read() -> list[ScheduleRow]:
+            rows = store_of(self._parts.access).schedules(key.app, key.user, limit=MOST_MESSAGES, after=(key.user, prefix))
+            return [row for row in rows if row.name.startswith(prefix)]
+
+        return await self._parts.access.read(read)
+
+
+def _takes(log: SessionLog, event: EventScan) -> bool:
+    """True while a turn runs that can read the message."""
+    turn = log.turn
+    return turn is not None and not turn.is_ending and event.id not in turn.stored
+
+
+def _left(log: SessionLog) -> MessageLeft:
+    return MessageLeft(invocation_id=log.open_id(), after_seq=log.committed_seq)
+
+
+def _prefix(key: SessionKey) -> str:
+    """Begins the names of the messages of a session: ids may be as long as the names of schedules."""
+    return f"{MESSAGE}{_digest(key.session)}/"
+
+
+def _name(key: SessionKey, event: EventScan) -> str:
+    """The name of a message: those of a session stand in the order in which they were sent."""
+    return f"{_prefix(key)}{int(event.timestamp * 1e6):016x}/{_digest(event.invocation_id)}"
+
+
+def _digest(text: str) -> str:
+    return blake2b(text.encode(), digest_size=12).hexdigest()

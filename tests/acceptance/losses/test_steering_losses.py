@@ -1,0 +1,96 @@
+"""A message to an agent that is at work is answered once, whichever actor is lost at whichever message."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from actors import Content, LlmAgent, LlmRequest, LlmResponse, Part, RunConfig, SequentialAgent
+from actors.messages.content import FunctionCall
+from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
+from tests.support.machine.folders import quick_folder
+from tests.support.runtimes import stored
+
+STEER = RunConfig(on_concurrent_turn="steer")
+
+
+class Echo:
+    """Calls the tool `wait` once, and then says which messages of the user it was shown.
+
+    Attributes:
+        is_at_work: a call is under way.
+        may_end: it may end.
+    """
+
+    def __init__(self, *, reads: bool) -> None:
+        self.is_at_work, self.may_end = threading.Event(), threading.Event()
+        self._reads = reads
+
+    async def wait(self) -> str:
+        """Wait for the test."""
+        self.is_at_work.set()
+        await asyncio.to_thread(self.may_end.wait, 20)
+        return "over"
+
+    async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
+        """Answer."""
+        given = any(content.function_responses() for content in request.contents)
+        if self._reads and not any(any(content.function_responses()) for content in request.contents):
+            yield LlmResponse(content=Content(role="model", parts=[Part(function_call=FunctionCall(name="wait"))]))
+            return
+        if not self._reads:
+            await self.wait()
+        assert given or not self._reads
+        said = [content.text for content in request.contents if content.role == "user" and content.text]
+        yield LlmResponse(content=Content.of_text(" ".join(each for each in said if each in ("begin", "more")), role="model"))
+
+
+def played(losses: Sequence[Loss], *, reads: bool) -> LossyEngine:
+    """A turn that is given a message while its agent works; with `reads` the agent calls its model once more afterwards."""
+    model = Echo(reads=reads)
+    worker = LlmAgent(name="worker", model=model, tools=[model.wait] if reads else [])
+    with quick_folder() as folder:
+        rt, engine = lossy_runtime(SequentialAgent(name="root", sub_agents=[worker]), Path(folder), losses)
+        engine.watches = True
+        with rt:
+            first = rt.run(user_id="ada", session_id="s1", message="begin")
+            assert model.is_at_work.wait(20)
+            second = rt.run(user_id="ada", session_id="s1", message="more", run_config=STEER)
+            joined = second.steered
+            model.may_end.set()
+            results = [first.result(), second.result()]
+            check([turn.text for turn in results], log := stored(rt), was_read=reads and joined is not None)
+            assert not any(event.error_code for event in log)
+            assert rt.schedules.list() == []
+    return engine
+
+
+def check(answers: Sequence[str], log: Sequence[Any], *, was_read: bool) -> None:
+    """The message is in the log once, and an answer that was given after it has it."""
+    said = [event.text for event in log if event.author == "user"]
+    assert Counter(said) == {"begin": 1, "more": 1}
+    assert "more" in answers[1]
+    place = next(place for place, event in enumerate(log) if event.text == "more")
+    assert any("more" in event.text for event in log[place + 1 :])
+    if was_read:
+        assert answers == ["begin more", "begin more"]
+
+
+@pytest.mark.parametrize("reads", [True, False], ids=["read", "not_read"])
+def test_without_losses_it_is_read_by_the_turn_or_answered_by_its_own(reads: bool) -> None:
+    assert played([], reads=reads).lost == []
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("reads", [True, False], ids=["read", "not_read"])
+@pytest.mark.parametrize("who", get_args(Victim))
+def test_it_is_answered_once_whichever_actor_is_lost_at_whichever_message(who: Victim, reads: bool) -> None:
+    for at in range(played([], reads=reads).messages):
+        for before in (True, False):
+            played([Loss(at, who, before)], reads=reads)
