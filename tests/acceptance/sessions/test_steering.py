@@ -152,18 +152,24 @@ def test_what_no_model_has_read_begins_a_turn_of_its_own(deploy: Deploy, tmp_pat
         assert len({event.invocation_id for event in stored(rt)}) == 2
 
 
-def test_every_branch_sees_it_once(deploy: Deploy, gate: Gate) -> None:
-    ways = [worker(gate, f"{name} done", name=name) for name in ("left", "right")]
+def test_every_branch_sees_it_once(deploy: Deploy, tmp_path: Path) -> None:
+    gates = {name: Gate(_made(tmp_path / name)) for name in ("left", "right")}
+    ways = [worker(gate, f"{name} done", name=name) for name, gate in gates.items()]
     with deploy(ParallelAgent(name="root", sub_agents=[agent for agent, _ in ways])) as rt:
         turn = start(rt, "begin")
-        gate.wait_for_caller()
-        gate.wait_for_caller()
+        for gate in gates.values():
+            gate.wait_for_caller()
         steer(rt, "both of you")
-        gate.open()
-        gate.open()
+        for gate in gates.values():
+            gate.open()
         turn.result()
         assert [texts(model, 1).count("both of you") for _, model in ways] == [1, 1]
         assert [line.partition(" (")[0] for line in log(rt)].count("user: both of you") == 1
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
 
 
 def test_an_agent_that_begins_later_in_the_turn_sees_it(deploy: Deploy, tmp_path: Path) -> None:
