@@ -19,6 +19,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         load_rounds: rounds, of which the median counts.
         iterations: of one loop.
         loops: loops measured one after the other.
+        steered: messages to one turn that runs.
         tasks: of one flow.
         flows: flows measured one after the other.
         nodes: of one graph.
@@ -74,6 +75,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     load_rounds: int = 3
     iterations: int = 100
     loops: int = 10
+    steered: int = 40
     tasks: int = 200
     flows: int = 5
     nodes: int = 1_000
@@ -176,6 +178,7 @@ TINY = Plan(
     load_rounds=1,
     iterations=5,
     loops=1,
+    steered=3,
     tasks=12,
     flows=1,
     nodes=20,
