@@ -27,9 +27,18 @@ def llm(turn: Turn, node: Node, branch: str | None) -> Run:
 def begin_llm(turn: Turn, node: Node, branch: str | None) -> None:
     """5.5 Callbacks: `before_agent` is called when a run begins. State that it writes rides on an event."""
     if node.fails or node.counts:
-        key = f"{node.name}_begun"
-        begun = fold(turn.seen(node.name, branch)).get(key, 0)
-        turn.say(turn.event(node.name, branch, state_delta={key: begun + 1}))
+        _count(turn, node, branch, "begun")
+
+
+def end_llm(turn: Turn, node: Node, branch: str | None, ended: Ended) -> None:
+    """5.5 Callbacks: `after_agent` is called when a run is over, and not when it hands over, fails or waits."""
+    if node.counts and not ended.to:
+        _count(turn, node, branch, "ended")
+
+
+def _count(turn: Turn, node: Node, branch: str | None, what: str) -> None:
+    key = f"{node.name}_{what}"
+    turn.say(turn.event(node.name, branch, state_delta={key: fold(turn.seen(node.name, branch)).get(key, 0) + 1}))
 
 
 def with_consent(turn: Turn, node: Node, branch: str | None, *, calls: Sequence[FunctionCall], is_new: bool) -> Run:
@@ -60,6 +69,7 @@ def steps(turn: Turn, node: Node, branch: str | None, seen: Callable[[], Sequenc
             escalated |= any(call.name == "escalate" for call in calls)
             ended = (yield from _tools(turn, node, branch, calls)) if calls else Ended(said=said.text)
             if ended is not None:
+                end_llm(turn, node, branch, ended)
                 return ended._replace(escalated=ended.escalated or escalated)
     except FailedError as failed:
         failed.escalated |= escalated

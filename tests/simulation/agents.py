@@ -49,7 +49,7 @@ from tests.simulation.scenarios import Node
 from tests.simulation.scripts import QUOTED, scripted
 from tests.simulation.virtual_loop import PROCESS, VirtualLoop
 from tests.support.agents.failing_agents import SKIP, FailingCallback, restart
-from tests.support.agents.workflow_agents import count_begun
+from tests.support.agents.workflow_agents import count_begun, count_ended
 from tests.support.models.metered_model import tokens_of
 
 replaced = msgspec.structs.replace
@@ -356,6 +356,8 @@ def _llm(node: Node, children: list[BaseAgent], notes: Notes) -> BaseAgent:
     callbacks: dict[str, Any] = {}
     if node.fails or node.counts:
         callbacks["before_agent_callback"] = count_begun
+    if node.counts:
+        callbacks["after_agent_callback"] = count_ended
     if node.fails:
         callbacks["before_model_callback"] = Late(node.fails) if node.is_late else FailingCallback(node.fails, False)
     tools = [*Tools(notes).all(), *experts]

@@ -44,7 +44,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         steps: an LLM agent's script; after its last step it says something.
         fails: so many of its first runs fail.
         is_late: these do not fail, but take longer than anything waits for them.
-        counts: it counts its runs, in the state, by a callback before each; so does one that fails.
+        counts: it counts its runs, in the state, by a callback before and after each; before them so does one that fails.
         times: a loop's iterations; of a graph 1: its nodes run one after the other, 2: those behind the first side by side.
         supervision: "", "restart" or "skip".
         thinks_s: how long its model takes.
