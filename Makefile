@@ -135,7 +135,7 @@ chaos: $(READY)
 # While there is too much to do workers give way to servers, as those of a local Ray do by default: in other tests they do not.
 soak: $(READY) $(ADK_READY)
 	@$(BIN)/pytest -n 4 --dist worksteal -m 'soak and full' tests
-	@$(BIN)/pytest -m 'soak and not full' tests/soak tests/acceptance tests/cluster tests/capacity --ignore=tests/soak/test_overload.py
+	@$(BIN)/pytest -m 'soak and not full' tests/soak tests/acceptance tests/cluster tests/capacity tests/plugin tests/simulation --ignore=tests/soak/test_overload.py
 	@RAY_worker_niceness=5 $(BIN)/pytest -m soak tests/soak/test_overload.py
 	@$(ADK)/pytest -m soak tests/soak/test_graph_kills.py -k adapter
 

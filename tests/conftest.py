@@ -47,11 +47,14 @@ HAS_STARTED_RAY = pytest.StashKey[bool]()
 BROWSER_TESTS = Path(__file__).with_name("browser")
 """Where all tests have the marker `browser`."""
 
-ONE_IN_ON_RAY = 16
+ONE_IN_ON_RAY = 24
 """Of the acceptance tests of a folder that run on both engines, the ordinary run has one in so many on Ray."""
 
-FULL_ONE_IN_ON_RAY = 5
+FULL_ONE_IN_ON_RAY = 15
 """Of the others the full set has one in so many on Ray; `make soak` has all."""
+
+FULL_ONE_IN = 4
+"""Of the cases of a `sampled` test that the ordinary run leaves out the full set has one in so many, unless `full` says it."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -99,8 +102,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         sampled = item.get_closest_marker("sampled")
         group, one_in, full = item.nodeid.partition("[")[0], 1, 1
         if sampled is not None:
-            one_in, full = (sampled.args or (1,))[0], sampled.kwargs.get("full", 1)
-            if sampled.kwargs.get("of") == "module":
+            is_of_module = sampled.kwargs.get("of") == "module"
+            one_in = (sampled.args or (1,))[0]
+            full = sampled.kwargs.get("full", 1 if is_of_module else FULL_ONE_IN)
+            if is_of_module:
                 group = str(item.path)
         if _is_acceptance_on_ray(item):
             # Also of what is sampled, where both engines take turns: every second one would be on Ray.

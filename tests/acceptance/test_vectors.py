@@ -15,7 +15,7 @@ from tests.support.vectors import vector_flows as controlflow
 from tests.support.vectors.shared_runtimes import CaseRuntime, CaseRuntimes, RuntimeFactory, sharing_key
 from tests.support.vectors.vector_notation import Case, VectorError, load_cases
 
-pytestmark = pytest.mark.sampled(5, of="module")
+pytestmark = pytest.mark.sampled(5, of="module", full=3)
 
 
 WITH_TURNS: Mapping[str, Callable[[Case, CaseRuntime], None]] = {

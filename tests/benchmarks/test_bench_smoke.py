@@ -21,6 +21,7 @@ from tests.benchmarks.workloads import LoadResult, run_load
 # In the full set: what the benchmarks measure has tests of its own.
 # What a loss costs can only be measured where processes can be killed.
 @pytest.mark.full
+@pytest.mark.sampled(full=8)
 @pytest.mark.parametrize("name", [name for name in BENCHMARKS if name != recovery.NAME])
 def test_every_benchmark_gives_positive_figures(name: str) -> None:
     figures = BENCHMARKS[name](TINY)
@@ -31,6 +32,7 @@ def test_every_benchmark_gives_positive_figures(name: str) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.sampled(full=2)
 @pytest.mark.parametrize("wire", get_args(Wire))
 def test_a_floor_runs_turns_with_and_without_commits(wire: Wire, local_ray: str, tmp_path: Path) -> None:
     for folder in (None, tmp_path):

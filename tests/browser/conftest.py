@@ -32,6 +32,15 @@ Opened = Callable[..., Page]
 """Opens a page of its own, at the place that is named by keywords, as the page's address has them."""
 
 
+ONE_IN = 9
+"""Of the tests of a file CI has one in so many: an odd number, so that the engines take turns."""
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark all but a sample as tests of the full set: `-m 'browser and not full'` has the sample."""
+    item.add_marker(pytest.mark.sampled(ONE_IN, of="module"))
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     if CHROMIUM is None:

@@ -72,7 +72,7 @@ def test_the_example_passes_on_both_engines(monkeypatch: pytest.MonkeyPatch) -> 
     assert "10 passed" in done.stdout
 
 
-@pytest.mark.full
+@pytest.mark.soak
 def test_processes_of_a_run_share_a_ray_that_ends_with_them(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOLD", str(tmp_path / "told"))
     run(SHARED, "-n", "2", "--dist", "each").assert_outcomes(passed=2)
@@ -82,7 +82,7 @@ def test_processes_of_a_run_share_a_ray_that_ends_with_them(run: Run, tmp_path: 
     assert_ended(addresses.pop())
 
 
-@pytest.mark.full
+@pytest.mark.soak
 def test_a_ray_of_a_run_ends_when_the_run_is_killed(
     pytester: pytest.Pytester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,7 +38,7 @@ VALUES: Sequence[tuple[TypeEngine[Any], object, object]] = (
 )
 """Two values of each type of column."""
 
-pytestmark = pytest.mark.sampled(3, of="module")
+pytestmark = pytest.mark.sampled(3, of="module", full=3)
 
 
 @pytest.fixture

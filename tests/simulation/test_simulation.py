@@ -80,7 +80,7 @@ def test_what_once_did_not_hold_with_a_standby_does(seed: int) -> None:
     assert check(standing_by(seed, plain(seed)))[0] == []
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(10, full=5)
 @pytest.mark.parametrize("first", range(0, SEEDS, 2 * PART))
 def test_it_holds_as_well_when_turns_are_opened_one_at_a_time(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(world, "OPENED_AT_ONCE", 1)
@@ -94,7 +94,7 @@ def digests(seeds: range) -> list[int]:
 
 @pytest.mark.full
 def test_a_seed_does_the_same_steps_again_also_in_another_process() -> None:
-    seeds = range(8, 20)
+    seeds = range(8, 12)
     program = f"from tests.simulation.test_simulation import digests; print(digests(range({seeds.start}, {seeds.stop})))"
     environment = {**os.environ, "PYTHONHASHSEED": "4711", "PYTHONPATH": str(ROOT)}
     other = subprocess.run([sys.executable, "-c", program], env=environment, cwd=ROOT, capture_output=True, text=True, check=True)
@@ -130,6 +130,7 @@ def test_many_things_go_wrong() -> None:
     assert {what for what, _ in kinds} == whats
 
 
+@pytest.mark.soak
 def test_other_drivers_follow_turns_in_line_and_answer_calls_that_are_answered() -> None:
     wanted = {"follow": {"Finished", "InvocationNotFoundError"}, "answer": {"Finished", "TurnStateError"}}
     ends: dict[str, set[str]] = {how: set() for how in wanted}

@@ -40,13 +40,13 @@ def _judged(play: Callable[[Any, int], Left], problems: Callable[[Any, Any], Ite
 
 
 WORLDS: Mapping[str, World] = {
-    "deployments": World(case, played, 300, part=15, one_in=3, more=20_000),
+    "deployments": World(case, played, 300, part=15, one_in=7, more=20_000),
     "replacing": World(replacing, played, 150, part=15, one_in=10),
     "standbys": World(standing_by, played, 150, part=15, one_in=10, more=2_000),
     "crowds": World(crowd, play_crowd, one_in=12, more=5_000),
     "limits": World(traffic, _judged(play_limits, of_limits), one_in=12, more=5_000),
     "moves": World(plan, play_moves, part=6, one_in=20, more=2_000),
-    "nodes": World(weather, play_nodes, 60, one_in=2, more=3_000),
+    "nodes": World(weather, play_nodes, 60, one_in=3, more=3_000),
     "poison": World(poisoned, play_poison, one_in=6, more=3_000),
     "schedules": World(timetable, play_schedules, one_in=16, more=5_000),
     "spending": World(spending, play_spending, part=20, one_in=0, more=2_000),

@@ -108,7 +108,7 @@ def test_no_turn_of_others_fails(tmp_path: Path) -> None:
     assert not wrong
 
 
-@pytest.mark.full
+@pytest.mark.soak
 @pytest.mark.usefixtures("local_ray")
 def test_no_turn_of_others_fails_in_a_small_storm(tmp_path: Path) -> None:
     wrong, ends, _ = asyncio.run(storm(Deploy("ray", tmp_path), 60))

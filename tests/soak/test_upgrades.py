@@ -1,6 +1,6 @@
 """Ten upgrades, and ten drains, while a program that has joined and clients of a server have turns of all kinds run.
 
-`make test-full` does one of each. `SOAK_TIMES=5` does five instead; `SOAK_RATE=20` has 20 turns begin each second instead of 50.
+The first test does one of each. `SOAK_TIMES=5` does five instead; `SOAK_RATE=20` has 20 turns begin each second instead of 50.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FEW = 8
 """Turns a second of the test that does everything once."""
 
 
-@pytest.mark.full
+@pytest.mark.soak
 @pytest.mark.timeout(600)
 def test_a_drain_an_update_and_an_upgrade_lose_no_turn(tmp_path: Path) -> None:
     with busy_deployment(tmp_path, FEW) as busy:

@@ -182,7 +182,7 @@ def test_every_example_is_run_here() -> None:
     assert {path.stem for path in EXAMPLES.glob("*.py")} == {*ESSENTIAL, *elsewhere}
 
 
-@pytest.mark.sampled(13)
+@pytest.mark.sampled(27, full=5)
 @pytest.mark.usefixtures("local_ray")
 @pytest.mark.parametrize("example", ESSENTIAL)
 def test_an_example_prints_what_it_promises(example: str, tmp_path: Path) -> None:
@@ -193,8 +193,10 @@ def test_an_example_prints_what_it_promises(example: str, tmp_path: Path) -> Non
 
 @pytest.mark.full
 @pytest.mark.timeout(240)
+@pytest.mark.usefixtures("local_ray")
 def test_the_support_desk_goes_on_where_it_ended(tmp_path: Path) -> None:
-    first = run("support_desk", tmp_path)
+    address = ray.get_runtime_context().gcs_address
+    first = run("support_desk", tmp_path, address)
     assert_in_order(
         first,
         [
@@ -211,7 +213,7 @@ def test_the_support_desk_goes_on_where_it_ended(tmp_path: Path) -> None:
     processes = dict(re.findall(r"^(\w+) +pid (\d+)", first, re.MULTILINE))
     assert set(processes) == {"concierge", "shipping", "billing", "refunds"}
     assert len(set(processes.values())) == 4
-    second = run("support_desk", tmp_path)
+    second = run("support_desk", tmp_path, address)
     assert_in_order(
         second,
         [

@@ -92,7 +92,7 @@ def in_one_line(number: int) -> tuple[str, str]:
     return "ada", "s"
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(7, full=3)
 @pytest.mark.parametrize("where", [in_sessions_of_their_own, in_sessions_of_one_user, in_one_line])
 @pytest.mark.parametrize("many", [300, pytest.param(MANY, marks=pytest.mark.full)])
 async def test_a_turn_takes_no_more_steps_beside_many_turns_than_beside_few(where: Any, many: int, tmp_path: Path) -> None:

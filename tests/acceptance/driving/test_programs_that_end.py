@@ -31,7 +31,13 @@ WAYS: dict[str, tuple[str, list[signal.Signals], str]] = {
 """How the program waits for its turn, the signals that it gets then, and what becomes of the turn."""
 
 
-@pytest.mark.sampled(3)
+@pytest.fixture(params=["local", pytest.param("ray", marks=pytest.mark.full)])
+def engine(request: pytest.FixtureRequest) -> str:
+    """Both engines. On Ray the program starts one of its own."""
+    return str(request.param)
+
+
+@pytest.mark.sampled(6, full=5)
 @pytest.mark.parametrize("way", WAYS)
 def test_a_turn_is_open_or_cancelled_afterwards(engine: str, way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     waits, signals, becomes = WAYS[way]

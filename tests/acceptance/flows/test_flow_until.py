@@ -227,7 +227,7 @@ def done(log: list[Event]) -> list[tuple[str, list[str]]]:
     return said
 
 
-@pytest.mark.sampled(13)
+@pytest.mark.sampled(13, full=5)
 @pytest.mark.parametrize("who", get_args(Victim))
 @pytest.mark.parametrize("name", CONDITIONS)
 def test_a_flow_stops_at_the_same_place_whoever_is_lost(name: str, who: Victim) -> None:

@@ -79,7 +79,7 @@ def test_without_losses_the_budget_is_used_up_to_the_last_call(kind: str) -> Non
     assert asked == sum(amounts.llm_calls for amounts in fold(log).values()) == LIMIT
 
 
-@pytest.mark.sampled(30, full=4)
+@pytest.mark.sampled(30, full=10)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("who", get_args(Victim))
 def test_whoever_is_lost_at_whichever_message_the_budget_holds(who: Victim, kind: str) -> None:
@@ -105,7 +105,7 @@ def wrapped_up(losses: Sequence[Loss], kind: str) -> LossyEngine:
     return engine
 
 
-@pytest.mark.sampled(10, full=4)
+@pytest.mark.sampled(10, full=9)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("who", get_args(Victim))
 def test_whoever_is_lost_each_agent_has_one_last_call(who: Victim, kind: str) -> None:

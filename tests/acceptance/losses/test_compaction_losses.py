@@ -82,6 +82,7 @@ def in_a_turn(most: int, losses: Sequence[Loss] = ()) -> tuple[int, int, set[str
 
 
 @pytest.mark.full
+@pytest.mark.sampled(full=3)
 @pytest.mark.parametrize("who", get_args(Victim))
 def test_summaries_count_for_the_limit_of_calls_also_after_losses(who: Victim) -> None:
     needed, _, _ = in_a_turn(100)
@@ -104,7 +105,7 @@ def _told(event: Event) -> Any:
     return event.author, event.text, [call.name for call in event.function_calls()], responses, summary, event.error_code
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(3, full=2)
 @pytest.mark.parametrize("who", get_args(Victim))
 def test_summaries_are_neither_repeated_nor_lost(who: Victim) -> None:
     expected, asked, messages, _ = play([])

@@ -30,7 +30,7 @@ def nothing(callback_context: CallbackContext) -> None:
     """Do nothing. Because of it the last event of a run is not its end."""
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(4, full=3)
 @pytest.mark.parametrize("has_callback", [False, True])
 @pytest.mark.parametrize("who", get_args(Victim))
 def test_it_is_asked_again_once_whichever_actor_is_lost(tmp_path: Path, who: Victim, has_callback: bool) -> None:

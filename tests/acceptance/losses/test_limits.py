@@ -187,7 +187,7 @@ def some_losses(messages: int, first: int) -> list[Loss]:
     return [Loss(at, victims[(index + first) % len(victims)], before=index % 2 == 0) for index, at in enumerate(places)]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(3, full=5)
 @pytest.mark.parametrize(("limit", "kind", "then"), CASES)
 def test_so_it_is_at_some_messages_whoever_is_lost(limit: str, kind: Kind, then: Then) -> None:
     messages = played(limit, kind, then).engine.messages
@@ -196,7 +196,7 @@ def test_so_it_is_at_some_messages_whoever_is_lost(limit: str, kind: Kind, then:
 
 
 @pytest.mark.full
-@pytest.mark.sampled(full=11)
+@pytest.mark.sampled(full=44)
 @pytest.mark.parametrize("who", get_args(Victim))
 @pytest.mark.parametrize(("limit", "kind", "then"), CASES)
 def test_so_it_is_at_every_message(limit: str, kind: Kind, then: Then, who: Victim) -> None:

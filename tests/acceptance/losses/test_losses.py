@@ -92,7 +92,7 @@ def with_losses(name: str, losses: list[Loss]) -> tuple[Any, LossyEngine]:
         return told(play(rt)), engine
 
 
-@pytest.mark.sampled(29, full=7)
+@pytest.mark.sampled(29, full=17)
 @pytest.mark.parametrize("name", TREES)
 @pytest.mark.parametrize("who", get_args(Victim))
 def test_whoever_is_lost_at_whichever_message_the_turn_says_the_same(name: str, who: Victim) -> None:

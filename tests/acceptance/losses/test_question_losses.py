@@ -85,7 +85,7 @@ def test_without_losses_it_asks_twice_and_uses_what_it_was_given(field: str) -> 
     assert log[-1].error_code == "BudgetExceededError"
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(12, full=3)
 @pytest.mark.parametrize("field", LIMITS)
 @pytest.mark.parametrize("who", get_args(Victim))
 def test_whoever_is_lost_at_whichever_message_it_is_asked_and_answered_once(who: Victim, field: str) -> None:
@@ -93,7 +93,7 @@ def test_whoever_is_lost_at_whichever_message_it_is_asked_and_answered_once(who:
 
 
 @pytest.mark.full
-@pytest.mark.sampled(full=6)
+@pytest.mark.sampled(full=12)
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("field", LIMITS)
 @pytest.mark.parametrize("who", get_args(Victim))
@@ -197,6 +197,7 @@ def test_whoever_is_lost_at_some_messages_of_the_answer_it_is_a_retry(who: Victi
 
 
 @pytest.mark.full
+@pytest.mark.sampled(full=6)
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("who", get_args(Victim))
 def test_answers_to_failed_turns_at_every_message(who: Victim) -> None:

@@ -28,7 +28,7 @@ def given(monkeypatch: pytest.MonkeyPatch) -> Counter[bytes]:
     return note_requests(monkeypatch, PatternModel)
 
 
-@pytest.mark.sampled(30, full=7)
+@pytest.mark.sampled(30, full=20)
 @pytest.mark.parametrize("name", TREES)
 @pytest.mark.parametrize("who", get_args(Victim))
 def test_each_answer_has_one_record_of_what_the_model_got(name: str, who: Victim, given: Counter[bytes]) -> None:

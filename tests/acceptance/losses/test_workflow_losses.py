@@ -600,7 +600,7 @@ def check(name: str, losses: Sequence[Loss | Step]) -> None:
         assert found.engine.lost or isinstance(loss, Loss)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6, full=5)
 @pytest.mark.parametrize("name", SCENES)
 def test_so_it_is_whoever_is_lost_when_a_step_is_stored(name: str) -> None:
     steps = range(1, played(name).steps + 1)
@@ -608,7 +608,7 @@ def test_so_it_is_whoever_is_lost_when_a_step_is_stored(name: str) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.sampled(full=19)
+@pytest.mark.sampled(full=61)
 @pytest.mark.parametrize("who", get_args(Victim))
 @pytest.mark.parametrize("name", SCENES)
 def test_so_it_is_at_every_message(name: str, who: Victim) -> None:

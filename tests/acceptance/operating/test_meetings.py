@@ -293,7 +293,7 @@ def database() -> Iterator[PostgresServer]:
 
 
 # An odd number, so that both engines are among those that the full set takes.
-@pytest.mark.sampled(3, full=5)
+@pytest.mark.sampled(3, full=15)
 @pytest.mark.parametrize("column", COLUMNS, ids=lambda each: each.__name__)
 @pytest.mark.parametrize("row", ROWS, ids=lambda each: each.__name__)
 def test_two_things_meet(deploy: Deploy, tmp_path: Path, row: Callable[[Scene], End], column: Callable[[Scene], None]) -> None:
@@ -316,6 +316,7 @@ def test_two_things_meet(deploy: Deploy, tmp_path: Path, row: Callable[[Scene], 
             assert any(event.actions.compaction is not None for event in stored(scene.rt, "s1", USER)) or row is mapped
 
 
+@pytest.mark.sampled(full=4)
 @pytest.mark.parametrize("mode", ["immediate", "fast"])
 @pytest.mark.parametrize("row", ROWS, ids=lambda each: each.__name__)
 def test_a_database_is_stopped_and_started_meanwhile(

@@ -282,7 +282,7 @@ class KillingMove:
         self.asked.append(asyncio.get_running_loop().run_in_executor(None, self._asks))
 
 
-@pytest.mark.full
+@pytest.mark.soak
 @pytest.mark.timeout(280)
 @pytest.mark.usefixtures("local_ray")
 def test_a_user_is_in_one_store_when_a_session_actor_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -125,7 +125,7 @@ def test_a_message_that_answers_two_turns_is_refused_and_each_can_be_answered(lo
         assert run(rt, answer(rt, "b")) == (["b b knows"], "Finished")
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(12, full=4)
 @pytest.mark.parametrize("who", get_args(Victim))
 @pytest.mark.parametrize("name", ["two", "below"])
 def test_they_go_on_whichever_actor_is_lost(tmp_path: Path, name: str, who: Victim) -> None:

@@ -168,7 +168,7 @@ def test_a_server_that_takes_a_while_to_start_again_is_waited_for(
         assert told in response
 
 
-@pytest.mark.full
+@pytest.mark.soak
 @pytest.mark.parametrize("engine", ["ray"])
 def test_a_thousand_agents_share_a_connection(deploy: Deploy) -> None:
     model = PatternModel([("tool:", "done"), ("go", call("process_id"))])

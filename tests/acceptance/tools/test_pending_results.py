@@ -119,7 +119,7 @@ def test_what_stands_behind_a_pending_call_runs_after_the_answer(deploy: Deploy,
         assert rt.pending(user_id="ada", session_id="s1") == []
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(8, full=4)
 @pytest.mark.parametrize("who", get_args(Victim))
 @pytest.mark.parametrize("name", ["sequence", "before a transfer"])
 def test_it_waits_whichever_actor_is_lost(tmp_path: Path, name: str, who: Victim) -> None:

@@ -37,7 +37,7 @@ def look() -> str:
     return "nothing"
 
 
-@pytest.mark.full
+@pytest.mark.soak
 @pytest.mark.timeout(600)
 def test_sixteen_agents_overspend_a_budget_by_one_call_each_at_most_whatever_is_killed(local_ray: str, tmp_path: Path) -> None:
     children = [LlmAgent(name=f"a{number}", model=MeteredModel(SlowSeeker()), tools=[look]) for number in range(AGENTS)]

@@ -87,6 +87,7 @@ def test_turns_that_wait_for_their_model_go_on_when_a_tool_ends_their_process(tm
         assert [len(each) for each in lost] == [1] * USERS
 
 
+@pytest.mark.full
 def test_a_tool_that_takes_the_runner_along_is_given_up_by_its_successors(tmp_path: Path) -> None:
     crash = Crash(tmp_path)
     root = LlmAgent(name="root", model=Patient(tmp_path), tools=[FunctionTool(crash.crash)])

@@ -70,6 +70,7 @@ def test_a_loop_that_stands_still_is_told_of_and_other_users_get_another_process
         assert hungry.runs() == ["block"]
 
 
+@pytest.mark.full
 def test_a_placements_memory_is_a_limit_and_a_tool_that_eats_more_is_given_up(tmp_path: Path) -> None:
     hungry = Hungry(tmp_path)
     eater = LlmAgent(name="eater", model=Asked(), tools=[FunctionTool(hungry.eat)], placement=Placement(memory=400 * 2**20))

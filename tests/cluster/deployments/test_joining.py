@@ -38,7 +38,7 @@ def test_a_program_that_cannot_join_says_soon_what_is_missing(head: Head) -> Non
     assert wrong.startswith(f"the Ray at {head.address!r} cannot be joined: it does not accept the token")
 
 
-@pytest.mark.full
+@pytest.mark.soak
 def test_commands_that_find_the_token_of_a_ray_write_of_no_refusal(head: Head) -> None:
     write(head.folder / "code" / "greeter", {"agent.py": HELLO})
     assert head.raygrove("start", "code/greeter")[1] == ""
@@ -53,7 +53,7 @@ def test_commands_that_find_the_token_of_a_ray_write_of_no_refusal(head: Head) -
     assert told.count("\n") == 1
 
 
-@pytest.mark.full
+@pytest.mark.soak
 def test_a_program_that_has_a_token_uses_a_cluster_that_wants_none() -> None:
     with started("disabled") as head:
         (address,) = head.run("start", head.address)

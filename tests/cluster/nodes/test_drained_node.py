@@ -8,7 +8,7 @@ from tests.support.nodes.drained_node_program import INPUTS
 from tests.support.nodes.node_programs import open_folder, run_program
 
 
-@pytest.mark.full
+@pytest.mark.soak
 @pytest.mark.timeout(200)
 def test_a_map_is_answered_when_the_node_is_preempted_and_dies() -> None:
     with open_folder() as folder:
@@ -19,7 +19,7 @@ def test_a_map_is_answered_when_the_node_is_preempted_and_dies() -> None:
 LEAVE = ["runner leaves", "runner stays on", "session leaves", "session stays on"]
 
 
-@pytest.mark.full
+@pytest.mark.soak
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize("has_standbys", [False, True])
 def test_session_actor_and_runner_leave_a_node_that_drains_as_soon_as_another_one_has_room(has_standbys: bool) -> None:
@@ -31,7 +31,7 @@ def test_session_actor_and_runner_leave_a_node_that_drains_as_soon_as_another_on
     assert told == ["all are there at first True", listed, *expected], log
 
 
-@pytest.mark.full
+@pytest.mark.soak
 @pytest.mark.timeout(200)
 def test_a_session_actor_stays_where_the_file_of_its_store_is() -> None:
     with open_folder() as folder:

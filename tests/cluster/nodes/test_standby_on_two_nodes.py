@@ -7,7 +7,7 @@ import pytest
 from tests.support.nodes.node_programs import open_folder, run_program
 
 
-@pytest.mark.full
+@pytest.mark.soak
 @pytest.mark.timeout(200)
 def test_the_standby_of_a_runner_on_another_node_goes_on_with_the_turn() -> None:
     with open_folder() as folder:
@@ -15,7 +15,7 @@ def test_the_standby_of_a_runner_on_another_node_goes_on_with_the_turn() -> None
     assert told == ["said [('root', 'answered')]", "took over True", "on another node True"], log
 
 
-@pytest.mark.full
+@pytest.mark.soak
 @pytest.mark.timeout(200)
 def test_the_standby_of_a_session_actor_on_another_node_goes_on_with_the_turn(server: str) -> None:
     with open_folder() as folder:
@@ -23,7 +23,7 @@ def test_the_standby_of_a_session_actor_on_another_node_goes_on_with_the_turn(se
     assert told == ["said [('root', 'answered')]", "took over True", "on another node True"], log
 
 
-@pytest.mark.full
+@pytest.mark.soak
 @pytest.mark.timeout(200)
 def test_the_standby_of_a_session_actor_is_where_the_file_of_its_store_is() -> None:
     with open_folder() as folder:

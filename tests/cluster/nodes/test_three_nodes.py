@@ -8,10 +8,10 @@ from tests.support.nodes.node_programs import open_folder, run_program
 from tests.support.nodes.three_nodes_program import RUNNERS
 
 
-# In the full set: test_two_nodes.py loses a node as well.
-@pytest.mark.full
+# test_two_nodes.py loses a node as well, and test_breathing_nodes.py has one join and one leave.
+@pytest.mark.soak
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("experts", "sessions", "turns"), [(2, 200, 1), pytest.param(8, 200, 20, marks=pytest.mark.soak)])
+@pytest.mark.parametrize(("experts", "sessions", "turns"), [(2, 200, 1), (8, 200, 20)])
 def test_all_turns_are_answered_although_nodes_come_and_go(experts: int, sessions: int, turns: int) -> None:
     with open_folder() as folder:
         told, log = run_program("nodes.three_nodes", folder, experts, sessions, turns, timeout_s=580)

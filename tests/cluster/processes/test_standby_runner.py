@@ -25,6 +25,8 @@ from tests.support.models.waiting_model import GatedModel
 from tests.support.polling import until
 from tests.support.runtimes import Deploy, author_texts, run_turn, stored
 
+pytestmark = pytest.mark.sampled(2, of="module")
+
 STANDBY = Settings(spare_hosts=1, standby_runners=True)
 
 

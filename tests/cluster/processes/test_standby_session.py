@@ -22,6 +22,8 @@ from tests.support.models.greeter import GREETING, Greeter
 from tests.support.polling import until
 from tests.support.runtimes import Deploy, author_texts, run_turn, stored
 
+pytestmark = pytest.mark.sampled(2, of="module")
+
 STANDBY = Settings(spare_hosts=1, standby_sessions=True)
 
 GREETED = [("user", GREETING), ("root", "at once")]

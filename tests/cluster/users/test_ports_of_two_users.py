@@ -76,6 +76,7 @@ def tried(pid: int) -> dict[str, dict[str, dict[str, str]]]:
     return found
 
 
+@pytest.mark.soak
 def test_no_port_of_a_detached_deployment_serves_another_user(head: Head) -> None:
     assert head.raygrove("run", "greeter", "hi", "--address", head.address)[0] == "Hello, my friend!\n"
     found = tried(head.pid)
@@ -110,6 +111,7 @@ def test_nothing_that_a_deployment_and_a_server_have_open_is_reached_by_another_
         assert "whole" in asked.result(100).text
 
 
+@pytest.mark.soak
 def test_a_server_with_tokens_says_nothing_of_an_app_to_another_user(head: Head) -> None:
     with served(head, "greeter") as (server, url):
         found = tried(server.pid)

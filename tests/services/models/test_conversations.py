@@ -31,7 +31,7 @@ from tests.support.models.vendors import (
 from tests.support.runtimes import Deploy
 from tests.support.servers.gemini_server import Failure
 
-pytestmark = pytest.mark.sampled(3, of="module")
+pytestmark = pytest.mark.sampled(3, of="module", full=3)
 
 SERVICES: list[MakeService] = [GeminiService, OpenAIService, AnthropicService, OwnService]
 

@@ -23,7 +23,7 @@ WORLDS: Mapping[str, World] = {
 """By the names of the files of mutants."""
 
 ONE_IN = {"limits": 0, "spending": 0, "transport": 1}
-"""Of the mutants of a world the ordinary test run has one in so many, if not in five; 0: none."""
+"""Of the mutants of a world the ordinary test run has one in so many, if not in ten; 0: none."""
 
 
 class Placed(NamedTuple):

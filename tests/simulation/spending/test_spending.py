@@ -9,7 +9,7 @@ from tests.simulation.spending.check import AT_LIMIT, BUDGETS, DAILY, spending
 SEEDS = 120
 
 
-@pytest.mark.full
+@pytest.mark.soak
 def test_cases_have_each_budget_with_faults_and_without() -> None:
     cases = [spending(seed) for seed in range(SEEDS)]
     kinds = {(case.scenario.budget, case.scenario.at_limit) for case in cases}

@@ -49,7 +49,7 @@ COUNTED = ("seq", "rewinds", "turns", "status", "epoch", "last_seq", "paused", "
 
 SESSIONS = (KEY, OTHER, PAUSED, FAILED, NEW, LONG)
 
-pytestmark = pytest.mark.sampled(3, of="module")
+pytestmark = pytest.mark.sampled(3, of="module", full=3)
 
 each = pytest.mark.parametrize("name", WRITES)
 

@@ -34,7 +34,7 @@ from tests.unit.session.examples import (
     hold_for_move,
 )
 
-pytestmark = pytest.mark.sampled(3, of="module")
+pytestmark = pytest.mark.sampled(3, of="module", full=3)
 
 
 @pytest.fixture
