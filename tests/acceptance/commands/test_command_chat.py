@@ -154,3 +154,45 @@ def test_ctrl_c_cancels_the_turn_and_not_the_program(tmp_path: Path) -> None:
         assert "broken" in chat.until("\n> ")
         chat.type(CTRL_D)
         assert chat.exit_code() == 0
+
+
+GUIDE = """
+    import asyncio
+
+    from actors import LlmAgent, tool
+    from actors.testing import ScriptedModel
+
+
+    @tool
+    async def search(tool_context) -> str:
+        \"\"\"Search until the person says something.\"\"\"
+        return (await tool_context.next_message()).text
+
+
+    @tool
+    async def wait() -> None:
+        \"\"\"Wait long.\"\"\"
+        await asyncio.sleep(60)
+
+
+    model = ScriptedModel([{"call": "search"}, "Without museums.", {"call": "wait"}])
+    root_agent = LlmAgent(name="guide", tools=[search, wait], model=model)
+"""
+
+
+def test_a_line_that_is_typed_while_an_agent_works_steers_it_and_esc_cancels(tmp_path: Path) -> None:
+    write(tmp_path / "guide_chat", {"agent.py": GUIDE})
+    with TerminalProgram(["chat", "guide_chat", "--session", "s1"], tmp_path) as chat:
+        chat.until("> ")
+        chat.type("Rome\n")
+        chat.until("guide → search()")
+        chat.type("no museumms\x7f\x7fs\n")
+        shown = chat.until("> ")
+        assert "no museums" in shown
+        assert "Without museums." in shown
+        chat.type("go\n")
+        chat.until("guide → wait()")
+        chat.type("\x1b")
+        assert "error" in chat.until("> ")
+        chat.type(CTRL_D)
+        assert chat.exit_code() == 0

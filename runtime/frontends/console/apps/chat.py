@@ -23,7 +23,7 @@ def chat(
     ray: options.Ray = False,
     address: options.Address = None,
 ) -> None:
-    """Talk with an app. /help lists the commands, Ctrl-C cancels a turn, Ctrl-D leaves."""
+    """Talk with an app, also while it works. /help lists the commands, Esc or Ctrl-C cancels a turn, Ctrl-D leaves."""
     given = options.state_of(state or [])
 
     from actors.messages.config import RunConfig

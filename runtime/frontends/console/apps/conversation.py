@@ -6,6 +6,8 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from actors.errors import RaygroveError
 from actors.layers.listing.messages import PendingCall
 from actors.messages.config import RunConfig
@@ -16,6 +18,7 @@ from runtime.driver.turns.turn import Turn
 from runtime.frontends.console.apps.activity import activity_lines
 from runtime.frontends.console.apps.answer_text import AnswerText
 from runtime.frontends.console.apps.commands import Commands
+from runtime.frontends.console.apps.keys import Keys
 from runtime.frontends.console.apps.options import json_or_text
 from runtime.frontends.console.apps.questions import question
 from runtime.frontends.console.apps.terminal import Terminal, read_line
@@ -135,9 +138,17 @@ class Conversation:
             self._terminal.dim(f"waits for an answer: {', '.join(map(question, pending))}. /answer gives it")
 
     def _run(self, turn: Turn) -> None:
-        """Show a turn to its end, and ask what it waits for. Ctrl-C cancels it."""
+        """Show a turn to its end, and ask what it waits for. Ctrl-C and Esc cancel it; what is typed meanwhile steers it."""
         while True:
-            self._show(turn)
+            given: list[Turn] = []
+
+            def steer(line: str, given: list[Turn] = given) -> None:
+                given.append(self._steer(line))
+
+            with Keys(steer, turn.cancel, self._terminal.show_typed):
+                self._show(turn)
+            for other in given:
+                self._show_answer(other)
             # Without a question an agent waits for the user's words: the next line has them.
             pending = turn.pending if isinstance(turn.result().outcome, Paused) else ()
             if not pending:
@@ -163,6 +174,17 @@ class Conversation:
         result = turn.result()
         if (given := output_event(result.events)) is not None:
             self._begin(given.author)
+            self._terminal.write(result.text)
+
+    def _steer(self, line: str) -> Turn:
+        config = msgspec.structs.replace(self._config, on_concurrent_turn="steer")
+        return self._rt.run(user_id=self._user, session_id=self._session, message=line, run_config=config)
+
+    def _show_answer(self, turn: Turn) -> None:
+        """Show the answer to a message that no agent has read while the turn before ran; any other answer has been shown."""
+        result = turn.result()
+        if turn.steered is None and result.text:
+            self._begin(result.agent)
             self._terminal.write(result.text)
 
     def _show_activity(self, held: list[str]) -> None:

@@ -30,6 +30,11 @@ class Terminal:
         self._stream.write(self._clean(text) + end)
         self._stream.flush()
 
+    def show_typed(self, text: str) -> None:
+        """Write what a person has typed, as it is."""
+        self._stream.write(text)
+        self._stream.flush()
+
     def dim(self, text: str) -> None:
         """Write a line of minor importance."""
         self._coloured(_DIM, text)
