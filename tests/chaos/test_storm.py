@@ -36,6 +36,7 @@ def desk() -> Node:
     return Node(kind="llm", name="desk", steps=steps, experts=[expert], children=[report], pieces=2)
 
 
+@pytest.mark.full
 def test_the_history_of_a_small_storm_is_possible(local_ray: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Most of what it takes is the start of processes.
     monkeypatch.setenv("RAYGROVE_MAX_LIVE_AGENTS", "1")

@@ -80,7 +80,8 @@ def test_what_once_did_not_hold_with_a_standby_does(seed: int) -> None:
     assert check(standing_by(seed, plain(seed)))[0] == []
 
 
-@pytest.mark.sampled(10, full=5)
+@pytest.mark.full
+@pytest.mark.sampled(full=5)
 @pytest.mark.parametrize("first", range(0, SEEDS, 2 * PART))
 def test_it_holds_as_well_when_turns_are_opened_one_at_a_time(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(world, "OPENED_AT_ONCE", 1)

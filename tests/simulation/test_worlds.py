@@ -60,6 +60,7 @@ def test_a_scenario_is_printed_as_a_test_that_plays_it(name: str) -> None:
     assert [list(as_test(name, *each)) for each in played] == [list(as_test(name, given, 2))]
 
 
+@pytest.mark.full
 def test_poisoned_users_meet_users_who_think_and_work() -> None:
     crowds = [poison.crowd(seed) for seed in range(12)]
     turns = [asked for each in crowds for asked in each.turns]
@@ -73,6 +74,7 @@ def test_poisoned_users_meet_users_who_think_and_work() -> None:
     assert sum(poison.play(each, seed).runs.total() for seed, each in enumerate(crowds)) > 100
 
 
+@pytest.mark.full
 def test_crowds_are_answered_refused_and_cancelled() -> None:
     asks = [ask for seed in range(8) for ask in WORLDS["crowds"].play(crowd(seed), seed).history.asks if ask.what == "run"]
     ends = Counter(ask.ended for ask in asks)

@@ -40,7 +40,7 @@ def _judged(play: Callable[[Any, int], Left], problems: Callable[[Any, Any], Ite
 
 
 WORLDS: Mapping[str, World] = {
-    "deployments": World(case, played, 300, part=15, one_in=7, more=20_000),
+    "deployments": World(case, played, 300, part=15, one_in=10, more=20_000),
     "replacing": World(replacing, played, 150, part=15, one_in=10),
     "standbys": World(standing_by, played, 150, part=15, one_in=10, more=2_000),
     "crowds": World(crowd, play_crowd, one_in=12, more=5_000),

@@ -106,7 +106,8 @@ def interrupt_everywhere(use: Use, folder: Path) -> None:
     print("went on", counting.places, "times")
 
 
-@pytest.mark.sampled(5, full=4)
+@pytest.mark.full
+@pytest.mark.sampled(full=5)
 @pytest.mark.parametrize("use", USES)
 def test_it_comes_out_and_takes_nothing_along(use: str, tmp_path: Path) -> None:
     """In a program of its own, where no other test's code is interrupted, or sees the profile function."""

@@ -32,7 +32,8 @@ def versions(names: list[str], folder: Path, hash_seed: str) -> list[list[str]]:
     return [line.split() for line in done.stdout.splitlines()]
 
 
-@pytest.mark.sampled(PARTS, full=5)
+@pytest.mark.full
+@pytest.mark.sampled(full=6)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_the_version_of_an_example_is_the_same_in_each_process_and_after_use(part: int, tmp_path: Path) -> None:
     names = NAMES[part::PARTS]

@@ -87,7 +87,7 @@ def test_without_losses_it_is_read_by_the_turn_or_answered_by_its_own(reads: boo
     assert played([], reads=reads).lost == []
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7, full=3)
 @pytest.mark.parametrize("reads", [True, False], ids=["read", "not_read"])
 @pytest.mark.parametrize("who", get_args(Victim))
 def test_it_is_answered_once_whichever_actor_is_lost_at_whichever_message(who: Victim, reads: bool) -> None:

@@ -19,7 +19,8 @@ def root() -> LlmAgent:
     return LlmAgent(name="root", model=PatternModel([], default="hello"))
 
 
-@pytest.mark.parametrize("shards", [1, 2])
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("shards", [2, 1])
 def test_users_of_two_databases_are_served_and_stay_where_they_are(server: str, tmp_path: Path, shards: int) -> None:
     deploy, urls = Deploy("local", tmp_path), [own_tables(server), own_tables(server)]
     settings = Settings(session_shards=shards)

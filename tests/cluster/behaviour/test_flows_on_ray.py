@@ -35,7 +35,7 @@ from tests.support.agents.conversation_tools import Gate
 from tests.support.models.waiting_model import GatedModel
 from tests.support.runtimes import Deploy, run_turn
 
-pytestmark = pytest.mark.usefixtures("local_ray")
+pytestmark = [pytest.mark.usefixtures("local_ray"), pytest.mark.sampled(3, of="module")]
 
 
 class TaskModelAtGate:

@@ -32,7 +32,7 @@ DRIVERS = 5
 NAMESPACE = f"{Settings().namespace}, far away"
 """Another one than that of the tests' Ray: a deployment's actors find each other wherever they are."""
 
-pytestmark = pytest.mark.usefixtures("local_ray")
+pytestmark = [pytest.mark.usefixtures("local_ray"), pytest.mark.sampled(3, of="module")]
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from tests.support.polling import until
 from tests.support.runtimes import Deploy, author_texts, run_turn
 from tests.support.servers.web_server import TIMEOUT_S, serving_process
 
-pytestmark = pytest.mark.usefixtures("local_ray")
+pytestmark = [pytest.mark.usefixtures("local_ray"), pytest.mark.sampled(3, of="module")]
 
 APP = "replaced"
 

@@ -12,7 +12,7 @@ from actors.testing import PatternModel
 from runtime.settings import Settings
 from tests.support.runtimes import Deploy, ray_actor_of, run_turn
 
-pytestmark = pytest.mark.usefixtures("local_ray")
+pytestmark = [pytest.mark.usefixtures("local_ray"), pytest.mark.sampled(3, of="module")]
 
 
 def tree() -> LlmAgent:

@@ -32,6 +32,7 @@ def test_a_page_that_was_not_built_is_said_to_be_missing(tmp_path: Path) -> None
         InspectorPage(tmp_path)
 
 
+@pytest.mark.full
 def test_the_wheel_has_the_page_and_serves_it_without_anything_else(tmp_path: Path) -> None:
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)], check=True, capture_output=True
