@@ -129,11 +129,3 @@ def test_what_a_run_with_an_older_copy_of_the_state_writes_is_in_the_newest() ->
     view.state.add_own(6, 5, {"own": 2})
     assert view.state.is_current(turn, 6)
     assert view.state.value == {"other": 1, "own": 2}
-
-
-def test_a_state_that_lacks_what_another_run_wrote_before_the_agents_own_change_is_read_again() -> None:
-    view = AgentView("a", None)
-    turn = p.TurnRef(key=KEY, invocation_id="e-1", epoch=1)
-    view.state.take(turn, encode({}), 3)
-    view.state.add_own(6, 5, {"own": 2})
-    assert not view.state.is_current(turn, 6)
