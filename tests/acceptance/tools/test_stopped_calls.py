@@ -110,12 +110,15 @@ def test_a_function_waits_no_more_for_the_state_that_another_one_holds(local: De
 def test_a_call_that_gives_up_waiting_stops_its_own_agent_and_no_other(local: Deploy) -> None:
     happened: list[str] = []
     has_begun, may_go_on = asyncio.Event(), asyncio.Event()
+    waits: list[asyncio.Timeout] = []
 
     class Waits:
         async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
             try:
                 if request.agent == "patient":
                     has_begun.set()
+                else:
+                    waits[0].reschedule(asyncio.get_running_loop().time())
                 await may_go_on.wait()
                 happened.append(f"{request.agent} answers")
             except asyncio.CancelledError:
@@ -127,7 +130,8 @@ def test_a_call_that_gives_up_waiting_stops_its_own_agent_and_no_other(local: De
         async def run(self, args: JsonObject, context: ToolContext) -> JsonValue:
             await has_begun.wait()
             try:
-                async with asyncio.timeout(0.05):
+                async with asyncio.timeout(None) as limit:
+                    waits.append(limit)
                     return await super().run(args, context)
             except TimeoutError:
                 may_go_on.set()
