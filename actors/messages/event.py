@@ -29,6 +29,9 @@ FINGERPRINT = "raygrove:fingerprint"
 RESET = "raygrove:reset"
 """The key in the custom_metadata of the event that says what of a turn was taken back: its invocationId, and the last eventId."""
 
+READ_BY = "steered"
+"""The key in the custom_metadata of a message that an agent of a running turn has read: the agent."""
+
 ADK_FIELDS = "adk"
 """The key of custom_metadata under which an event keeps what only google-adk knows of it."""
 
@@ -200,6 +203,11 @@ class Event(Answer, Shown, msgspec.Struct, frozen=True, kw_only=True, rename="ca
     def usage_metadata(self) -> Usage | None:
         """The same as `usage`, by ADK's name."""
         return self.usage
+
+    @property
+    def steers(self) -> bool:
+        """True for a message that an agent has read while its turn ran: no turn begins with it, or goes on."""
+        return self.author == USER and self.custom_metadata is not None and READ_BY in self.custom_metadata
 
     def function_calls(self) -> Iterator[FunctionCall]:
         """The calls in its content, in order."""

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from actors.layers.listing.messages import TurnMatch
 from actors.messages.content import FunctionCall
-from actors.messages.event import Event, RequestedInput
+from actors.messages.event import USER, Event, RequestedInput
 from actors.messages.json_types import JsonObject
 from actors.messages.turn_info import TurnInfo
 from actors.rules.routing.pending import EventCalls, PendingCalls
@@ -78,4 +78,5 @@ def calls_of(event: Event) -> EventCalls:
         event.actions.requested_inputs,
         event.flow is not None,
         event.node_info.path if event.node_info is not None else "",
+        event.author == USER and event.branch is None and not event.steers,
     )

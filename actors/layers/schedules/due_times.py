@@ -213,7 +213,8 @@ class _Wait:
     Attributes:
         until_s: when something is due, as far as that is known; it may only become earlier.
         is_over: the Runner has asked again, or the actor stops.
-        is_behind: something is due at a time that stands before the place after which is read, since the clock was set back.
+        is_behind: something is due at a time that stands before the place after which is read, or in the same second: a message
+            is due at once, and the clock may have been set back.
     """
 
     __slots__ = ("_after_s", "_changed", "is_behind", "is_over", "until_s")
@@ -226,7 +227,7 @@ class _Wait:
 
     def note_due(self, due_s: float) -> None:
         """Something is due then."""
-        if due_s < self._after_s:
+        if due_s <= self._after_s:
             self.is_behind = True
             self._changed.set()
         if due_s < self.until_s:

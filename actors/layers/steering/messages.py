@@ -61,6 +61,11 @@ class MessagePlace(Message, frozen=True, kw_only=True):
     waits: bool = False
     is_in_line: bool = False
 
+    @property
+    def opened_seq(self) -> int:
+        """Its position, if the turn has begun or gone on with it; else 0."""
+        return 0 if self.agent else self.seq
+
 
 class FindMessage(Request[MessagePlace], frozen=True, kw_only=True):
     """Ask where a message is. The reply is MessagePlace.

@@ -26,6 +26,7 @@ from actors.layers.stores.session_store import store_of
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode
 from actors.messages.content import Content
+from actors.messages.event import READ_BY
 from actors.messages.protocol.turns import MESSAGE
 from actors.messages.session import SessionKey
 from actors.session.log.event_scan import EventScan, new_event, scan
@@ -36,9 +37,6 @@ from actors.session.turns.parts import SessionParts
 
 MOST_MESSAGES = 100
 """Messages of one session that may wait."""
-
-READ_BY = "steered"
-"""Key of the metadata of a message that was read: the agent that has done so."""
 
 
 class Steering(SessionService):

@@ -166,7 +166,8 @@ class Compiler:
     def _user(self, event: Event, content: Content) -> Entry:
         if _only_speaks(content):
             said = _in_role(USER, content)
-            return Entry(invocation_id=event.invocation_id, content=said, by_user=True, opens=True, seq=place_of(event))
+            opens = not event.steers
+            return Entry(invocation_id=event.invocation_id, content=said, by_user=True, opens=opens, seq=place_of(event))
         responses, others = self._split_responses(content)
         return Entry(
             invocation_id=event.invocation_id,

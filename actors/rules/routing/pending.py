@@ -34,6 +34,7 @@ class EventCalls(NamedTuple):
         inputs: ids of calls whose tools ask the user something in their middle.
         in_flow: it is of a flow.
         path: of the run of a node that has stored it, or for which the user's message is; "" for any other event.
+        opens: it is a message of the user with which the turn begins or goes on.
     """
 
     author: str
@@ -45,6 +46,7 @@ class EventCalls(NamedTuple):
     inputs: Collection[str]
     in_flow: bool
     path: str
+    opens: bool
 
 
 class OpenCall(NamedTuple):
@@ -88,7 +90,7 @@ class PendingCalls:
     Attributes:
         open: the calls without a response, by id.
         waiting: the ids of those that wait for the user.
-        message_seq: the position of the user's last message; 0 without one.
+        message_seq: the position of the user's last message with which the turn has begun or gone on; 0 without one.
         callers: the agents whose open calls that message answers.
     """
 
@@ -105,7 +107,7 @@ class PendingCalls:
     def fold(self, event: EventCalls, seq: int) -> None:
         """Take in an event: the calls that it makes, answers and asks the user about."""
         by_user, responses = event.author == USER, event.responses
-        if by_user and event.branch is None:
+        if event.opens:
             self._fold_message(event, seq)
         for call_id, name in event.calls.items():
             needs_consent = call_id in event.confirmations

@@ -50,6 +50,11 @@ class _ActionsScan(msgspec.Struct, rename="camel", gc=False):
     requested_inputs: dict[str, _Skipped] = {}
 
 
+class _MetadataScan(msgspec.Struct, gc=False):
+    # Programs may store anything under that name.
+    steered: Any = None
+
+
 class _NodeScan(msgspec.Struct, gc=False):
     path: str = ""
 
@@ -70,6 +75,7 @@ class EventScan(msgspec.Struct, rename="camel", gc=False):
     content: _ContentScan | None = None
     long_running_tool_ids: Sequence[str] = ()
     flow: _Skipped | None = None
+    custom_metadata: _MetadataScan | None = None
     node_info: _NodeScan | None = None
     usage: Usage | None = msgspec.field(default=None, name="usageMetadata")
     model_version: str | None = None
@@ -101,7 +107,13 @@ class EventScan(msgspec.Struct, rename="camel", gc=False):
             self.actions.requested_inputs,
             self.flow is not None,
             self.node_path(),
+            self.opens(),
         )
+
+    def opens(self) -> bool:
+        """True for a message of the user with which a turn begins or goes on: see `Event.steers`."""
+        steers = self.custom_metadata is not None and self.custom_metadata.steered is not None
+        return self.author == USER and self.branch is None and not steers
 
     def amounts(self) -> Amounts:
         """The amounts that it counts, computed once."""

@@ -85,7 +85,7 @@ class TurnLedger:
         """Count an event of the turn, which must not be counted twice."""
         author = event.author
         if author == USER:
-            if event.branch is None:
+            if event.opens():
                 self._before_message = dict(self._calls)
             return
         add_used(self.spent, author, event.model_version, event.amounts())

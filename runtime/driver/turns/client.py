@@ -209,7 +209,8 @@ class Following:
         try:
             for attempt in count(1):
                 place = await self.place_of(turn)
-                if place.invocation_id == turn.invocation_id:
+                is_end_of_other = place.opened_seq > turn.opened_seq and turn.invocation_id == message.joined
+                if place.invocation_id == turn.invocation_id and not is_end_of_other:
                     turn.feed((), outcome)
                     return
                 if not place.invocation_id and not place.waits:
@@ -220,6 +221,8 @@ class Following:
         except RaygroveError as error:
             turn.fail(error)
             return
+        # The end of the pause before it has come: the turn that it was given to may be the one that it answers.
+        turn.opened_seq = place.opened_seq
         turn.rename(place.invocation_id or message.begins)
         # Should another turn read it while its own waits in line, the subscriber learns that this is gone, and looks again.
         turn.ask_again = lambda lost: self._follow_message_soon(lost, outcome)

@@ -62,7 +62,7 @@ async def reasons_of(session: SessionRef, key: SessionKey, turn: TurnInfo, topol
     async for event in _events(session, key, turn.first_seq - 1, turn.last_seq):
         if event.invocation_id != turn.invocation_id:
             continue
-        if event.author == USER:
+        if event.author == USER and not event.steers:
             found.append(await _reason(session, key, event, callers, topology))
         callers.update((call.id, event.author) for call in event.function_calls() if call.id)
     return found

@@ -116,7 +116,7 @@ def _begin(log: Sequence[Event], done: Sequence[Event], context: InvocationConte
     """Where ADK's Runner begins: at the message of the turn, or if the run was lost, where the log ends."""
     root = tool_root(context.branch)
     seen = [event for event in log if event.actions.agent_state is None and tool_root(event.branch) == root]
-    asked = max((index for index, event in enumerate(seen) if event.author == USER), default=None)
+    asked = max((index for index, event in enumerate(seen) if event.author == USER and not event.steers), default=None)
     events = [adk_event(event) for event in seen]
     # ADK looks for the message of an invocation by the invocation's id, which raygrove's message does not have.
     pairs = list(zip(seen, events, strict=True))

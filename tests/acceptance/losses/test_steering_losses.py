@@ -6,13 +6,16 @@ import asyncio
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 
-from actors import Content, LlmAgent, LlmRequest, LlmResponse, Part, RunConfig, SequentialAgent
+from actors import BaseAgent, Content, Event, LlmAgent, LlmRequest, LlmResponse, Part, RunConfig, SequentialAgent, tool
+from actors.errors import TurnError
 from actors.messages.content import FunctionCall
+from actors.rules.prompt.arrange import NO_ANSWER
 from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
 from tests.support.machine.folders import quick_folder
 from tests.support.runtimes import stored
@@ -94,3 +97,75 @@ def test_it_is_answered_once_whichever_actor_is_lost_at_whichever_message(who: V
     for at in range(played([], reads=reads).messages):
         for before in (True, False):
             played([Loss(at, who, before)], reads=reads)
+
+
+class Tools:
+    """Calls the tools `ask` and `wait`, one after the other, or `wait` again and again, and then says its name.
+
+    Attributes:
+        work: says when the tool `wait` runs, and when it may end.
+    """
+
+    def __init__(self, name: str, *tools: str) -> None:
+        self.work = Echo(reads=True)
+        self._name = name
+        self._tools = tools
+
+    async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
+        """Answer."""
+        given = sum(result.response != NO_ANSWER for content in request.contents for result in content.function_responses())
+        if given < len(self._tools):
+            call = FunctionCall(name=self._tools[given])
+            yield LlmResponse(content=Content(role="model", parts=[Part(function_call=call)]))
+        else:
+            yield LlmResponse(content=Content.of_text(f"{self._name} done", role="model"))
+
+
+@tool(long_running=True)
+def ask() -> None:
+    """Ask."""
+
+
+def steered(
+    root: BaseAgent, work: Echo, losses: Sequence[Loss], config: RunConfig | None = None
+) -> tuple[LossyEngine, list[Event]]:
+    """The log of a turn that is given a message after it was answered, if it asks, and how many messages were counted."""
+    with quick_folder() as folder:
+        rt, engine = lossy_runtime(root, Path(folder), losses)
+        engine.watches = True
+        with rt:
+            turn = rt.run(user_id="ada", session_id="s1", message="begin", run_config=config)
+            if config is None:
+                turn.result()
+                [call] = turn.pending
+                turn = rt.answer(call, {"allowed": True})
+            assert work.is_at_work.wait(20)
+            assert rt.run(user_id="ada", session_id="s1", message="more", run_config=STEER).steered is not None
+            work.may_end.set()
+            with suppress(TurnError):
+                turn.result()
+            return engine, [event for event in stored(rt) if event.invocation_id == turn.invocation_id]
+
+
+def test_a_message_that_was_read_gives_the_turn_no_new_model_calls_after_a_loss() -> None:
+    def played_with(*losses: Loss) -> LossyEngine:
+        model = Tools("root", *["wait"] * 5)
+        agent = LlmAgent(name="root", model=model, tools=[model.work.wait])
+        engine, log = steered(agent, model.work, losses, RunConfig(max_llm_calls=2))
+        assert sum(any(event.function_calls()) for event in log) == 2
+        assert log[-1].error_code == "LlmCallsLimitExceededError"
+        return engine
+
+    played_with(Loss(played_with().messages - 3, "runner", True))
+
+
+def test_a_workflow_that_was_answered_and_given_a_message_goes_on_after_a_loss() -> None:
+    def played_with(*losses: Loss) -> LossyEngine:
+        model = Tools("one", "ask", "wait")
+        one = LlmAgent(name="one", model=model, tools=[ask, model.work.wait])
+        two = LlmAgent(name="two", model=Tools("two"))
+        engine, log = steered(SequentialAgent(name="root", sub_agents=[one, two]), model.work, losses)
+        assert [event.text for event in log if event.text] == ["begin", "more", "one done", "two done"]
+        return engine
+
+    played_with(Loss(played_with().messages - 5, "runner", True))

@@ -197,7 +197,7 @@ class GraphInvocation(RunInGraph):
         self.answers = UserAnswers()
         own: list[Event] = []
         async for event in self.reader.events(since):
-            if event.author == USER and event.invocation_id == self.invocation_id:
+            if event.author == USER and event.invocation_id == self.invocation_id and not event.steers:
                 self.answers.add(event)
             elif event.seq > since and self.is_own(event) and not self._is_told_for_agent(event):
                 own.append(event)

@@ -22,6 +22,8 @@ from actors.rules.prompt.history import History
 class NodeReader(SessionReader):
     """Reads the log as an agent sees it that is a node: its input, and the events of its own run.
 
+    It also sees the messages of the user to the turn that agents have read while it runs.
+
     An agent that is part of the run, such as a child of a workflow agent that is the node, sees what the others in it have said.
 
     Args:
@@ -54,6 +56,8 @@ class NodeReader(SessionReader):
         self._graph = task.graph
         self._recalled: list[Event] = []
         self._since = 0.0
+        self._messages_seq = message.first_seq or message.user_event.seq
+        self._may_have_messages = False
         self._invocation_id = message.turn.invocation_id
         self._history = history(agent, message.branch)
         # What it has not been asked for yet: no model is shown the last answer of a run.
@@ -71,8 +75,19 @@ class NodeReader(SessionReader):
 
     async def view(self, message: Content) -> History:
         """Return what the agent sees, with the state as of now, if others have changed it."""
+        if self._may_have_messages:
+            self._may_have_messages = False
+            async for event in self.events(self._messages_seq):
+                self._messages_seq = event.seq
+                if event.steers and event.invocation_id == self._invocation_id:
+                    self._uncompiled.append(event)
         await self.refresh_state(0)
         return self.history
+
+    def add_foreign(self) -> None:
+        """Note that the log has an event that was not taken in: see SessionReader. Messages of the user may be among these."""
+        super().add_foreign()
+        self._may_have_messages = True
 
     @property
     def history(self) -> History:
@@ -87,6 +102,7 @@ class NodeReader(SessionReader):
         await super().begin_run()
         if self._sees_conversation:
             async for event in self.events(0):
+                self._messages_seq = event.seq
                 if sight.is_said_before(event, self._agent, self._path, self._invocation_id, is_chat=self._is_chat):
                     self._uncompiled.append(msgspec.structs.replace(event, branch=None))
         # A chat has its message in the conversation that it sees.
@@ -108,8 +124,11 @@ class NodeReader(SessionReader):
         own = []
         self._since = since
         async for event in self.events(max(self._task.since if self._task.part else since, self._after_seq)):
+            self._messages_seq = event.seq
             if event.invocation_id != self._invocation_id:
                 continue
+            if event.steers and not self._sees_conversation:
+                self._recalled.append(event)
             if sight.is_of_run(event, self._path, is_part=bool(self._task.part)):
                 self._recalled.append(event)
                 if event.author == USER:

@@ -1,0 +1,144 @@
+"""Messages to an agent that is at work, together with other features: each is answered once, and disturbs nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from actors import (
+    START,
+    Content,
+    Graph,
+    LlmAgent,
+    LlmRequest,
+    LlmResponse,
+    Part,
+    RunConfig,
+)
+from actors.messages.content import FunctionCall
+from actors.messages.protocol.outcomes import Finished, Paused
+from actors.testing import ScriptedModel
+from runtime import Runtime
+from runtime.driver.turns.turn import Turn
+from tests.acceptance.sessions.test_steering import STEER, at_gate, log, start, steer, texts, worker
+from tests.support.agents.conversation_tools import Gate
+from tests.support.models.waiting_model import GatedModel
+from tests.support.polling import until
+from tests.support.runtimes import Deploy
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Iterator[Gate]:
+    """A gate that is released when the test has ended, also when it failed."""
+    made = Gate(tmp_path)
+    yield made
+    made.release()
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Deploy:
+    return Deploy("local", tmp_path)
+
+
+def test_an_agent_without_the_conversation_keeps_the_whole_turn(local: Deploy, gate: Gate) -> None:
+    model = ScriptedModel([{"call": "wait"}, "done"])
+    agent = LlmAgent(name="root", model=model, tools=[gate.tool()], include_contents="none")
+    with local(agent) as rt:
+        first = at_gate(rt, gate)
+        steer(rt, "more")
+        gate.open()
+        first.result()
+        contents = model.requests[1].contents
+        assert texts(model, 1) == ["begin", "more"]
+        assert sum(any(content.function_responses()) for content in contents) == 1
+
+
+def test_nodes_of_a_graph_see_it(local: Deploy, gate: Gate) -> None:
+    one, first = worker(gate, "one done", name="one")
+    last = ScriptedModel(["two done"])
+    with local(Graph(name="root", edges=[(START, one, LlmAgent(name="two", model=last))])) as rt:
+        turn = at_gate(rt, gate)
+        steer(rt, "more")
+        gate.open()
+        assert turn.result().text == "two done"
+        assert (texts(first, 1), texts(last, 0)) == (["begin", "more"], ["one done", "more"])
+
+
+def test_a_task_agent_sees_what_it_has_read_also_after_it_has_waited(local: Deploy, gate: Gate) -> None:
+    model = ScriptedModel([{"call": "wait"}, "Where?", {"call": "finish_task", "args": {"result": "Rome"}}])
+    with local(LlmAgent(name="root", model=model, tools=[gate.tool()], mode="task")) as rt:
+        first = at_gate(rt, gate)
+        second = steer(rt, "more")
+        gate.open()
+        assert isinstance(first.result().outcome, Paused)
+        assert isinstance(second.result().outcome, Paused)
+        start(rt, "Rome").result()
+        assert texts(model, 2) == ["begin", "more", "Where?", "Rome"]
+
+
+class Asker:
+    """Waits for the test, asks, and ends the task with the next message."""
+
+    def __init__(self) -> None:
+        self.is_at_work, self.may_go_on = threading.Event(), threading.Event()
+
+    async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
+        """Answer."""
+        if len(request.contents) == 1:
+            self.is_at_work.set()
+            await asyncio.to_thread(self.may_go_on.wait, 20)
+            yield LlmResponse(content=Content.of_text("Where?", role="model"))
+        else:
+            call = FunctionCall(name="finish_task", args={"result": request.contents[-1].text})
+            yield LlmResponse(content=Content(role="model", parts=[Part(function_call=call)]))
+
+
+def test_a_message_that_a_task_agent_has_not_read_is_the_answer_that_it_waits_for(local: Deploy) -> None:
+    model = Asker()
+    with local(LlmAgent(name="root", model=model, mode="task")) as rt:
+        first = start(rt, "begin")
+        assert model.is_at_work.wait(20)
+        second = steer(rt, "Rome")
+        model.may_go_on.set()
+        assert isinstance(first.result().outcome, Paused)
+        assert isinstance(second.result().outcome, Finished)
+        assert second.steered is None
+        assert [(turn.invocation_id, turn.state) for turn in rt.turns.list()] == [(first.invocation_id, "finished")]
+        assert log(rt) == ["user: begin", "root: Where?", "user: Rome"]
+
+
+def test_messages_of_two_users_in_one_second_do_not_wait_for_each_other(local: Deploy, tmp_path: Path) -> None:
+    models = {name: GatedModel(_folder(tmp_path / name), f"{name} done") for name in ("late", "soon")}
+
+    class Either:
+        async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
+            """Answer as the model that the message names."""
+            async for response in models[request.contents[-1].text].generate(request, stream=stream):
+                yield response
+
+    def say(rt: Runtime, name: str, config: RunConfig | None = None) -> Turn:
+        # Of two that are due in the same second, that of "ada" stands first.
+        return rt.run(user_id={"late": "bob", "soon": "ada"}[name], session_id="s1", message=name, run_config=config)
+
+    with local(LlmAgent(name="root", model=Either())) as rt:
+        for name, model in models.items():
+            say(rt, name)
+            model.wait_until_called()
+        steered = {"late": say(rt, "late", STEER)}
+        until(lambda: rt.turns.counts().waiting)
+        steered["soon"] = say(rt, "soon", STEER)
+        assert steered["soon"].steered is not None
+        for name in ("soon", "late"):
+            models[name].release()
+            models[name].wait_until_called()
+            models[name].release()
+            assert steered[name].result().text == f"{name} done"
+
+
+def _folder(path: Path) -> Path:
+    path.mkdir()
+    return path
