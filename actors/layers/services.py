@@ -95,7 +95,7 @@ def all_services(parts: SessionParts) -> Sequence[SessionService]:
         StateNews(parts),
         SpendingService(parts),
         RecordedCalls(parts, holds),
-        Rewinds(parts),
+        Rewinds(parts, schedules.due.note_due),
         TurnRetries(parts),
         SessionForks(parts),
         memory,

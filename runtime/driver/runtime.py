@@ -182,7 +182,7 @@ class Runtime(Services[Blocking]):
         client = EngineClient(app_name, engine)
         deployed = DeployedTree(client, tree)
         self._program = program = ProgramTurns(client, FlowRegistry(types), self.answer)
-        calls = TurnCalls(self.run, self.answer, program.follow_session)
+        calls = TurnCalls(self.run, self.answer, program.edit, program.follow_session)
         super().__init__(client, Blocking, deployed, calls)
         self._updates = TreeUpdates(client, deployed, program, self.pending, self.answer)
         methods = Methods(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from actors.actor import Handlers
 from actors.errors import InvocationNotFoundError
 from actors.interfaces.records import HideEvents, PutState, TurnRow, Write
 from actors.layers.rewinds.messages import RewindRequest
+from actors.layers.stores.records import AddSchedule
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.event import USER, Event, EventActions, new_event_id, new_invocation_id, now_s
@@ -18,9 +21,15 @@ from actors.session.turns.parts import SessionParts
 
 
 class Rewinds(SessionService):
-    """Answers RewindRequest."""
+    """Answers RewindRequest.
 
-    def __init__(self, parts: SessionParts) -> None:
+    Args:
+        parts: of the Session actor.
+        note_due: has a Runner begin the turn of a message.
+    """
+
+    def __init__(self, parts: SessionParts, note_due: Callable[[int | None], None]) -> None:
+        self._note_due = note_due
         self._logs = parts.logs
         self._reader = parts.reader
         self._writer = parts.writer
@@ -39,11 +48,13 @@ class Rewinds(SessionService):
         log.queue.is_taken = True
         try:
             row = await self._reader.turn(message.key, message.invocation_id)
-            if row is None and message.again and await self._ends_with_rewind(message):
+            if row is None and message.again and (await self._ends_with_rewind(message) or await self._begins(message)):
                 return p.Ack()
             if row is None:
                 raise InvocationNotFoundError(message.invocation_id, message.key.session)
-            await self._rewind_to(log, row)
+            begins = message.begins
+            await self._rewind_to(log, row, [AddSchedule(message.key, begins)] if begins is not None else [])
+            self._note_due(begins.due_s if begins is not None else None)
         finally:
             log.queue.start_next()
         return p.Ack()
@@ -52,13 +63,18 @@ class Rewinds(SessionService):
         events = [decode_event(each.raw, each.seq) for each in await self._reader.events(message.key, limit=1, newest=True)]
         return [event.actions.rewind_before_invocation_id for event in events] == [message.invocation_id]
 
-    async def _rewind_to(self, log: SessionLog, row: TurnRow) -> None:
+    async def _begins(self, message: RewindRequest) -> bool:
+        """True if the turn of the message has begun."""
+        begins = message.begins
+        return begins is not None and await self._reader.turn(message.key, begins.id) is not None
+
+    async def _rewind_to(self, log: SessionLog, row: TurnRow, begin: Sequence[Write]) -> None:
         overwritten = scopes.take_back(await self._reader.undos(log.key, row.first_seq))
         removed = tuple(key for key, value in overwritten.items() if not value)
         restored = {key: value[0] for key, value in overwritten.items() if value}
         actions = EventActions(rewind_before_invocation_id=row.invocation_id, state_delta={**restored, **dict.fromkeys(removed)})
         event = Event(id=new_event_id(), invocation_id=new_invocation_id(), author=USER, timestamp=now_s(), actions=actions)
-        writes: list[Write] = [PutState(log.key, {}, removed), HideEvents(log.key, row.first_seq, log.head_seq)]
+        writes: list[Write] = [PutState(log.key, {}, removed), HideEvents(log.key, row.first_seq, log.head_seq), *begin]
         await self._writer.add(log, [new_event(event)], writes)
         # Rewinds are rare enough to load the log again.
         log.mark_stale()

@@ -11,8 +11,6 @@ Rules of this file:
 
 from __future__ import annotations
 
-from hashlib import blake2b
-
 import msgspec
 
 from actors.actor import Handlers
@@ -21,13 +19,12 @@ from actors.interfaces.records import Write
 from actors.layers.schedules.due_times import DueTimes
 from actors.layers.steering.messages import FindMessage, LeaveMessage, MessageLeft, MessagePlace
 from actors.layers.stores.records import AddSchedule, RemoveSchedule
-from actors.layers.stores.schedule import SchedulePlan, ScheduleRow, Timing, WaitingMessage
+from actors.layers.stores.schedule import SchedulePlan, ScheduleRow, Timing, WaitingMessage, message_name, message_prefix
 from actors.layers.stores.session_store import store_of
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode
 from actors.messages.content import Content
 from actors.messages.event import READ_BY
-from actors.messages.protocol.turns import MESSAGE
 from actors.messages.session import SessionKey
 from actors.session.log.event_scan import EventScan, new_event, scan
 from actors.session.log.session_log import SessionLog
@@ -96,7 +93,13 @@ class Steering(SessionService):
         plan = SchedulePlan(
             timing=Timing(at_s=due_s, start_s=due_s), missed="all", content=content, config=message.config, message=waiting
         )
-        return ScheduleRow(key=message.key, name=_name(message.key, event), id=event.invocation_id, due_s=due_s, raw=encode(plan))
+        return ScheduleRow(
+            key=message.key,
+            name=message_name(message.key, event.timestamp, event.invocation_id),
+            id=event.invocation_id,
+            due_s=due_s,
+            raw=encode(plan),
+        )
 
     async def read_messages(self, message: p.ReadMessages) -> p.MessagesRead:
         """Append the messages that wait to the log of the turn that runs.
@@ -113,7 +116,9 @@ class Steering(SessionService):
         is_under_way = False
         for row in rows:
             waiting = row.plan.message
-            assert waiting is not None
+            if waiting is None or not waiting.event:
+                # It begins a turn of its own in any case.
+                continue
             event = decode_event(waiting.event, 0)
             if event.id in turn.stored:
                 # Another run has just read it.
@@ -154,7 +159,7 @@ class Steering(SessionService):
 
     async def _waiting(self, key: SessionKey) -> list[ScheduleRow]:
         """The messages of a session that wait, the oldest first. Raises StoreError."""
-        prefix = _prefix(key)
+        prefix = message_prefix(key)
 
         def read() -> list[ScheduleRow]:
             rows = store_of(self._parts.access).schedules(key.app, key.user, limit=MOST_MESSAGES, after=(key.user, prefix))
@@ -171,17 +176,3 @@ def _takes(log: SessionLog, event: EventScan) -> bool:
 
 def _left(log: SessionLog) -> MessageLeft:
     return MessageLeft(invocation_id=log.open_id(), after_seq=log.committed_seq)
-
-
-def _prefix(key: SessionKey) -> str:
-    """Begins the names of the messages of a session: ids may be as long as the names of schedules."""
-    return f"{MESSAGE}{_digest(key.session)}/"
-
-
-def _name(key: SessionKey, event: EventScan) -> str:
-    """The name of a message: those of a session stand in the order in which they were sent."""
-    return f"{_prefix(key)}{int(event.timestamp * 1e6):016x}/{_digest(event.invocation_id)}"
-
-
-def _digest(text: str) -> str:
-    return blake2b(text.encode(), digest_size=12).hexdigest()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -9,6 +10,7 @@ import msgspec
 from actors.messages.config import DEFAULT_RUN_CONFIG, RunConfig
 from actors.messages.content import Content
 from actors.messages.json_types import StateDelta
+from actors.messages.protocol.turns import MESSAGE, NEW
 from actors.messages.session import SessionKey
 from actors.messages.shown import Shown
 
@@ -43,11 +45,11 @@ class WaitingMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """A message that waits for an agent of a turn to read it: it is kept as a schedule that is due at once.
 
     Attributes:
-        event: the user's event, encoded.
+        event: the user's event, encoded; b"": no turn may read it, so it begins one of its own.
         state_delta, fingerprint, traceparent: see StartTurn.
     """
 
-    event: bytes
+    event: bytes = b""
     state_delta: StateDelta = {}
     fingerprint: str = ""
     traceparent: str = ""
@@ -110,6 +112,25 @@ class ScheduleRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _plans = msgspec.msgpack.Decoder(SchedulePlan)
+
+
+def message_prefix(key: SessionKey) -> str:
+    """Begins the names of the messages of a session: ids may be as long as the names of schedules."""
+    return f"{MESSAGE}{_digest(key.session)}/"
+
+
+def message_name(key: SessionKey, sent_s: float, invocation_id: str, *, is_new: bool = False) -> str:
+    """The name of a message: those of a session stand in the order in which they were sent.
+
+    Args:
+        invocation_id: the turn that it begins.
+        is_new: see ScheduledTime.is_new.
+    """
+    return f"{message_prefix(key)}{int(sent_s * 1e6):016x}/{_digest(invocation_id)}{NEW if is_new else ''}"
+
+
+def _digest(text: str) -> str:
+    return blake2b(text.encode(), digest_size=12).hexdigest()
 
 
 class DuePlace(NamedTuple):

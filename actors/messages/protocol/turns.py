@@ -18,6 +18,9 @@ from actors.messages.session import ONLY_SHARD, SessionKey, Shard
 MESSAGE = "\x1f"
 """Begins the names of messages that wait. No program can give a schedule such a name."""
 
+NEW = "/new"
+"""Ends the name of such a message that no plugin has seen."""
+
 
 class ScheduledTime(msgspec.Struct, frozen=True, array_like=True):
     """A due time that makes a turn: the turn begins, and the schedule goes on to its next due time, in one step.
@@ -37,6 +40,11 @@ class ScheduledTime(msgspec.Struct, frozen=True, array_like=True):
     def is_message(self) -> bool:
         """It is a message that waits to be read by a turn: such a message is kept as a schedule that is due at once."""
         return self.name.startswith(MESSAGE)
+
+    @property
+    def is_new(self) -> bool:
+        """No plugin has seen the message, and nothing of it was saved."""
+        return not self.is_message or self.name.endswith(NEW)
 
 
 class TurnStarted(Message, frozen=True, kw_only=True):

@@ -25,6 +25,7 @@ class TurnCalls(NamedTuple):
 
     run: Callable[..., Turn]
     answer: Callable[..., Turn]
+    edit: Callable[..., Turn]
     follow: Follow
 
 
@@ -44,7 +45,7 @@ class Services(DeploymentMethods[M]):
         super().__init__(client, mode)
         self._tree = tree
         self.sessions = SessionsService(client, mode, calls.follow)
-        self.turns = TurnsService(client, mode, tree.topology, calls.answer)
+        self.turns = TurnsService(client, mode, tree.topology, calls.answer, calls.edit)
         self.artifacts = ArtifactsService(client, mode)
         self.memory = MemoryService(client, mode)
         self.users = UsersService(client, mode)

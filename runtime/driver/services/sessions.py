@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 import msgspec
 
 from actors.errors import InvalidMessageError, RequestError, SessionNotFoundError
 from actors.errors.calls import explains_all_wrong_calls
-from actors.layers.forks.messages import ForkSession
-from actors.layers.listing.client import get_turn
-from actors.layers.rewinds.messages import RewindRequest
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode_event
 from actors.messages.event import Event, new_event_id, new_invocation_id, now_s
@@ -23,6 +20,7 @@ from actors.rules.checks.ids import checked_id, checked_key, checked_known_id, c
 from actors.rules.checks.state import without_temp
 from runtime.driver.arguments import checked_age, checked_number, checked_time
 from runtime.driver.engine_client import EngineClient
+from runtime.driver.history import fork_session, rewind
 from runtime.driver.services.tail import SessionTail
 from runtime.driver.turns.turn import Turn
 from runtime.driver.user_message import to_state
@@ -30,58 +28,12 @@ from runtime.driver.waits import M, RuntimeService, waits
 from runtime.engine.archiving import ArchivedEvents, archive_old_events
 from runtime.engine.pruning import PrunedSessions, count_old_sessions, prune_sessions
 
-USERS = "user:"
-"""Artifacts with such names are those of all sessions of a user."""
-
-
-class ForkMethods(RuntimeService[M]):
-    """Makes forks, as a part of the sessions service."""
-
-    async def _forked(self, key: SessionKey, invocation_id: str, fork: str | None) -> SessionKey:
-        turn = checked_known_id("invocation id", invocation_id)
-        to = SessionKey(key.app, key.user, checked_id("session id", fork) if fork is not None else uuid.uuid4().hex)
-        info = await get_turn(self._client.session, key, turn)
-        await self._client.session.ask(ForkSession(key=key, invocation_id=turn, fork=to.session))
-        versions = await self._versions(key, info.last_seq)
-        await asyncio.to_thread(self._copy_artifacts, key, to, versions)
-        return to
-
-    async def _versions(self, key: SessionKey, last_seq: int) -> dict[str, int]:
-        """The newest version of each artifact of the session alone, as its events up to a position say."""
-        found: dict[str, int] = {}
-        async for saved in self._saved(key, 0, last_seq + 1):
-            found.update(saved)
-        return found
-
-    async def _saved(self, key: SessionKey, after_seq: int, before_seq: int | None) -> AsyncIterator[dict[str, int]]:
-        """Yield the artifacts of the session alone that each event between two positions has saved: their versions, by name."""
-        more = True
-        while more:
-            page = await self._client.session.read_log(
-                p.ReadLog(key=key, after_seq=after_seq, before_seq=before_seq, limit=1_000, newest_first=False)
-            )
-            for stored in page.events:
-                saved = decode_event(stored.raw, stored.seq).actions.artifact_delta
-                yield {name: version for name, version in saved.items() if not name.startswith(USERS)}
-            more = page.more and bool(page.events)
-            after_seq = page.events[-1].seq if page.events else after_seq
-
-    def _copy_artifacts(self, key: SessionKey, to: SessionKey, versions: dict[str, int]) -> None:
-        store = self._client.artifacts
-        for name, newest in versions.items():
-            for version in range(newest + 1):
-                part = store.load(key, name, version)
-                # One that was deleted leaves no hole: versions are numbered as they come.
-                if part is not None:
-                    store.save(to, name, part)
-
-
 Follow = Callable[[SessionKey, int], Turn]
 """Follows a session after a position."""
 
 
 @explains_all_wrong_calls
-class SessionsService(ForkMethods[M]):
+class SessionsService(RuntimeService[M]):
     """Sessions of the app.
 
     Args:
@@ -265,15 +217,8 @@ class SessionsService(ForkMethods[M]):
             SessionBusyError: a turn of the session runs.
             ArtifactError: the session is as it was before the turn, and an artifact could not be brought back.
         """
-        key = self._key(user_id, session_id)
         turn = checked_known_id("invocation id", invocation_id)
-        info = await get_turn(self._client.session, key, turn)
-        first: dict[str, int] = {}
-        async for saved in self._saved(key, max(info.first_seq - 1, 0), None):
-            first = {**saved, **first}
-        await self._client.session.ask(RewindRequest(key=key, invocation_id=turn))
-        if first:
-            await asyncio.to_thread(self._restore_artifacts, key, first)
+        await rewind(self._client, self._key(user_id, session_id), turn)
 
     @waits
     async def fork(self, user_id: str, session_id: str, invocation_id: str, fork_id: str | None = None) -> Session:
@@ -291,7 +236,9 @@ class SessionsService(ForkMethods[M]):
             SessionExistsError, InvalidIdError: `fork_id` is taken, or no id.
             RequestError: another turn was paused at the end of the turn, and has gone on since; or there is too much.
         """
-        fork = await self._forked(self._key(user_id, session_id), invocation_id, fork_id)
+        key, turn = self._key(user_id, session_id), checked_known_id("invocation id", invocation_id)
+        session = checked_id("session id", fork_id) if fork_id is not None else uuid.uuid4().hex
+        fork = await fork_session(self._client, key, turn, session)
         found = (await self._client.session.get_session(p.GetSessionRequest(key=fork, num_recent_events=0))).session
         if found is None:
             raise SessionNotFoundError(fork.app, fork.user, fork.session)
@@ -366,16 +313,6 @@ class SessionsService(ForkMethods[M]):
                 return _session(msgspec.structs.replace(page, events=events))
             request = msgspec.structs.replace(first, after_seq=page.events[-1].seq)
         return None
-
-    def _restore_artifacts(self, key: SessionKey, first: dict[str, int]) -> None:
-        """Bring artifacts back to before the versions that were saved first: by another version, or by deletion if none was."""
-        store = self._client.artifacts
-        for name, version in first.items():
-            part = store.load(key, name, version - 1) if version > 0 else None
-            if part is None:
-                store.delete(key, name)
-            else:
-                store.save(key, name, part)
 
 
 def _session(info: p.SessionInfo | None) -> Session:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,13 +16,14 @@ from actors.messages.event import new_event_id, new_invocation_id
 from actors.messages.json_types import JsonMapping
 from actors.messages.protocol.subscriptions import WHOLE_SESSION
 from actors.messages.session import SessionKey
-from actors.rules.checks.ids import checked_id, checked_key
+from actors.rules.checks.ids import checked_id, checked_key, checked_known_id, checked_known_key
 from runtime.driver.arguments import checked_choice
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.flows import plan_name
 from runtime.driver.run_options import RunOptions, run_config_of
 from runtime.driver.turns.answers import Answers, to_message
 from runtime.driver.turns.client import TurnClient
+from runtime.driver.turns.editing import Start, beside, replacing
 from runtime.driver.turns.state import TurnState
 from runtime.driver.turns.turn import OnLeave, Turn
 from runtime.driver.user_message import has_function_responses, to_content, to_state
@@ -148,6 +150,36 @@ class ProgramTurns:
         turn = self._turn(turns, state, on_leave)
         turns.answer_soon(state, build)
         return turn
+
+    def start_after(self, message: p.StartTurn, start: Start, on_leave: OnLeave) -> Turn:
+        """Start a turn when what comes before it is done. Raises RuntimeClosedError."""
+        turns = self.client()
+        state = TurnState(message.key, message.invocation_id)
+        turn = self._turn(turns, state, on_leave)
+        turns.answer_soon(state, start)
+        return turn
+
+    def edit(
+        self,
+        user_id: str,
+        session_id: str,
+        invocation_id: str,
+        message: Any,
+        run_config: RunOptions | None,
+        on_leave: OnLeave,
+        *,
+        keep: bool,
+    ) -> Turn:
+        """Replace an earlier message: see TurnsService.edit."""
+        key, turn = (
+            checked_known_key(self._client.app_name, user_id, session_id),
+            checked_known_id("invocation id", invocation_id),
+        )
+        if not keep:
+            new = self.message(user_id, session_id, message, run_config, None, None, False)
+            return self.start_after(new, replacing(self._client, turn, new), on_leave)
+        new = self.message(user_id, uuid.uuid4().hex, message, run_config, None, None, False)
+        return self.start_after(new, beside(self._client, key, turn, new), on_leave)
 
     def _turn(self, turns: TurnClient, state: TurnState, on_leave: OnLeave, *, is_attached: bool = False) -> Turn:
         cancels_on_leave = checked_choice("on_leave", on_leave, ("cancel", "continue")) == "cancel"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
+from actors.errors.calls import explains_wrong_calls
 from actors.layers.listing.client import count_turns
 from actors.layers.listing.messages import PendingCall, PendingReply, TurnCounts
 from actors.layers.recording.messages import GetModelCalls, ModelCallsReply, RecordedCall
@@ -20,11 +22,12 @@ from actors.rules.checks.ids import checked_id, checked_key
 from runtime.driver.arguments import checked_number
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.reports.service import TurnReports
+from runtime.driver.run_options import RunOptions
 from runtime.driver.turns.bulk import BulkTurns
 from runtime.driver.turns.description import describe_turn
 from runtime.driver.turns.finding import PAGE, Age, TurnQuery, checked_scope, found_turns, pending_page
 from runtime.driver.turns.reasons import SelectionReason, reasons_of
-from runtime.driver.turns.turn import Turn
+from runtime.driver.turns.turn import OnLeave, Turn
 from runtime.driver.turns.turn_description import TurnDescription
 from runtime.driver.waits import M, waits
 
@@ -45,13 +48,51 @@ class TurnsService(TurnReports[M], BulkTurns[M]):
         client, mode: see RuntimeService.
         topology: gives the tree; it may wait.
         answer: answers calls, see Runtime.answer.
+        edit: see ProgramTurns.
     """
 
     def __init__(
-        self, client: EngineClient, mode: type[M], topology: Callable[[], Topology], answer: Callable[..., Turn]
+        self,
+        client: EngineClient,
+        mode: type[M],
+        topology: Callable[[], Topology],
+        answer: Callable[..., Turn],
+        edit: Callable[..., Turn],
     ) -> None:
         super().__init__(client, mode, topology)
         self._answer = answer
+        self._edit = edit
+
+    @explains_wrong_calls
+    def edit(
+        self,
+        user_id: str,
+        session_id: str,
+        invocation_id: str,
+        message: Any,
+        *,
+        run_config: RunOptions | None = None,
+        keep: bool = False,
+        on_leave: OnLeave = "cancel",
+    ) -> Turn:
+        """Replace the message of a turn by another one, and go on from there.
+
+        The session is rewound to before that turn, and the new message begins a turn. Both are one step: whatever is lost, the
+        session is as before, or the new turn runs.
+
+        Args:
+            message: see Runtime.run.
+            keep: leave the session as it is: the turn runs in a fork of it, whose id is new. `turn.session_id` has it.
+
+        Returns:
+            The new turn. Iterating it, or its `result()`, raises what `rt.sessions.rewind` raises, or with `keep`
+            `rt.sessions.fork`.
+
+        Raises:
+            InvalidIdError, InvalidMessageError, RequestError: an argument is wrong.
+            RuntimeClosedError: the runtime is not started, or is closed.
+        """
+        return self._edit(user_id, session_id, invocation_id, message, run_config, on_leave, keep=keep)
 
     @waits
     async def list(

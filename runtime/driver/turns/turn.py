@@ -166,6 +166,11 @@ class Turn:
         return self._state.invocation_id
 
     @property
+    def session_id(self) -> str:
+        """The session of the turn."""
+        return self._state.key.session
+
+    @property
     def agent(self) -> str:
         """The agent that was selected for the turn; waits until it is known. "" when the turn could not start."""
         self._state.wait_until_started()

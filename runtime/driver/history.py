@@ -1,0 +1,80 @@
+"""Rewinds and forks of sessions, with their artifacts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from actors.layers.forks.messages import ForkSession
+from actors.layers.listing.client import get_turn
+from actors.layers.rewinds.messages import RewindRequest
+from actors.layers.stores.schedule import ScheduleRow
+from actors.messages import protocol as p
+from actors.messages.codec import decode_event
+from actors.messages.session import SessionKey
+from runtime.driver.engine_client import EngineClient
+
+USERS = "user:"
+"""Artifacts with such names are those of all sessions of a user."""
+
+
+async def rewind(client: EngineClient, key: SessionKey, invocation_id: str, begins: ScheduleRow | None = None) -> None:
+    """Take a session back to before a turn. Raises what SessionsService.rewind raises.
+
+    Args:
+        begins: see RewindRequest.
+    """
+    info = await get_turn(client.session, key, invocation_id)
+    first: dict[str, int] = {}
+    async for saved in _saved(client, key, max(info.first_seq - 1, 0), None):
+        first = {**saved, **first}
+    await client.session.ask(RewindRequest(key=key, invocation_id=invocation_id, begins=begins))
+    if first:
+        await asyncio.to_thread(_restore, client, key, first)
+
+
+async def fork_session(client: EngineClient, key: SessionKey, invocation_id: str, fork: str) -> SessionKey:
+    """Make a session that has all of another one up to the end of a turn. Raises what SessionsService.fork raises."""
+    info = await get_turn(client.session, key, invocation_id)
+    await client.session.ask(ForkSession(key=key, invocation_id=invocation_id, fork=fork))
+    newest: dict[str, int] = {}
+    async for saved in _saved(client, key, 0, info.last_seq + 1):
+        newest.update(saved)
+    to = SessionKey(key.app, key.user, fork)
+    await asyncio.to_thread(_copy, client, key, to, newest)
+    return to
+
+
+async def _saved(client: EngineClient, key: SessionKey, after_seq: int, before_seq: int | None) -> AsyncIterator[dict[str, int]]:
+    """Yield the artifacts of the session alone that each event between two positions has saved: their versions, by name."""
+    more = True
+    while more:
+        page = await client.session.read_log(
+            p.ReadLog(key=key, after_seq=after_seq, before_seq=before_seq, limit=1_000, newest_first=False)
+        )
+        for stored in page.events:
+            saved = decode_event(stored.raw, stored.seq).actions.artifact_delta
+            yield {name: version for name, version in saved.items() if not name.startswith(USERS)}
+        more = page.more and bool(page.events)
+        after_seq = page.events[-1].seq if page.events else after_seq
+
+
+def _copy(client: EngineClient, key: SessionKey, to: SessionKey, newest: dict[str, int]) -> None:
+    store = client.artifacts
+    for name, last in newest.items():
+        for version in range(last + 1):
+            part = store.load(key, name, version)
+            # One that was deleted leaves no hole: versions are numbered as they come.
+            if part is not None:
+                store.save(to, name, part)
+
+
+def _restore(client: EngineClient, key: SessionKey, first: dict[str, int]) -> None:
+    """Bring artifacts back to before the versions that were saved first: by another version, or by deletion if none was."""
+    store = client.artifacts
+    for name, version in first.items():
+        part = store.load(key, name, version - 1) if version > 0 else None
+        if part is None:
+            store.delete(key, name)
+        else:
+            store.save(key, name, part)

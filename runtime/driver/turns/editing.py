@@ -1,0 +1,57 @@
+"""An earlier message is replaced: the session is taken back to before its turn, and the new one begins a turn."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from actors.layers.listing.client import get_turn
+from actors.layers.stores.schedule import SchedulePlan, ScheduleRow, Timing, WaitingMessage, message_name
+from actors.messages import protocol as p
+from actors.messages.codec import decode_event, encode
+from actors.messages.event import now_s
+from actors.messages.protocol.turns import ScheduledTime
+from actors.messages.session import SessionKey
+from runtime.driver.engine_client import EngineClient
+from runtime.driver.history import fork_session, rewind
+
+BEGINS_S = 5
+"""So long after the rewind a Runner begins the turn by itself, should this program be lost: until then artifacts are restored."""
+
+Start = Callable[[], Awaitable[p.StartTurn]]
+"""Does what comes before the turn, and returns the message that starts it."""
+
+
+def replacing(client: EngineClient, invocation_id: str, message: p.StartTurn) -> Start:
+    """Return the start that takes the session back to before a turn. Then the message begins its turn, whatever is lost."""
+
+    async def rewound() -> p.StartTurn:
+        key, sent_s = message.key, now_s()
+        waiting = WaitingMessage(state_delta=message.state_delta, traceparent=message.traceparent)
+        due_s = int(sent_s) + BEGINS_S
+        plan = SchedulePlan(
+            timing=Timing(at_s=due_s, start_s=int(sent_s)), content=message.content, config=message.config, message=waiting
+        )
+        name = message_name(key, sent_s, message.invocation_id, is_new=True)
+        row = ScheduleRow(key=key, name=name, id=message.invocation_id, due_s=due_s, raw=encode(plan))
+        await rewind(client, key, invocation_id, row)
+        return msgspec.structs.replace(message, due=ScheduledTime(name, row.id, due_s), repeatable=True, auto_create=False)
+
+    return rewound
+
+
+def beside(client: EngineClient, key: SessionKey, invocation_id: str, message: p.StartTurn) -> Start:
+    """Return the start that forks a session up to before a turn; the message is for the fork."""
+
+    async def forked() -> p.StartTurn:
+        info = await get_turn(client.session, key, invocation_id)
+        page = await client.session.read_log(p.ReadLog(key=key, before_seq=info.first_seq, limit=1, newest_first=True))
+        if not page.events:
+            # It was the first turn: the fork has nothing yet.
+            return msgspec.structs.replace(message, auto_create=True)
+        before = decode_event(page.events[-1].raw, page.events[-1].seq).invocation_id
+        await fork_session(client, key, before, message.key.session)
+        return message
+
+    return forked
