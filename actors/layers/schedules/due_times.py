@@ -111,8 +111,12 @@ class DueTimes:
         time = message.due
         if time is None:
             return
-        self._tallies.note_schedule("", self.now_s() - time.due_s)
+        self._note("", time, self.now_s() - time.due_s)
         self.note_due(time.next_s)
+
+    def _note(self, error: str, time: ScheduledTime, late_s: float) -> None:
+        if not time.is_message:
+            self._tallies.note_schedule(error, late_s)
 
     def note_due(self, due_s: int | None) -> None:
         """A schedule is due then: whatever waits for a later one waits no longer than that."""
@@ -196,7 +200,7 @@ class DueTimes:
     async def go_on(self, key: SessionKey, time: ScheduledTime, error: str) -> None:
         """Have a schedule go on to its next due time. Raises StoreError."""
         await self.write(key, AdvanceSchedule(key, time, error))
-        self._tallies.note_schedule(error, 0.0)
+        self._note(error, time, 0.0)
         self.note_due(time.next_s)
 
     async def write(self, key: SessionKey, write: Write) -> None:

@@ -25,12 +25,15 @@ from actors.errors import (
     RequestError,
     ScheduleNotFoundError,
     SessionBusyError,
+    TurnCancelledError,
     TurnError,
 )
 from actors.layers.schedules.messages import AwaitDue, DueReply, DueTurn, PassDueTime, WatchSchedules
 from actors.layers.schedules.rules.turns import is_turn_of_schedule, turn_config, turn_id
 from actors.layers.stores.schedule import DuePlace
 from actors.messages import protocol as p
+from actors.messages.codec import decode_event
+from actors.messages.content import Content
 from actors.refs.session import SessionRef
 from actors.rules.recovery.backoff import Backoff
 from actors.runner.service import RunnerParts, RunnerService
@@ -106,7 +109,11 @@ class DueTurns(RunnerService):
         )
         if waited is not None:
             message = msgspec.structs.replace(
-                message, state_delta=waited.state_delta, fingerprint=waited.fingerprint, traceparent=waited.traceparent
+                message,
+                content=(decode_event(waited.event, 0).content or Content()) if waited.event else turn.content,
+                state_delta=waited.state_delta,
+                fingerprint=waited.fingerprint,
+                traceparent=waited.traceparent,
             )
         return await self._starter.start_turn(message)
 
@@ -171,19 +178,22 @@ class _Watch:
 
     async def _start(self, turn: DueTurn, schedule: tuple[str, str]) -> None:
         """Start a turn, and see that its schedule goes on."""
-        name, user, next_s = turn.time.name, turn.key.user, turn.time.next_s
+        user, next_s = turn.key.user, turn.time.next_s
+        name = repr(turn.time.name) if turn.message is None else f"of a message to session {turn.key.session!r}"
         try:
             if (await self._turns.start(turn)).attached:
                 # It was there: its schedule has gone on with it, unless the store went back to an older copy in between.
                 await self._pass(turn, "")
             self._failed = 0
         except ScheduleNotFoundError:
-            logger.info("schedule %r of user %r was deleted or paused, or has gone on: no turn begins", name, user)
+            logger.info("schedule %s of user %r was deleted or paused, or has gone on: no turn begins", name, user)
         except (OverloadedError, SessionBusyError) as error:
             await self._wait_after(turn, error)
         except (RequestError, TurnError) as error:
             # It would fail each time.
-            logger.error("schedule %r of user %r makes no turn: %s", name, user, error)
+            is_cancelled = turn.message is not None and isinstance(error, TurnCancelledError)
+            level = logging.INFO if is_cancelled else logging.ERROR
+            logger.log(level, "schedule %s of user %r makes no turn: %s", name, user, error)
             await self._pass(turn, f"{type(error).__name__}: {error}")
         except Exception as error:
             # Also of foreign code in the message's way: what is due stays due, and other schedules do not wait for it.

@@ -25,15 +25,20 @@ from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode
 from actors.messages.content import Content
 from actors.messages.event import READ_BY
+from actors.messages.json_types import JsonObject
+from actors.messages.limits import MIB
 from actors.messages.session import SessionKey
+from actors.refs.keyed_locks import KeyedLocks
+from actors.rules.checks.state import only_temp
 from actors.session.log.event_scan import EventScan, new_event, scan
 from actors.session.log.session_log import SessionLog
 from actors.session.service import SessionService
 from actors.session.turns.lookup import TurnLookup
 from actors.session.turns.parts import SessionParts
 
-MOST_MESSAGES = 100
-"""Messages of one session that may wait."""
+MOST_MESSAGES, MOST_BYTES = 100, 16 * MIB
+"""Messages of one session that may wait, and their bytes: they are read together, and travel in one reply when they are due.
+One may wait whatever its size."""
 
 
 class Steering(SessionService):
@@ -48,6 +53,7 @@ class Steering(SessionService):
         self._parts = parts
         self._due = due
         self._lookup = TurnLookup(parts)
+        self._in_order: KeyedLocks[SessionKey] = KeyedLocks()
 
     def handlers(self) -> Handlers:
         """Its messages."""
@@ -68,21 +74,28 @@ class Steering(SessionService):
         if message.waits:
             return _left(log)
         self._parts.admission.event(log, message.event, event)
+        # Each finds those before it, so that no more wait than may.
+        async with self._in_order.locked(key):
+            return await self._left(log, message, event)
+
+    async def _left(self, log: SessionLog, message: LeaveMessage, event: EventScan) -> MessageLeft:
+        key = message.key
         waiting = await self._waiting(key)
         is_known = any(row.id == event.invocation_id for row in waiting)
         if not is_known and await self._parts.reader.position(key, event.id) is not None:
             # Sent again: it was read, or has begun its turn.
             return MessageLeft()
         if not is_known:
-            if len(waiting) >= MOST_MESSAGES:
-                raise OverloadedError(f"session {key.session!r}", f"{len(waiting)} messages", "the messages of a session", 1.0)
+            size = sum(len(row.raw) for row in waiting)
+            if len(waiting) >= MOST_MESSAGES or (waiting and size + len(message.event) > MOST_BYTES):
+                held = f"{len(waiting)} messages with {size} bytes"
+                raise OverloadedError(f"session {key.session!r}", held, "a turn that runs", 1.0)
             row = self._row(message, event)
             await self._due.write(key, AddSchedule(key, row))
             self._due.note_due(row.due_s)
         return _left(log) if _takes(log, event) else MessageLeft()
 
     def _row(self, message: LeaveMessage, event: EventScan) -> ScheduleRow:
-        content = decode_event(message.event, 0).content or Content()
         waiting = WaitingMessage(
             event=message.event,
             state_delta=message.state_delta,
@@ -90,9 +103,8 @@ class Steering(SessionService):
             traceparent=message.traceparent,
         )
         due_s = int(self._due.now_s())
-        plan = SchedulePlan(
-            timing=Timing(at_s=due_s, start_s=due_s), missed="all", content=content, config=message.config, message=waiting
-        )
+        timing = Timing(at_s=due_s, start_s=due_s)
+        plan = SchedulePlan(timing=timing, missed="all", content=Content(), config=message.config, message=waiting)
         return ScheduleRow(
             key=message.key,
             name=message_name(message.key, event.timestamp, event.invocation_id),
@@ -113,6 +125,7 @@ class Steering(SessionService):
         log, turn = await self._lookup.current(message.turn)
         events: list[tuple[bytes, EventScan]] = []
         writes: list[Write] = []
+        temp: JsonObject = {}
         is_under_way = False
         for row in rows:
             waiting = row.plan.message
@@ -130,11 +143,18 @@ class Steering(SessionService):
             )
             try:
                 self._parts.admission.event(log, raw, scanned)
+                given = {**temp, **only_temp(waiting.state_delta)}
+                self._parts.admission.temp(turn.temp, given)
             except RequestError:
                 # A state has grown since: it begins a turn, which says so.
                 continue
+            temp = given
             events.append((raw, scanned))
             writes.append(RemoveSchedule(row.key, row.name, row.id))
+        if temp:
+            turn.temp.update(temp)
+            log.state_seq = log.head_seq + len(events)
+            writes.append(log.put_turn(turn.record()))
         if events:
             await self._parts.writer.add(log, events, writes)
             read = {event.id for _, event in events}

@@ -61,7 +61,7 @@ class SchedulePlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     Attributes:
         timing: when it is due.
         missed: see MissedPolicy.
-        content: the message of each turn.
+        content: the message of each turn; empty where `message` has an event.
         config: the options of each turn.
         agent: the agent that has made it with a tool; "": a program has.
         message: the message that it is; None: it is a schedule of a program or an agent.

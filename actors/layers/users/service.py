@@ -19,6 +19,7 @@ from actors.layers.stores.session_store import store_of
 from actors.layers.users.messages import CancelWaitingTurns, HoldUser, ReleaseUser, RemoveUser, UserHeld, UserRemoved
 from actors.messages import protocol as p
 from actors.messages.json_types import JsonObject
+from actors.messages.protocol.turns import MESSAGE
 from actors.messages.session import SessionKey
 from actors.rules.capacity.sharding import holds
 from actors.runner.service import RunnerParts, RunnerService
@@ -104,9 +105,9 @@ class UserDeletion(SessionService):
         self._parts.forget_user(app, user)
         memories = await self._memory.forget_user(app, user)
         await access.read(store_of(access).erase_traces)
-        events = sum(row.head_seq for row in rows)
+        events, kept = sum(row.head_seq for row in rows), [row for row in schedules if not row.name.startswith(MESSAGE)]
         sessions = [row.key.session for row in rows]
-        return UserRemoved(sessions=sessions, events=events, state_keys=len(state), memories=memories, schedules=len(schedules))
+        return UserRemoved(sessions=sessions, events=events, state_keys=len(state), memories=memories, schedules=len(kept))
 
     async def release_user(self, message: ReleaseUser) -> p.Ack:
         """End the hold of a token, and let what has waited go on, unless another one holds the user."""

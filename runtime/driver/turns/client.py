@@ -199,18 +199,22 @@ class Following:
         turn.rename(started.invocation_id)
         await self.subscribe(turn, started.seq, started.agent)
 
-    def _follow_message_soon(self, turn: TurnState, outcome: p.AnyOutcome) -> None:
+    def _follow_message_soon(self, turn: TurnState, outcome: p.AnyOutcome | None = None) -> None:
         self.work.begin(self._follow_message(turn, outcome), turn)
 
-    async def _follow_message(self, turn: TurnState, outcome: p.AnyOutcome) -> None:
-        """The turn has ended that a message was given to. If none of its agents has read it, follow the turn that has it."""
+    async def _follow_message(self, turn: TurnState, outcome: p.AnyOutcome | None) -> None:
+        """The turn has ended that a message was given to. If none of its agents has read it, follow the turn that has it.
+
+        Args:
+            outcome: of the turn that is followed; None: it has left the line, and may have begun.
+        """
         message = turn.message
         assert message is not None
         try:
             for attempt in count(1):
                 place = await self.place_of(turn)
                 is_end_of_other = place.opened_seq > turn.opened_seq and turn.invocation_id == message.joined
-                if place.invocation_id == turn.invocation_id and not is_end_of_other:
+                if outcome is not None and place.invocation_id == turn.invocation_id and not is_end_of_other:
                     turn.feed((), outcome)
                     return
                 if not place.invocation_id and not place.waits:
@@ -225,7 +229,7 @@ class Following:
         turn.opened_seq = place.opened_seq
         turn.rename(place.invocation_id or message.begins)
         # Should another turn read it while its own waits in line, the subscriber learns that this is gone, and looks again.
-        turn.ask_again = lambda lost: self._follow_message_soon(lost, outcome)
+        turn.ask_again = self._follow_message_soon
         await self.subscribe(turn, turn.after_seq, "", goes_on=True)
 
     async def place_of(self, turn: TurnState) -> MessagePlace:
@@ -263,6 +267,9 @@ class Following:
                 await self.subscribe(turn, after_seq, agent, stores - 1, goes_on=goes_on)
             elif await self._engine.has_successor(error):
                 await self.subscribe(turn, after_seq, agent, goes_on=goes_on)
+            elif isinstance(error, InvocationNotFoundError) and turn.message is not None and turn.ask_again is not None:
+                # The turn of its message has left the line, and is about to begin.
+                turn.ask_again(turn)
             else:
                 turn.fail(error)
         else:

@@ -18,17 +18,20 @@ from actors import (
     LlmResponse,
     Part,
     RunConfig,
+    ToolContext,
+    tool,
 )
+from actors.errors import OverloadedError, TurnCancelledError
 from actors.messages.content import FunctionCall
 from actors.messages.protocol.outcomes import Finished, Paused
-from actors.testing import ScriptedModel
+from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime
 from runtime.driver.turns.turn import Turn
 from tests.acceptance.sessions.test_steering import STEER, at_gate, log, start, steer, texts, worker
-from tests.support.agents.conversation_tools import Gate
+from tests.support.agents.conversation_tools import Gate, forever
 from tests.support.models.waiting_model import GatedModel
 from tests.support.polling import until
-from tests.support.runtimes import Deploy
+from tests.support.runtimes import Deploy, stored
 
 
 @pytest.fixture
@@ -142,3 +145,86 @@ def test_messages_of_two_users_in_one_second_do_not_wait_for_each_other(local: D
 def _folder(path: Path) -> Path:
     path.mkdir()
     return path
+
+
+def test_no_more_messages_wait_than_may_and_each_that_was_accepted_is_read(local: Deploy, gate: Gate) -> None:
+    agent, _ = worker(gate, "done")
+    with local(agent) as rt:
+        first = at_gate(rt, gate)
+        said = [start(rt, f"m{number}", run_config=STEER) for number in range(120)]
+        accepted = [turn for turn in said if turn.steered is not None]
+        gate.open()
+        assert first.result().text == "done"
+        assert {turn.result().text for turn in accepted} == {"done"}
+        for refused in (turn for turn in said if turn not in accepted):
+            with pytest.raises(OverloadedError):
+                refused.result()
+        assert len(accepted) == 100
+        assert len([line for line in log(rt) if line.endswith("(root)")]) == 100
+
+
+def test_large_messages_are_bounded_too(local: Deploy, gate: Gate) -> None:
+    agent, _ = worker(gate, "done")
+    with local(agent) as rt:
+        first = at_gate(rt, gate)
+        said = [start(rt, "m" * 3_400_000, run_config=STEER) for _ in range(5)]
+        assert [turn.steered is not None for turn in said].count(True) == 4
+        gate.open()
+        first.result()
+        assert len([line for line in log(rt) if line.endswith("(root)")]) == 4
+
+
+def test_what_waits_is_deleted_with_its_user(local: Deploy, gate: Gate, caplog: pytest.LogCaptureFixture) -> None:
+    agent, _ = worker(gate, "done", "new")
+    with local(agent) as rt:
+        first = at_gate(rt, gate)
+        steer(rt, "more")
+        rt.schedules.create("daily", user_id="ada", message="hi", every=3600)
+        assert rt.users.delete("ada").schedules == 1
+        gate.open()
+        with pytest.raises(TurnCancelledError):
+            first.result()
+        assert start(rt, "again").result().text == "done"
+        assert log(rt) == ["user: again", "root: done"]
+        assert not caplog.records
+
+
+@pytest.mark.parametrize("way", ["interrupt", "cancel"])
+def test_a_turn_that_is_cancelled_before_it_reads_gives_the_message_its_own(local: Deploy, way: str) -> None:
+    model = PatternModel([("begin", {"call": "forever"})], default="here")
+    with local(LlmAgent(name="root", model=model, tools=[forever])) as rt:
+        for number in range(5):
+            session = f"s{number}"
+
+            def say(text: str, config: RunConfig | None = None, session: str = session) -> Turn:
+                return rt.run(user_id="ada", session_id=session, message=text, run_config=config)
+
+            first = say("begin")
+            events = iter(first)
+            next(events)
+            second = say("more", STEER)
+            assert second.steered is not None
+            third = say("next", RunConfig(on_concurrent_turn="interrupt") if way == "interrupt" else None)
+            if way == "cancel":
+                first.cancel()
+            with pytest.raises(TurnCancelledError):
+                list(events)
+            assert (second.result().text, third.result().text) == ("here", "here")
+            said = [event.text for event in stored(rt, session) if event.author == "user"]
+            assert said == ["begin", "next", "more"] if way == "interrupt" else sorted(said) == ["begin", "more", "next"]
+
+
+@tool
+def mood(tool_context: ToolContext) -> str:
+    """Read the state."""
+    return str(tool_context.state.get("temp:mood"))
+
+
+def test_state_of_the_turn_that_comes_with_it_is_set_too(local: Deploy, gate: Gate) -> None:
+    model = ScriptedModel([{"call": "wait"}, {"call": "mood"}, "done"])
+    with local(LlmAgent(name="root", model=model, tools=[gate.tool(), mood])) as rt:
+        first = at_gate(rt, gate)
+        steer(rt, "more", state_delta={"temp:mood": "calm"})
+        gate.open()
+        results = [response.response for event in first.result().events for response in event.function_responses()]
+        assert results[1:] == [{"result": "calm"}]
