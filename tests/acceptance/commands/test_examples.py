@@ -54,6 +54,14 @@ ESSENTIAL = {
         "refund ran in process",
         ", then in ",
     ],
+    "steering": [
+        "guide calls search",
+        "the message joined the turn that runs: True",
+        "guide: Three days in Rome, without museums.",
+        "read by guide",
+        "guide: Three days in Milan.",
+        "the log: ['Three days in Milan, please', 'Three days in Milan.']",
+    ],
     "remote_tool": ["counted: 78498", "in a process of its own"],
     "api_and_code": [
         "get_sales: {'status': 200, 'body': [3, 9, 6]}",
