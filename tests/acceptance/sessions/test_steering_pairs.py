@@ -12,12 +12,14 @@ import pytest
 from actors import (
     START,
     Content,
+    Flow,
     Graph,
     LlmAgent,
     LlmRequest,
     LlmResponse,
     Part,
     RunConfig,
+    Task,
     ToolContext,
     tool,
 )
@@ -228,3 +230,15 @@ def test_state_of_the_turn_that_comes_with_it_is_set_too(local: Deploy, gate: Ga
         gate.open()
         results = [response.response for event in first.result().events for response in event.function_responses()]
         assert results[1:] == [{"result": "calm"}]
+
+
+def test_an_agent_reads_it_in_its_next_round_of_a_flow(local: Deploy, gate: Gate) -> None:
+    model = ScriptedModel([{"call": "wait"}, {"call": "succeed_task_1", "args": {"result": "ok"}}])
+    agent = LlmAgent(name="root", model=model, tools=[gate.tool()])
+    with local(agent) as rt:
+        flow = rt.run_flow(Flow([Task("Do it.", agents=[agent])]), user_id="ada", session_id="s1")
+        gate.wait_for_caller()
+        steer(rt, "more")
+        gate.open()
+        assert flow.result().tasks["task_1"].result == "ok"
+        assert texts(model, 1)[-1] == "more"

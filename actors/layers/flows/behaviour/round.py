@@ -28,6 +28,7 @@ from actors.layers.flows.rules.board import COMPLETE, Board
 from actors.layers.flows.rules.task_history import UnansweredCall
 from actors.layers.flows.rules.tool_names import is_controllers
 from actors.layers.flows.runs import RoundInvocation, plan_of
+from actors.layers.steering.reading import read_messages
 from actors.messages.content import FunctionCall
 from actors.messages.event import Event
 from actors.messages.flow import FlowMark
@@ -115,6 +116,8 @@ class _Round:
     async def _call_model(self) -> AnyOutcome:
         if self._work.begins and await emit_content_of(self._spec.hooks("before_agent_callback"), self._context):
             return Finished()
+        if self._context.has_messages:
+            await read_messages(self._context)
         # The log has to say that there was a round, also when the model returned nothing.
         response = await self._model_call.run() or Event()
         response = msgspec.structs.replace(response, flow=self._mark())
