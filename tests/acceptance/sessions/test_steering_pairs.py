@@ -12,6 +12,7 @@ import pytest
 from actors import (
     START,
     Content,
+    Event,
     Flow,
     Graph,
     LlmAgent,
@@ -23,7 +24,7 @@ from actors import (
     ToolContext,
     tool,
 )
-from actors.errors import OverloadedError, TurnCancelledError
+from actors.errors import OverloadedError, StoreError, TurnCancelledError
 from actors.messages.content import FunctionCall
 from actors.messages.protocol.outcomes import Finished, Paused
 from actors.testing import PatternModel, ScriptedModel
@@ -34,6 +35,8 @@ from tests.support.agents.conversation_tools import Gate, forever
 from tests.support.models.waiting_model import GatedModel
 from tests.support.polling import until
 from tests.support.runtimes import Deploy, stored
+from tests.support.sharded_runtimes import SHARDS, ShardedDeploy, one_session_per_shard
+from tests.support.stores.plain_session_store import PlainStore
 
 
 @pytest.fixture
@@ -62,10 +65,10 @@ def test_an_agent_without_the_conversation_keeps_the_whole_turn(local: Deploy, g
         assert sum(any(content.function_responses()) for content in contents) == 1
 
 
-def test_nodes_of_a_graph_see_it(local: Deploy, gate: Gate) -> None:
+def test_nodes_of_a_graph_see_it(deploy: Deploy, gate: Gate) -> None:
     one, first = worker(gate, "one done", name="one")
     last = ScriptedModel(["two done"])
-    with local(Graph(name="root", edges=[(START, one, LlmAgent(name="two", model=last))])) as rt:
+    with deploy(Graph(name="root", edges=[(START, one, LlmAgent(name="two", model=last))])) as rt:
         turn = at_gate(rt, gate)
         steer(rt, "more")
         gate.open()
@@ -242,3 +245,101 @@ def test_an_agent_reads_it_in_its_next_round_of_a_flow(local: Deploy, gate: Gate
         gate.open()
         assert flow.result().tasks["task_1"].result == "ok"
         assert texts(model, 1)[-1] == "more"
+
+
+@pytest.mark.parametrize("reads", [True, False], ids=["read", "not_read"])
+def test_messages_find_their_turns_with_several_session_actors_and_runners(tmp_path: Path, server: str, reads: bool) -> None:
+    sessions = one_session_per_shard("test", "ada", SHARDS)
+    gates = {session: Gate(_folder(tmp_path / session)) for session in sessions}
+
+    class Waits:
+        async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
+            """Answer."""
+            said = [content.text for content in request.contents if content.text]
+            if said[-1] in gates and not reads:
+                await asyncio.to_thread(gates[said[-1]].wait)
+            if reads and not any(any(content.function_responses()) for content in request.contents):
+                call = FunctionCall(name="wait", args={"session": said[-1]})
+                yield LlmResponse(content=Content(role="model", parts=[Part(function_call=call)]))
+            else:
+                yield LlmResponse(content=Content.of_text(" ".join(said), role="model"))
+
+    def wait(session: str) -> str:
+        """Wait for the test."""
+        return gates[session].wait()
+
+    with ShardedDeploy("local", tmp_path, server)(LlmAgent(name="root", model=Waits(), tools=[wait])) as rt:
+        firsts = {session: rt.run(user_id="ada", session_id=session, message=session) for session in sessions}
+        for gate in gates.values():
+            gate.wait_for_caller()
+        seconds = {session: rt.run(user_id="ada", session_id=session, message="more", run_config=STEER) for session in sessions}
+        assert all(turn.steered is not None for turn in seconds.values())
+        assert rt.schedules.list() == []
+        for gate in gates.values():
+            gate.open()
+        for session, turn in seconds.items():
+            first = firsts[session].result().text
+            assert (first, turn.result().text) == ((f"{session} more",) * 2 if reads else (session, f"{session} {session} more"))
+            assert [event.text for event in stored(rt, session) if event.author == "user"] == [session, "more"]
+
+
+def test_a_turn_that_pauses_before_it_reads_gives_the_message_its_own(local: Deploy, gate: Gate) -> None:
+    model = ScriptedModel([{"parts": [{"call": "wait"}, {"call": "ask"}]}, "own turn", "answered"])
+    with local(LlmAgent(name="root", model=model, tools=[gate.tool(), ask])) as rt:
+        first = at_gate(rt, gate)
+        second = steer(rt, "more")
+        gate.open()
+        assert isinstance(first.result().outcome, Paused)
+        assert (second.result().text, second.steered) == ("own turn", None)
+        [call] = rt.pending(user_id="ada")
+        assert rt.answer(call, {"allowed": True}).result().text == "answered"
+
+
+@tool(long_running=True)
+def ask() -> None:
+    """Ask."""
+
+
+def test_a_turn_runs_again_from_a_step_with_the_messages_before_it(local: Deploy, gate: Gate) -> None:
+    model = ScriptedModel([{"call": "wait"}, "done", "again", "once more"])
+    with local(LlmAgent(name="root", model=model, tools=[gate.tool()])) as rt:
+        first = at_gate(rt, gate)
+        steer(rt, "more")
+        gate.open()
+        first.result()
+        _, _, result, message, _ = stored(rt)
+
+        def again(event: Event) -> str:
+            turn = rt.retry(user_id="ada", session_id="s1", invocation_id=first.invocation_id, from_event=event.id)
+            return turn.result().text
+
+        assert (again(message), again(result)) == ("again", "once more")
+        assert (texts(model, 2), texts(model, 3)) == (["begin", "more"], ["begin"])
+
+
+def test_a_drain_answers_what_waits(local: Deploy, tmp_path: Path) -> None:
+    model = GatedModel(tmp_path, "said")
+    agent = LlmAgent(name="root", model=model)
+    rt = local(agent).start()
+    start(rt, "begin")
+    model.wait_until_called()
+    steer(rt, "more")
+    until(lambda: rt.turns.counts().waiting)
+    drain = threading.Thread(target=rt.drain)
+    drain.start()
+    model.release()
+    model.wait_until_called()
+    model.release()
+    drain.join()
+    with local(agent) as rt:
+        assert log(rt) == ["user: begin", "root: said", "user: more", "root: said"]
+
+
+def test_a_store_without_schedules_refuses_it_and_the_turn_goes_on(local: Deploy, gate: Gate) -> None:
+    agent, _ = worker(gate, "done")
+    with local(agent, session_store=PlainStore()) as rt:
+        first = at_gate(rt, gate)
+        with pytest.raises(StoreError, match="it keeps no schedules"):
+            start(rt, "more", run_config=STEER).result()
+        gate.open()
+        assert first.result().text == "done"
