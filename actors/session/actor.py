@@ -13,6 +13,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from actors.actor import Actor, Handler, Handlers, with_services
@@ -34,6 +35,7 @@ from actors.session.log.shared_state import SharedStates
 from actors.session.log.writer import COUNTED, LogWriter
 from actors.session.losses.counting import LossCounts
 from actors.session.losses.turn_losses import Losses
+from actors.session.removal import end_gone
 from actors.session.service import Services, no_services
 from actors.session.sessions import StoredSessions
 from actors.session.store.access import StoreAccess
@@ -116,6 +118,7 @@ class SessionActor(Actor):
         )
         shared.on_change = admission.forget_state
         logs.on_reload = self._show_rest
+        logs.on_gone = partial(end_gone, subscriptions)
         self._lookup = lookup = TurnLookup(parts)
         self._joiner = TurnJoiner(parts, lookup)
         self._recovery = recovery = TurnRecovery(parts)

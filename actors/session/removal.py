@@ -8,6 +8,7 @@ from actors.messages import protocol as p
 from actors.messages.protocol.subscriptions import WHOLE_SESSION
 from actors.messages.session import SessionKey
 from actors.session.log.session_log import SessionLog
+from actors.session.subscribers.subscriptions import Subscriptions
 from actors.session.turns.parts import SessionParts
 
 
@@ -21,7 +22,7 @@ async def remove_session(parts: SessionParts, log: SessionLog, *also: Write) -> 
     Raises:
         StoreError: nothing is removed.
     """
-    turn, lost = log.turn, log.open_id()
+    turn = log.turn
     log.turn = None
     try:
         await parts.logs.commits.write(log, [RemoveSession(log.key), *also])
@@ -29,9 +30,17 @@ async def remove_session(parts: SessionParts, log: SessionLog, *also: Write) -> 
         log.turn = turn
         raise
     parts.logs.evict(log.key)
-    for followed in (WHOLE_SESSION, lost):
-        parts.subscriptions.publish_end(log.key, followed, _gone(log.key))
-    parts.subscriptions.forget_answers(log.key)
+    log.turn = turn
+    end_gone(parts.subscriptions, log)
+
+
+def end_gone(subscriptions: Subscriptions, log: SessionLog) -> None:
+    """End the following of a session that is not there any more. Requests in its line are decided once more."""
+    for followed in (WHOLE_SESSION, log.open_id()):
+        subscriptions.publish_end(log.key, followed, _gone(log.key))
+    subscriptions.forget_answers(log.key)
+    log.turn = None
+    log.queue.send_back(lambda _: True)
 
 
 def _gone(key: SessionKey) -> p.Failed:

@@ -171,3 +171,17 @@ def test_an_agent_that_is_lost_before_it_gets_the_end_of_its_child_has_run_no_co
         Fault(what="kill", who="agent n3"),
     ]
     assert check(Case(7226, scenario, FaultPlan(faults=faults)))[0] == []
+
+
+def test_who_follows_a_session_learns_that_it_is_gone_though_the_store_could_not_say_so() -> None:
+    acts = [
+        Act(deed="attach", after_s=0.09401110073441989),
+        Act(deed="repeat", after_s=0.0015393266079089497),
+        Act(deed="elsewhere", after_s=0.01616870300708245),
+        Act(deed="withdraw", after_s=0.0021735467465284837),
+        Act(deed="withdraw", after_s=0.9678454737526702),
+        Act(deed="delete", after_s=0.25800504719283207),
+    ]
+    scenario = Scenario(root=Node(kind="flow", name="n3", tasks=[()]), turns=[acts])
+    faults = [Fault(what="kill", who="runner", kind="Append", nth=1), Fault(what="store unsure", for_s=2.5290159547718325)]
+    assert check(Case(1871, scenario, FaultPlan(faults=faults, store_timeout_s=0.5)))[0] == []

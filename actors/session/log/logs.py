@@ -45,6 +45,7 @@ class SessionLogs:
         on_reload: called with a log that was read again after a write had failed, and the record of its open turn where the
             store has none that is open. What the store has of it may be more than was shown to anybody: a write whose outcome
             could not be told counts as failed, and may have been done.
+        on_gone: called with a log whose session the store does not have any more, for the same reason.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class SessionLogs:
         self.commits = LogCommits(access.commits, shared, self._keep, self.evict)
         self._creating = self.commits.creating
         self.on_reload: Callable[[SessionLog, TurnRow | None], None] = lambda _, ended: None
+        self.on_gone: Callable[[SessionLog], None] = lambda _: None
         self.held: Callable[[SessionKey], Awaitable[None] | None] = lambda _: None
         self._reads = SessionReads(access, reader, shared)
         self.compare: Callable[[SessionLog], Awaitable[None]] | None = None
@@ -158,6 +160,7 @@ class SessionLogs:
             return await self._loaded(found.row, found.running, stale, shared)
         if stale is not None:
             self.evict(key)
+            self.on_gone(stale)
         if not is_new:
             return None
         return _new_log(key, shared)
