@@ -13,7 +13,6 @@ import os
 import time
 from collections import Counter
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from actors.actor import Actor, Handler, Handlers, with_services
@@ -118,7 +117,7 @@ class SessionActor(Actor):
         )
         shared.on_change = admission.forget_state
         logs.on_reload = self._show_rest
-        logs.on_gone = partial(end_gone, subscriptions)
+        logs.on_gone = self._end_gone
         self._lookup = lookup = TurnLookup(parts)
         self._joiner = TurnJoiner(parts, lookup)
         self._recovery = recovery = TurnRecovery(parts)
@@ -170,6 +169,11 @@ class SessionActor(Actor):
             p.GetStatistics: self.statistics,
             p.Stop: self.stop,
         }
+
+    def _end_gone(self, log: SessionLog) -> None:
+        """End all of a session that a write has removed whose outcome could not be told. What waits there is refused."""
+        end_gone(self._subscriptions, log)
+        log.queue.start_next()
 
     def _show_rest(self, log: SessionLog, ended: TurnRow | None) -> None:
         """Show what the store has of the open turn after a write whose outcome could not be told, its end as well."""

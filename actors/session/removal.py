@@ -35,12 +35,11 @@ async def remove_session(parts: SessionParts, log: SessionLog, *also: Write) -> 
 
 
 def end_gone(subscriptions: Subscriptions, log: SessionLog) -> None:
-    """End the following of a session that is not there any more. Requests in its line are decided once more."""
+    """End what follows a session that is not there any more."""
     for followed in (WHOLE_SESSION, log.open_id()):
         subscriptions.publish_end(log.key, followed, _gone(log.key))
     subscriptions.forget_answers(log.key)
     log.turn = None
-    log.queue.send_back(lambda _: True)
 
 
 def _gone(key: SessionKey) -> p.Failed:
