@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from math import inf
 
 from actors.agent.session_reader import SessionReader
 from actors.messages import protocol as p
 from actors.messages.content import Content
+from actors.messages.event import Event
 from actors.refs.session import SessionRef
 
 
@@ -19,16 +21,25 @@ class RunInbox:
         session: the Session actor, which has the messages.
         message: what is run.
         reader: learns that the log has them.
-        has_messages: some may wait.
+        done: the events of a run that was lost: what it has read behind them it is given again.
+
+    Attributes:
+        begins_again: the code of the run that was lost begins at its first line: it is given all again that it has read.
+        repeats_seq: of code that begins again, the next of its events that the log has: it is given what it had read before that.
+            inf: all has been repeated.
     """
 
-    def __init__(self, session: SessionRef, message: p.Invoke, reader: SessionReader, *, has_messages: bool) -> None:
+    def __init__(
+        self, session: SessionRef, message: p.Invoke, reader: SessionReader, done: Callable[[], Sequence[Event]]
+    ) -> None:
+        self._done, self.begins_again, self.repeats_seq = done, False, inf
+        self._again: deque[Event] | None = None if message.resume else deque()
         self._session = session
         self._message = message
         self._reader = reader
         self._news = asyncio.Event()
         self._read: deque[Content] = deque()
-        if has_messages:
+        if message.has_messages:
             self._news.set()
 
     def notify(self) -> None:
@@ -37,6 +48,28 @@ class RunInbox:
 
     async def read(self) -> Sequence[Content]:
         """Read all that wait: see Inbox."""
+        again = await self._read_before()
+        return again if self.repeats_seq < inf else [*again, *await self._read_new()]
+
+    async def _read_before(self) -> list[Content]:
+        """Return the messages that the run has read before it was lost, up to where it is now."""
+        if self._again is None:
+            message = self._message
+            done = () if self.begins_again else self._done()
+            after_seq = max(message.since, done[-1].seq if done else 0)
+            self._again = deque(
+                [
+                    event
+                    async for event in self._reader.events(after_seq)
+                    if event.invocation_id == message.turn.invocation_id and event.reader() == message.agent
+                ]
+            )
+        found: list[Content] = []
+        while self._again and self._again[0].seq < self.repeats_seq:
+            found.append(self._again.popleft().content or Content())
+        return found
+
+    async def _read_new(self) -> Sequence[Content]:
         if not self._news.is_set():
             return ()
         # One that comes while these are read is read by the next call.
@@ -52,7 +85,9 @@ class RunInbox:
 
     async def next_message(self) -> Content:
         """Wait for the next message: see Inbox."""
+        if not self._read:
+            self._read.extend(await self._read_before())
         while not self._read:
             await self._news.wait()
-            self._read.extend(await self.read())
+            self._read.extend(await self._read_new())
         return self._read.popleft()

@@ -56,11 +56,6 @@ class RunAccess:
         return SessionArtifacts(self.parts.environment.artifacts, self.message.turn.key)
 
     @cached_property
-    def inbox(self) -> RunInbox:
-        """Messages of the user to the turn."""
-        return RunInbox(self.parts.environment.session, self.message, self.reader, has_messages=self.message.has_messages)
-
-    @cached_property
     def memory(self) -> MemoryAccess:
         """The user's memory."""
         return UserMemory(self.parts.environment.session, self.message.turn.key)
@@ -203,6 +198,11 @@ class Invocation(RunAccess):
     def view(self) -> Coroutine[Any, Any, History]:
         """Return the log as the agent sees it: see Context."""
         return self.reader.view(self.user_content)
+
+    @cached_property
+    def inbox(self) -> RunInbox:
+        """Messages of the user to the turn."""
+        return RunInbox(self.parts.environment.session, self.message, self.reader, lambda: self.done)
 
     def notify(self) -> None:
         """Messages may wait for the run: see NotifyRuns."""

@@ -207,7 +207,11 @@ class Event(Answer, Shown, msgspec.Struct, frozen=True, kw_only=True, rename="ca
     @property
     def steers(self) -> bool:
         """True for a message that an agent has read while its turn ran: no turn begins with it, or goes on."""
-        return self.author == USER and self.custom_metadata is not None and READ_BY in self.custom_metadata
+        return bool(self.reader())
+
+    def reader(self) -> str:
+        """The agent that has read it while its turn ran, of a message of the user; else ""."""
+        return str((self.custom_metadata or {}).get(READ_BY, "")) if self.author == USER else ""
 
     def function_calls(self) -> Iterator[FunctionCall]:
         """The calls in its content, in order."""

@@ -7,6 +7,7 @@ import inspect
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from math import inf
 from typing import cast
 
 from actors.agent.invocation import Invocation
@@ -34,6 +35,9 @@ async def run_custom(spec: AgentSpec, context: Invocation) -> AnyOutcome:
     resumes_itself = definition.resumes_itself
     stored_before = deque(event for event in context.done if event.content is not None and not resumes_itself)
     given = CustomContext(spec, context)
+    inbox = context.inbox
+    if stored_before:
+        inbox.begins_again, inbox.repeats_seq = True, stored_before[0].seq
     outcome: AnyOutcome = Finished()
     if resumes_itself:
         await given.recall_open_calls()
@@ -47,6 +51,7 @@ async def run_custom(spec: AgentSpec, context: Invocation) -> AnyOutcome:
             if is_repeated:
                 stored = stored_before.popleft()
                 context.repeat(stored)
+                inbox.repeats_seq = stored_before[0].seq if stored_before else inf
             else:
                 stored = await context.emit(event)
             if resumes_itself:

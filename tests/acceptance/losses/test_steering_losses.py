@@ -12,7 +12,20 @@ from typing import Any, get_args
 
 import pytest
 
-from actors import BaseAgent, Content, Event, LlmAgent, LlmRequest, LlmResponse, Part, RunConfig, SequentialAgent, tool
+from actors import (
+    BaseAgent,
+    Content,
+    CustomAgent,
+    Event,
+    InvocationContext,
+    LlmAgent,
+    LlmRequest,
+    LlmResponse,
+    Part,
+    RunConfig,
+    SequentialAgent,
+    tool,
+)
 from actors.errors import TurnError
 from actors.messages.content import FunctionCall
 from actors.rules.prompt.arrange import NO_ANSWER
@@ -169,3 +182,38 @@ def test_a_workflow_that_was_answered_and_given_a_message_goes_on_after_a_loss()
         return engine
 
     played_with(Loss(played_with().messages - 5, "runner", True))
+
+
+class Listener(CustomAgent):
+    """Says how many messages have come, and then the next two."""
+
+    async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
+        yield said(str(len(await context.steering())))
+        for _ in range(2):
+            yield said((await context.next_message()).text)
+
+
+def said(text: str) -> Event:
+    return Event(content=Content.of_text(text, role="model"))
+
+
+def heard(*losses: Loss) -> LossyEngine:
+    """A custom agent that is lost gets again what it has read, between the same events."""
+    with quick_folder() as folder:
+        rt, engine = lossy_runtime(Listener(name="root"), Path(folder), losses)
+        engine.watches = True
+        with rt:
+            turn = rt.run(user_id="ada", session_id="s1", message="begin")
+            events = iter(turn)
+            next(events)
+            for text in ("one", "two"):
+                assert rt.run(user_id="ada", session_id="s1", message=text, run_config=STEER).steered is not None
+                assert next(events).text == text
+            assert list(events) == []
+            assert [event.text for event in stored(rt)] == ["begin", "0", "one", "one", "two", "two"]
+    return engine
+
+
+def test_code_that_begins_again_gets_the_messages_again_that_it_has_read() -> None:
+    for at in range(heard().messages):
+        heard(Loss(at, "agents", False))
