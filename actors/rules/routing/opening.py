@@ -6,7 +6,8 @@ Rules of this file, in the order in which they are tried:
 2. The turn asked for is known: join it. So no id ever has two turns.
 3. The session is free, or was kept for this request while it waited: begin. So no session ever has two open turns.
 4. The Runner that asks does not run the open turn, so no live Runner does: that turn is resumed first, unless it is about to end.
-5. `on_concurrent_turn` is "reject": refuse. "interrupt": the open turn is cancelled first. "enqueue": wait.
+5. `on_concurrent_turn` is "reject": refuse. "interrupt": the open turn is cancelled first. "enqueue": wait, and so does "steer",
+   which comes here only where no turn could be given the message.
 
 "interrupt" waits, too: while the Runner cancels the open turn, and while the session is taken without an open turn. Then there is
 nothing to cancel; the request goes to the head of the queue, and is decided again should another turn begin before it.
