@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from actors import RunConfig
+from actors.errors import RaygroveError
 from tests.model.history import Ask, History
 
 
@@ -22,6 +24,11 @@ async def perform(rt: Any, history: History, ask: Ask) -> None:
             if not ask.turn:
                 history.name(ask, turn.invocation_id)
             await history.read(ask, turn)
+            if ask.steers:
+                # An error that ends the turn may come before the reply which says whose it is.
+                with suppress(RaygroveError):
+                    await turn.aio.started()
+                history.name(ask, turn.invocation_id)
         case "cancel":
             await history.wait(ask, _attached(rt, ask).aio.cancel())
         case "get" | "delete":

@@ -87,6 +87,11 @@ class Ask(msgspec.Struct, kw_only=True, eq=False):
         return self.what in ("run", "run_flow", "run_now") and not self.responses
 
     @property
+    def steers(self) -> bool:
+        """Its message is for an agent that is at work; `turn` is the one that has it, when that is known."""
+        return self.what == "run" and self.config.on_concurrent_turn == "steer"
+
+    @property
     def goes_on(self) -> bool:
         """It may have a turn go on."""
         return self.what == "retry" or bool(self.responses)

@@ -12,11 +12,12 @@ from collections.abc import Iterator
 from tests.model.history import History
 from tests.model.readers import READER_RULES
 from tests.model.sessions import SESSION_RULES, USER_RULES
+from tests.model.steering import STEERING_RULES
 from tests.model.story import Story
 from tests.model.tools import TOOL_RULES
 from tests.model.turns import RUN_RULES, TURN_RULES
 
-STORY_RULES = (*SESSION_RULES, *TURN_RULES, *READER_RULES, *TOOL_RULES)
+STORY_RULES = (*SESSION_RULES, *TURN_RULES, *READER_RULES, *TOOL_RULES, *STEERING_RULES)
 HISTORY_RULES = (*USER_RULES, *RUN_RULES)
 
 

@@ -31,7 +31,8 @@ def one_story(story: Story) -> Iterator[str]:
     """2 Ids and repeats: a program gets the events of its turn from the first on, in the order of the log and without holes.
 
     One that answers gets those after its own answer, also where another program has answered the call before. One that attaches
-    behind a position gets those after that, and one that retries those from anywhere on. What was taken back may be missing.
+    behind a position gets those after that, and one that retries those from anywhere on; so does one that steers, after those of
+    the turn that ran. What was taken back may be missing.
     """
     for ask in story.asks:
         turn = story.turns.get(ask.turn)
@@ -40,8 +41,11 @@ def one_story(story: Story) -> Iterator[str]:
             continue
         if seqs(got) != sorted(set(seqs(got))):
             yield f"{ask} was given {seqs(got)}"
-        first = got[0].seq if ask.what == "retry" else _after(story, turn, ask) + 1
-        wanted = [event for event in by_agents(turn.events) if first <= event.seq <= got[-1].seq and event.id in story.shown]
+        if ask.steers:
+            got = [event for event in got if event.invocation_id == ask.turn]
+        first = got[0].seq if got and (ask.what == "retry" or ask.steers) else _after(story, turn, ask) + 1
+        until = got[-1].seq if got else 0
+        wanted = [event for event in by_agents(turn.events) if first <= event.seq <= until and event.id in story.shown]
         ids = {event.id for event in got}
         if holes := [event for event in wanted if event.id not in ids]:
             yield f"{ask} was given {seqs(got)} without {seqs(holes)}"
@@ -55,7 +59,7 @@ def whole_story(story: Story) -> Iterator[str]:
         turn = story.turns.get(ask.turn)
         if turn is None or ask.kind != "end" or ask.what == "cancel" or story.changed_at < NEVER or turn.id in story.retried:
             continue
-        after = max(_after(story, turn, ask), ask.events[-1].seq if ask.events else 0)
+        after = max(_place(turn, ask) or _after(story, turn, ask), ask.events[-1].seq if ask.events else 0)
         missed = next((event for event in by_agents(turn.events) if event.seq > after), None)
         if missed is None or _is_refused_behind_another(story, ask) or _is_forgotten(story, ask, missed):
             continue
@@ -78,6 +82,13 @@ def _after(story: Story, turn: Turn, ask: Ask) -> int:
     first = ask.events[0].seq if ask.events else 0
     own = [event for event in own if event.seq < first][-1:] or own
     return own[0].seq if own else int(ask.given.get("after_seq", 0))
+
+
+def _place(turn: Turn, ask: Ask) -> int:
+    """The position of a message that steers."""
+    return max(
+        (e.seq for e in turn.events if ask.steers and ask.message and e.author == USER and e.text == ask.message.text), default=0
+    )
 
 
 def _is_refused_behind_another(story: Story, ask: Ask) -> bool:

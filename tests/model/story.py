@@ -150,8 +150,13 @@ class Story:
 
 
 def is_message(event: Event) -> bool:
-    """True for what a user has said or answered. A question to an agent that is a tool has a branch."""
-    return event.author == USER and event.branch is None and event.content is not None
+    """True for a user's message that begins a turn, or answers. A question to an agent that is a tool has a branch."""
+    return event.author == USER and event.branch is None and event.content is not None and not read_by(event)
+
+
+def read_by(event: Event) -> str:
+    """The agent that has read a message while it was at work; "" for any other event."""
+    return str((event.custom_metadata or {}).get("steered", ""))
 
 
 def takes_back(event: Event) -> bool:

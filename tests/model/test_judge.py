@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 import pytest
 
-from actors import Event, FunctionCall, FunctionResponse, Part, RunConfig, Session
+from actors import Content, Event, FunctionCall, FunctionResponse, Part, RunConfig, Session
 from actors.errors import (
     AgentFailedError,
     FencedError,
@@ -20,11 +20,13 @@ from actors.errors import (
     TurnStateError,
     TurnTimeoutError,
 )
-from tests.model import readers, sessions, tools, turns
-from tests.model.history import Found, TurnRecord
+from tests.model import readers, sessions, steering, tools, turns
+from tests.model.history import Ask, Found, TurnRecord
 from tests.model.judge import HISTORY_RULES, STORY_RULES, heading, problems
 from tests.model.story import Story
 from tests.model.tales import HERE, Tale
+
+STEER = RunConfig(on_concurrent_turn="steer")
 
 CASES: dict[Any, Callable[[Tale, bool], None]] = {}
 """By rule, a history that breaks it, or nearly does."""
@@ -210,6 +212,41 @@ def _(tale: Tale, broken: bool) -> None:
         tale.message(turn)
     for ask in tale.history.asks:
         tale.give(ask, ended="Finished")
+
+
+def _steered(tale: Tale, *texts: str) -> list[Ask]:
+    """A turn, to which a program sends these messages."""
+    began = tale.ask("run", "e-1", program="q")
+    tale.message("e-1")
+    asks = [tale.ask("run", "e-1", message=Content.of_text(text), config=STEER) for text in texts]
+    return [began, *asks]
+
+
+def _read(tale: Tale, asks: Sequence[Ask], *texts: str) -> None:
+    """An agent of the turn reads messages, and answers; all programs get that."""
+    for text in texts:
+        tale.message("e-1", text, custom_metadata={"steered": "root"})
+    answer = tale.model("e-1")
+    tale.end("e-1")
+    for ask in asks:
+        tale.give(ask, answer)
+
+
+@breaks(steering.read_once)
+def _(tale: Tale, broken: bool) -> None:
+    _read(tale, _steered(tale, "more"), *["more"] * (1 + broken))
+
+
+@breaks(steering.answered_with_it)
+def _(tale: Tale, broken: bool) -> None:
+    asks = _steered(tale, "more")
+    _read(tale, asks, "more")
+    asks[1].turn = "e-2" if broken else "e-1"
+
+
+@breaks(steering.messages_in_order)
+def _(tale: Tale, broken: bool) -> None:
+    _read(tale, _steered(tale, "one", "two"), *(("two", "one") if broken else ("one", "two")))
 
 
 @breaks(turns.busy_for_a_reason)

@@ -133,7 +133,7 @@ def line_of_a_program(story: Story) -> Iterator[str]:
     places = {turn: place for place, turn in enumerate(story.turns)}
     last: dict[str, Ask] = {}
     for ask in story.asks:
-        if not ask.begins or ask.turn not in places or ask.config.on_concurrent_turn == "interrupt":
+        if not ask.begins or ask.turn not in places or ask.steers or ask.config.on_concurrent_turn == "interrupt":
             continue
         before = last.get(ask.program)
         if before is not None and places[before.turn] > places[ask.turn]:

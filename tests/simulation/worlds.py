@@ -22,6 +22,8 @@ from tests.simulation.schedules.timetable import timetable
 from tests.simulation.simulate import case, played, replacing, standing_by
 from tests.simulation.spending.check import play as play_spending
 from tests.simulation.spending.check import spending
+from tests.simulation.steering.play import play as play_steering
+from tests.simulation.steering.talk import talk
 from tests.simulation.transport.world import play as play_transport
 from tests.simulation.transport.world import walk
 from tests.simulation.updates.edition import edition
@@ -50,6 +52,7 @@ WORLDS: Mapping[str, World] = {
     "poison": World(poisoned, play_poison, one_in=6, more=3_000),
     "schedules": World(timetable, play_schedules, one_in=16, more=5_000),
     "spending": World(spending, play_spending, part=20, one_in=0, more=2_000),
+    "steering": World(talk, play_steering, one_in=12, more=3_000),
     "transport": World(walk, play_transport, 300, part=100, one_in=3, more=100_000),
     "updates": World(edition, play_updates, part=5, one_in=24),
 }

@@ -91,8 +91,11 @@ class Steering(SessionService):
                 held = f"{len(waiting)} messages with {size} bytes"
                 raise OverloadedError(f"session {key.session!r}", held, "a turn that runs", 1.0)
             row = self._row(message, event)
-            await self._due.write(key, AddSchedule(key, row))
-            self._due.note_due(row.due_s)
+            try:
+                await self._due.write(key, AddSchedule(key, row))
+            finally:
+                # A store that says that it has failed may have it all the same.
+                self._due.note_due(row.due_s)
         return _left(log) if _takes(log, event) else MessageLeft()
 
     def _row(self, message: LeaveMessage, event: EventScan) -> ScheduleRow:

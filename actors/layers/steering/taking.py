@@ -15,6 +15,7 @@ from actors.rules.routing.branches import tool_root
 from actors.runner.running.running_turn import RunningTurn
 from actors.runner.running.runs import Run, numbers
 from actors.runner.service import RunnerParts, RunnerService
+from actors.runner.turns.recovery import OPENING_S
 from actors.runner.turns.start import Opening
 
 NOTIFY_S = 1.0
@@ -53,7 +54,10 @@ class MessageTaker(RunnerService):
         left = await self._session.ask(asked)
         if not left.invocation_id:
             return None
-        turn = self._table.get((message.key, left.invocation_id))
+        key = (message.key, left.invocation_id)
+        # Its agents are not known before the reply which opens the turn has come.
+        await self._table.opened(key, OPENING_S)
+        turn = self._table.get(key)
         if turn is not None:
             await _notify(turn)
         if waits:

@@ -198,8 +198,9 @@ class TurnStarter:
         await self._table.resumed(key)
         running = self._table.get(key)
         if running is not None and running.is_opened_with(event_id):
-            # The request is repeated.
-            return self._joined(key, running.agent, running.message.stored.seq)
+            # The request is repeated, maybe by another program.
+            found = p.TurnFound(authors=(), invocation_id=invocation_id, agent=running.agent, seq=running.message.stored.seq)
+            return await self._join(message, found)
         if actions is not None and actions.state_delta:
             message = msgspec.structs.replace(message, state_delta={**message.state_delta, **actions.state_delta})
         event = user_event(message, prepared.content, event_id, invocation_id, actions)

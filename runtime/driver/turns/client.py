@@ -195,6 +195,10 @@ class Following:
 
     async def join(self, turn: TurnState, started: p.TurnStarted) -> None:
         """Follow the turn that the message of this one was given to, from here on."""
+        if turn.is_over:
+            # No agent has read it, and its own turn has ended before this reply has come.
+            turn.mark_started(started.agent)
+            return
         turn.message = GivenMessage(started.message, turn.invocation_id, started.invocation_id)
         turn.rename(started.invocation_id)
         await self.subscribe(turn, started.seq, started.agent)
