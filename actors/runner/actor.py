@@ -66,7 +66,13 @@ class RunnerActor(Actor):
         spans: MakeSpans | None = None,
     ) -> None:
         session, directory = environment.session, environment.directory
-        self._place = place = RunnerPlace(f"{name}/{uuid.uuid4().hex}", shard, environment.term, environment.on_replaced)
+        self._place = place = RunnerPlace(
+            f"{name}/{uuid.uuid4().hex}",
+            shard,
+            environment.term,
+            environment.on_replaced,
+            is_promoting=environment.is_restarted,
+        )
         self._directory = directory
         self._host_limit = environment.host_limit
         self._telemetry = environment.telemetry

@@ -406,7 +406,7 @@ class World:
         else:
             # Nobody tells it the term of the one before, and its machine's clock may be behind the one by which that was given.
             self._term = next_term(0, int((self.loop.time() - self._random.uniform(0, BEHIND_S)) * 1_000), is_first=True)
-            self.runner = self._runner_process(term=self._term if self._has_standby else 0)
+            self.runner = self._runner_process(term=self._term if self._has_standby else 0, is_restarted=True)
             self.runner.spawn(self._recover(self.runner, self._term if self._has_standby else 0))
 
 

@@ -21,6 +21,7 @@ class RunnerPlace:
         shard: the sessions whose turns it runs.
         term: see AnnounceRunner.
         on_replaced: called when a Runner with a later term has taken the place of this one.
+        is_promoting: see below: requests may come before it has heard that it leads.
 
     Attributes:
         runner_id, shard: as given.
@@ -30,11 +31,19 @@ class RunnerPlace:
             by a clock that was ahead of this one's, or was set back since.
     """
 
-    def __init__(self, runner_id: str, shard: Shard, term: int = 0, on_replaced: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        runner_id: str,
+        shard: Shard,
+        term: int = 0,
+        on_replaced: Callable[[], None] | None = None,
+        *,
+        is_promoting: bool = False,
+    ) -> None:
         self.runner_id = runner_id
         self.shard = shard
         self.term = term
-        self.is_promoting = False
+        self.is_promoting = is_promoting
         self._on_replaced = on_replaced
         self._has_term = asyncio.Event()
         self.on_announced: Callable[[SessionRef], None] = lambda session: None
