@@ -29,11 +29,9 @@ def test_a_session_has_its_first_words_its_state_and_how_long_it_took_however_ol
     expect(rows.first.get_by_role("img", name="finished")).to_be_visible()
     conversations = page.get_by_role("list", name="Conversations")
     oldest = rows.filter(has_text="oldest")
-    for _ in range(2):
-        # The next page is read at the end of one.
-        with page.expect_response(re.compile("/sessions.*before=")):
-            conversations.evaluate("list => list.scrollTop = list.scrollHeight")
-    conversations.evaluate("list => list.scrollTop = list.scrollHeight")
+    # The next page is read at the end of one, and shown a moment later.
+    to_the_end = "list => { list.scrollTop = list.scrollHeight; return list.textContent.includes('oldest'); }"
+    page.wait_for_function(to_the_end, arg=conversations.element_handle())
     expect(oldest.locator(".name")).to_have_text("Where is order 42?")
     expect(oldest.locator(".who")).to_have_text(f"oldest · {user} · concierge")
     expect(oldest.get_by_role("img", name="finished")).to_be_visible()
