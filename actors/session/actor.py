@@ -172,7 +172,8 @@ class SessionActor(Actor):
 
     def _end_gone(self, log: SessionLog) -> None:
         """End all of a session that a write has removed whose outcome could not be told. What waits there is refused."""
-        end_gone(self._subscriptions, log)
+        end_gone(self._subscriptions, log.key, log.open_id())
+        log.turn = None
         log.queue.start_next()
 
     def _show_rest(self, log: SessionLog, ended: TurnRow | None) -> None:

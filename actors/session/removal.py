@@ -22,7 +22,7 @@ async def remove_session(parts: SessionParts, log: SessionLog, *also: Write) -> 
     Raises:
         StoreError: nothing is removed.
     """
-    turn = log.turn
+    turn, lost = log.turn, log.open_id()
     log.turn = None
     try:
         await parts.logs.commits.write(log, [RemoveSession(log.key), *also])
@@ -30,16 +30,14 @@ async def remove_session(parts: SessionParts, log: SessionLog, *also: Write) -> 
         log.turn = turn
         raise
     parts.logs.evict(log.key)
-    log.turn = turn
-    end_gone(parts.subscriptions, log)
+    end_gone(parts.subscriptions, log.key, lost)
 
 
-def end_gone(subscriptions: Subscriptions, log: SessionLog) -> None:
-    """End what follows a session that is not there any more."""
-    for followed in (WHOLE_SESSION, log.open_id()):
-        subscriptions.publish_end(log.key, followed, _gone(log.key))
-    subscriptions.forget_answers(log.key)
-    log.turn = None
+def end_gone(subscriptions: Subscriptions, key: SessionKey, lost: str) -> None:
+    """End what follows a session that is not there any more, and its turn that was lost; "": it had none."""
+    for followed in (WHOLE_SESSION, lost):
+        subscriptions.publish_end(key, followed, _gone(key))
+    subscriptions.forget_answers(key)
 
 
 def _gone(key: SessionKey) -> p.Failed:

@@ -38,9 +38,8 @@ class MessageTaker(RunnerService):
         """
         message = opening.message
         waits = message.due is not None and message.due.is_message
-        if message.config.on_concurrent_turn != "steer" or opening.prepared.answers or message.flow:
-            return None
-        if message.due is not None and not waits:
+        is_said = waits or message.due is None
+        if message.config.on_concurrent_turn != "steer" or opening.prepared.answers or message.flow or not is_said:
             return None
         asked = LeaveMessage(
             key=message.key,
