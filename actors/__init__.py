@@ -75,6 +75,7 @@ if TYPE_CHECKING:
         url_context,
     )
     from actors.layers.workflows.definitions import LoopAgent, ParallelAgent, SequentialAgent, Supervision
+    from actors.messages.background import Background, BackgroundRun
     from actors.messages.config import Budget, RunConfig
     from actors.messages.content import Blob, Content, FileData, FunctionCall, FunctionResponse, Part
     from actors.messages.costs import BudgetWarning, Price
@@ -95,6 +96,8 @@ __all__ = [
     "AllComplete",
     "AnyComplete",
     "AnyFailed",
+    "Background",
+    "BackgroundRun",
     "BaseAgent",
     "BasePlanner",
     "Blob",
@@ -190,6 +193,8 @@ _MODULES = {
     "AllComplete": "actors.layers.flows.rules.until",
     "AnyComplete": "actors.layers.flows.rules.until",
     "AnyFailed": "actors.layers.flows.rules.until",
+    "Background": "actors.messages.background",
+    "BackgroundRun": "actors.messages.background",
     "BaseAgent": "actors.definitions.agents",
     "BasePlanner": "actors.definitions.agents.planner",
     "Blob": "actors.messages.content",

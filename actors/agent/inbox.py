@@ -1,4 +1,4 @@
-"""The inbox of one run: messages of the user to its turn, which wait in the store until a run reads them."""
+"""The inbox of one run: messages to its turn or to its agent, which wait in the store until they are read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from math import inf
 
 from actors.agent.session_reader import SessionReader
 from actors.messages import protocol as p
-from actors.messages.content import Content
+from actors.messages.content import Content, Received
 from actors.messages.event import Event
 from actors.refs.session import SessionRef
 
@@ -38,7 +38,7 @@ class RunInbox:
         self._message = message
         self._reader = reader
         self._news = asyncio.Event()
-        self._read: deque[Content] = deque()
+        self._read: deque[Received] = deque()
         if message.has_messages:
             self._news.set()
 
@@ -46,12 +46,12 @@ class RunInbox:
         """Some may wait."""
         self._news.set()
 
-    async def read(self) -> Sequence[Content]:
+    async def read(self) -> Sequence[Received]:
         """Read all that wait: see Inbox."""
         again = await self._read_before()
         return again if self.repeats_seq < inf else [*again, *await self._read_new()]
 
-    async def _read_before(self) -> list[Content]:
+    async def _read_before(self) -> list[Received]:
         """Return the messages that the run has read before it was lost, up to where it is now."""
         if self._again is None:
             message = self._message
@@ -64,26 +64,29 @@ class RunInbox:
                     if event.invocation_id == message.turn.invocation_id and event.reader() == message.agent
                 ]
             )
-        found: list[Content] = []
+        found: list[Received] = []
         while self._again and self._again[0].seq < self.repeats_seq:
-            found.append(self._again.popleft().content or Content())
+            found.append(self._again.popleft().received())
         return found
 
-    async def _read_new(self) -> Sequence[Content]:
+    async def _read_new(self) -> Sequence[Received]:
         if not self._news.is_set():
             return ()
         # One that comes while these are read is read by the next call.
         self._news.clear()
+        message = self._message
         try:
-            read = await self._session.ask(p.ReadMessages(turn=self._message.turn, agent=self._message.agent))
+            read = await self._session.ask(p.ReadMessages(turn=message.turn, agent=message.agent, branch=message.branch))
         except BaseException:
             self._news.set()
             raise
+        if read.more:
+            self._news.set()
         # Another run may have read some.
         self._reader.add_foreign()
-        return read.contents
+        return read.messages
 
-    async def next_message(self) -> Content:
+    async def next_message(self) -> Received:
         """Wait for the next message: see Inbox."""
         if not self._read:
             self._read.extend(await self._read_before())
@@ -91,3 +94,9 @@ class RunInbox:
             await self._news.wait()
             self._read.extend(await self._read_new())
         return self._read.popleft()
+
+    async def send(self, agent: str, content: Content, message_id: str) -> None:
+        """Send another agent a message: see Inbox."""
+        message = self._message
+        sent = p.SendMessage(turn=message.turn, sender=message.agent, agent=agent, id=message_id, content=content)
+        await self._session.ask(sent)

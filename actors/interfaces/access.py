@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from actors.messages.content import Content, Part
+import msgspec
+
+from actors.messages.background import Background, BackgroundRun
+from actors.messages.config import RunConfig
+from actors.messages.content import Content, Part, Received
 from actors.messages.memory import MemoryEntry
 from actors.messages.session import SessionKey
 
@@ -41,10 +45,10 @@ class MemoryAccess(Protocol):
 
 
 class Inbox(Protocol):
-    """Messages of the user to a turn that runs."""
+    """Messages to a run: those of the user to its turn, and those that other agents have sent to its agent."""
 
-    async def read(self) -> Sequence[Content]:
-        """Append all messages that wait to the log, as read by this agent, and return their contents, the oldest first.
+    async def read(self) -> Sequence[Received]:
+        """Append all messages that wait to the log, as read by this agent, and return them, the oldest first.
 
         Raises:
             FencedError: the turn was taken over or has ended.
@@ -52,8 +56,57 @@ class Inbox(Protocol):
         """
         ...
 
-    async def next_message(self) -> Content:
+    async def next_message(self) -> Received:
         """Wait for a message, and read it. Raises as `read` does."""
+        ...
+
+    async def send(self, agent: str, content: Content, message_id: str) -> None:
+        """Send another agent a message.
+
+        Args:
+            message_id: the same when it is sent again.
+
+        Raises:
+            UnknownAgentError: there is no such agent.
+            OverloadedError: as many messages wait for it as may.
+            FencedError: the turn was taken over or has ended.
+            StoreError: it could not be stored.
+        """
+        ...
+
+
+class Start(msgspec.Struct, frozen=True, kw_only=True):
+    """The start of a background run.
+
+    Attributes:
+        id: of the run: 16 hexadecimal digits; the same when it is started again after a loss.
+        agent, started_by: the agent that is to run, and the one that starts it.
+        content: what it is asked.
+        options: how it runs.
+        invocation_id, config: the turn that starts it, and its options.
+    """
+
+    id: str
+    agent: str
+    started_by: str
+    content: Content
+    options: Background
+    invocation_id: str
+    config: RunConfig
+
+
+class RunStarter(Protocol):
+    """Starts background runs in one session."""
+
+    async def start(self, start: Start) -> BackgroundRun:
+        """Start a run, or return it if it was started before.
+
+        Raises:
+            UnknownAgentError: there is no such agent.
+            TooManyRunsError: as many are under way as may.
+            FencedError: the turn has ended.
+            StoreError: it could not be stored.
+        """
         ...
 
 

@@ -74,6 +74,9 @@ class Context(RunContext, Protocol):
     has_messages: bool
     clock: Clock
 
+    def notify(self) -> None:
+        """Messages may wait for the run."""
+
     @property
     def inbox(self) -> Inbox:
         """Messages of the user to the turn."""

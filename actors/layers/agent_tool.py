@@ -10,6 +10,7 @@ from actors.definitions.agents.output_type import output_type
 from actors.definitions.tools.context import ToolContext
 from actors.errors import DefinitionError, ToolAgentError
 from actors.errors.calls import explains_wrong_calls
+from actors.messages.background import Background
 from actors.messages.content import Content
 from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.protocol.outcomes import Paused
@@ -28,19 +29,25 @@ class AgentTool(AskingTool):
             of that type; without, it is a text. A workflow agent has the `input_schema` of its first agent, and the
             `output_schema` of its last.
         skip_summarization: True makes the result the end, and the answer, of the asking agent's run; default False.
+        background: True, or a Background with options, has the agent work on in a turn of its own: the result is
+            `{"run": id, "status": "running"}` at once. The agent that has asked it hears of its end, and has tools to look after
+            its runs: `check_run`, `steer_run`, `cancel_run` and `wait_for_runs`. Default False.
 
     Raises:
-        DefinitionError: `agent` is no agent.
+        DefinitionError: `agent` is no agent, or `background` and `skip_summarization` are given together.
     """
 
     shows_result = True
 
     @explains_wrong_calls
-    def __init__(self, agent: BaseAgent, *, skip_summarization: bool = False) -> None:
+    def __init__(self, agent: BaseAgent, *, skip_summarization: bool = False, background: bool | Background = False) -> None:
         if not isinstance(agent, BaseAgent):
             raise DefinitionError(f"AgentTool needs an agent, not {type(agent).__name__}")
         super().__init__(agent, schema_of(agent, "input_schema", 0) or TextRequest)
+        if background and skip_summarization:
+            raise DefinitionError(f"AgentTool({agent.name!r}): background=True has no result that skip_summarization could show")
         self.skip_summarization = skip_summarization
+        self.background = Background() if background is True else background or None
         schema = schema_of(agent, "output_schema", -1)
         self._output = output_type(schema) if schema is not None else None
 
@@ -55,6 +62,9 @@ class AgentTool(AskingTool):
         """
         asked = self.checked(args, context.agent_name)
         message = asked.request if isinstance(asked, TextRequest) else asked.model_dump_json(exclude_none=True)
+        if self.background is not None:
+            run = await context.start(self.name, message, background=self.background)
+            return {"run": run.id, "status": run.status}
         outcome, answer = await context.ask_agent(self.name, Content.of_text(message))
         if isinstance(outcome, Paused):
             said = f"; it says: {answer}" if answer else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from actors.behaviours.interceptor import RunInterceptor
+from actors.layers.background.tools import KnowsRuns
 from actors.layers.callbacks import AfterModelCallbacks, BeforeModelCallbacks, EventHooks, ToolCallbacks
 from actors.layers.compaction.interceptor import Compaction
 from actors.layers.graphs.behaviour.tool_runs import ToolRuns
@@ -21,6 +22,7 @@ INTERCEPTORS: Sequence[type[RunInterceptor]] = (
     EventHooks,
     BudgetQuestions,
     ToolBudgets,
+    KnowsRuns,
     ReadsMessages,
     Planning,
     # Callbacks see one model call, however often it is repeated.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from actors.interfaces.access import Means
+from actors.interfaces.access import Means, RunStarter
 from actors.interfaces.clock import Clock
+from actors.layers.background.client import SessionRuns
 from actors.layers.flows.definitions.plan import FlowPlans
 from actors.layers.mcp.client import McpServers
 from actors.layers.schedules.client import UserSchedules
@@ -23,4 +24,6 @@ def all_means(session: SessionRef, servers: McpServers, plans: FlowPlans, clock:
         McpServers: lambda _: servers,
         FlowPlans: lambda _: plans,
         UserSchedules: lambda key: UserSchedules(session, key, clock),
+        SessionRuns: lambda key: SessionRuns(session, key, clock),
+        RunStarter: lambda key: SessionRuns(session, key, clock),
     }

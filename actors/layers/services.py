@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from actors.layers.background.service import BackgroundRuns
 from actors.layers.batches.service import KeptBatches
 from actors.layers.draining.runner import RunnerDrain
 from actors.layers.draining.session import DrainNotes
@@ -109,6 +110,7 @@ def all_services(parts: SessionParts) -> Sequence[SessionService]:
         DrainNotes(parts),
         schedules,
         Steering(parts, schedules.due),
+        BackgroundRuns(parts, schedules.due),
         TurnListing(parts),
         # What waits for a hold has passed the others.
         holds,

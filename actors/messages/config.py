@@ -128,6 +128,9 @@ class RunConfig(Shown, CheckedStruct, frozen=True, kw_only=True, omit_defaults=T
             the turn: contents, google-genai's or ours, their dictionaries, or texts. They are no events, so later turns do not
             have them. A turn that is answered or retried keeps them, unless it is given others. Default None.
 
+        agent: the agent that gets the message, in the tree or as a tool of an agent in it; default "", for the one that is
+            selected. A turn that is answered or retried goes on where it is.
+
     Raises:
         ValueError: a field is of another type, out of range, or not one of its values; the message names what is right.
     """
@@ -145,6 +148,7 @@ class RunConfig(Shown, CheckedStruct, frozen=True, kw_only=True, omit_defaults=T
     app_daily_budget: Budget | None = None
     agent_budgets: dict[str, Budget] | None = None
     model_input_context: InputContext | None = None
+    agent: str = ""
 
     def __post_init__(self) -> None:
         # Other kinds of numbers have no wire form, and a bool is an int to isinstance.
@@ -158,6 +162,8 @@ class RunConfig(Shown, CheckedStruct, frozen=True, kw_only=True, omit_defaults=T
             raise _wrong_type("save_input_blobs_as_artifacts", "a bool", self.save_input_blobs_as_artifacts)
         if self.custom_metadata is not None and type(self.custom_metadata) is not dict:
             raise _wrong_type("custom_metadata", "a dict or None", self.custom_metadata)
+        if type(self.agent) is not str:
+            raise _wrong_type("agent", "the name of an agent", self.agent)
         # Each process that a turn goes through decodes its options, and most have no budgets.
         if (self.budget, self.session_budget, self.user_daily_budget, self.app_daily_budget, self.agent_budgets) != _NO_BUDGETS:
             self._check_budgets()
@@ -193,7 +199,7 @@ class RunConfig(Shown, CheckedStruct, frozen=True, kw_only=True, omit_defaults=T
     @property
     def outlives_pauses(self) -> bool:
         """True when some of the options hold for what comes after a pause, too."""
-        return bool(self.budgets or self.model_input_context)
+        return bool(self.budgets or self.model_input_context or self.agent)
 
     @property
     def asks_for_more(self) -> bool:
@@ -204,12 +210,13 @@ class RunConfig(Shown, CheckedStruct, frozen=True, kw_only=True, omit_defaults=T
     def after(self, before: RunConfig | None) -> RunConfig:
         """The options of a turn that goes on with these, and had others before.
 
-        It keeps their budgets and their context for models where it gets none.
+        It keeps their budgets, their context for models and their agent where it gets none.
         """
         if before is None or not before.outlives_pauses:
             return self
         kept = {name: getattr(before, name) for name in (*BUDGETS, "model_input_context") if getattr(self, name) is None}
         kept["agent_budgets"] = self.agent_budgets or before.agent_budgets
+        kept["agent"] = self.agent or before.agent
         return msgspec.structs.replace(self, **kept)
 
 

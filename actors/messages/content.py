@@ -283,3 +283,20 @@ def register_to_genai(convert: Callable[[Content], Any]) -> None:
     """Set the function that does the work of `Content.to_genai`. `runtime.models` registers it when it is imported."""
     global _to_genai
     _to_genai = convert
+
+
+class Received(Shown, msgspec.Struct, frozen=True, array_like=True):
+    """A message that an agent has read.
+
+    Attributes:
+        content: says what was sent.
+        sender: the agent that has sent it; "user": the user has.
+    """
+
+    content: Content
+    sender: str = "user"
+
+    @property
+    def text(self) -> str:
+        """The texts of its parts, joined: see `Content.text`."""
+        return self.content.text

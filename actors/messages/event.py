@@ -14,7 +14,7 @@ from typing import Any, Never
 
 import msgspec
 
-from actors.messages.content import Answer, Content, FunctionCall, FunctionResponse
+from actors.messages.content import Answer, Content, FunctionCall, FunctionResponse, Received
 from actors.messages.flow import FlowMark
 from actors.messages.graph import NodeInfo, Route
 from actors.messages.json_types import JsonObject, JsonValue, Progress, StateDelta
@@ -31,6 +31,12 @@ RESET = "raygrove:reset"
 
 READ_BY = "steered"
 """The key in the custom_metadata of a message that an agent of a running turn has read: the agent."""
+
+SENDER = "sender"
+"""The key in the custom_metadata of a message that another agent has sent: that agent."""
+
+ADDRESSED = "raygrove:agent"
+"""The key in the custom_metadata of a message that is addressed to an agent: that agent."""
 
 ADK_FIELDS = "adk"
 """The key of custom_metadata under which an event keeps what only google-adk knows of it."""
@@ -212,6 +218,10 @@ class Event(Answer, Shown, msgspec.Struct, frozen=True, kw_only=True, rename="ca
     def reader(self) -> str:
         """The agent that has read it while its turn ran, of a message of the user; else ""."""
         return str((self.custom_metadata or {}).get(READ_BY, "")) if self.author == USER else ""
+
+    def received(self) -> Received:
+        """The message as its reader gets it."""
+        return Received(self.content or Content(), str((self.custom_metadata or {}).get(SENDER, USER)))
 
     def function_calls(self) -> Iterator[FunctionCall]:
         """The calls in its content, in order."""

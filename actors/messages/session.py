@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -18,6 +19,26 @@ class SessionKey(msgspec.Struct, frozen=True, array_like=True, order=True, cache
     app: str
     user: str
     session: str
+
+
+_RUN = re.compile("~[0-9a-f]{16}")
+_RUNS = re.compile(f"(?:{_RUN.pattern})+$")
+
+
+def run_session(session: str, run: str) -> str:
+    """The id of the session of a background run that was started in a session."""
+    return f"{session}~{run}"
+
+
+def run_of(session: str) -> tuple[str, str] | None:
+    """The session in which a background run was started, and the run, by the id of its session; None: it is no run's."""
+    started_in, run = session[:-17], session[-17:]
+    return (started_in, run[1:]) if started_in and _RUN.fullmatch(run) else None
+
+
+def conversation_of(session: str) -> str:
+    """The session that a user speaks in, by the id of a session: of a background run, that in which the first was started."""
+    return _RUNS.sub("", session) or session
 
 
 TurnKey = tuple[SessionKey, str]

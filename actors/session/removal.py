@@ -25,7 +25,8 @@ async def remove_session(parts: SessionParts, log: SessionLog, *also: Write) -> 
     turn, lost = log.turn, log.open_id()
     log.turn = None
     try:
-        await parts.logs.commits.write(log, [RemoveSession(log.key), *also])
+        left = [write for hook in parts.removal_hooks for write in await hook(log.key)]
+        await parts.logs.commits.write(log, [RemoveSession(log.key), *left, *also])
     except BaseException:
         log.turn = turn
         raise

@@ -48,7 +48,7 @@ class AsyncServices(Services[Awaited]):
         calls, methods: of the Runtime.
 
     Attributes:
-        sessions, turns, artifacts, memory, users, schedules, batches, limits: the services.
+        sessions, turns, artifacts, memory, users, schedules, batches, background, limits: the services.
     """
 
     def __init__(self, client: EngineClient, tree: DeployedTree, calls: TurnCalls, methods: Methods) -> None:

@@ -95,8 +95,8 @@ class Runtime(Services[Blocking]):
         InvalidIdError: `app_name` is no valid name.
 
     Attributes:
-        sessions, turns, artifacts, memory, users, schedules, batches, limits: the services; `rt.aio` has them with the same
-            names for callers on an event loop.
+        sessions, turns, artifacts, memory, users, schedules, batches, background, limits: the services; `rt.aio` has them with
+            the same names for callers on an event loop.
     """
 
     def __init__(

@@ -141,6 +141,18 @@ class ScheduleNotFoundError(RequestError, LookupError):
     sentence = "user {1!r} has no schedule {0!r}.{2}"
 
 
+class RunNotFoundError(RequestError, LookupError):
+    """The session has started no such background run. Arguments: run, session, hint, which begins with a space."""
+
+    sentence = "session {1!r} has no background run {0!r}.{2}"
+
+
+class TooManyRunsError(RequestError):
+    """As many background runs are under way as may. Arguments: session, how many, the option that bounds them."""
+
+    sentence = "session {0!r} {1}, and Background({2}) allows no more"
+
+
 class TooManySchedulesError(RequestError):
     """The user has as many schedules as may be. Arguments: user, how many, the setting that bounds them."""
 

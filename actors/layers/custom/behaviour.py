@@ -8,15 +8,17 @@ from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from math import inf
-from typing import cast
+from typing import Any, cast
 
 from actors.agent.invocation import Invocation
+from actors.definitions.tools.outgoing import Outgoing
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import FencedError, UnknownAgentError
 from actors.errors.suggestions import did_you_mean
 from actors.interfaces.session import RunSession
 from actors.layers.custom.definitions import HOW_TO_RUN, CustomAgent
-from actors.messages.content import Content
+from actors.messages.background import Background, BackgroundRun
+from actors.messages.content import Received
 from actors.messages.event import USER, Event, EventActions
 from actors.messages.json_types import JsonMapping
 from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused, Transfer
@@ -36,6 +38,8 @@ async def run_custom(spec: AgentSpec, context: Invocation) -> AnyOutcome:
     stored_before = deque(event for event in context.done if event.content is not None and not resumes_itself)
     given = CustomContext(spec, context)
     inbox = context.inbox
+    # Ends of background runs may have waited for the next turn.
+    inbox.notify()
     if stored_before:
         inbox.begins_again, inbox.repeats_seq = True, stored_before[0].seq
     outcome: AnyOutcome = Finished()
@@ -104,19 +108,29 @@ class CustomContext:
         self._children = spec.children
         self._context = context
         self._ran: set[str] = set()
+        place = f"{context.branch} {context.node_path} {context.message.place}"
+        self._outgoing = Outgoing(context, context.inbox, place)
 
     @property
     def state(self) -> JsonMapping:
         """Session state by prefixed keys, as of the last event."""
         return self._context.state
 
-    async def steering(self) -> Sequence[Content]:
-        """Read messages of the user: see InvocationContext."""
+    async def send(self, agent: str, message: Any) -> None:
+        """Send another agent a message: see InvocationContext."""
+        await self._outgoing.send(agent, message)
+
+    async def steering(self) -> Sequence[Received]:
+        """Read the messages that wait: see InvocationContext."""
         return await self._context.inbox.read()
 
-    async def next_message(self) -> Content:
-        """Wait for a message of the user: see InvocationContext."""
+    async def next_message(self) -> Received:
+        """Wait for a message: see InvocationContext."""
         return await self._context.inbox.next_message()
+
+    async def start(self, agent: str, message: Any, *, background: Background | None = None, key: str = "") -> BackgroundRun:
+        """Start an agent in the background: see InvocationContext."""
+        return await self._outgoing.start(agent, message, background, key)
 
     async def change_state(self, changes: JsonMapping) -> None:
         """Store changes of the state: see InvocationContext."""

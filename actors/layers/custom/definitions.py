@@ -10,7 +10,8 @@ from actors.definitions.agents.base import BaseAgent
 from actors.errors import DefinitionError
 from actors.interfaces.context import RunContext
 from actors.interfaces.session import RunSession
-from actors.messages.content import Content
+from actors.messages.background import Background, BackgroundRun
+from actors.messages.content import Received
 from actors.messages.event import Event
 from actors.messages.json_types import JsonMapping
 from actors.messages.protocol.outcomes import AnyOutcome
@@ -41,10 +42,31 @@ class InvocationContext(RunContext, Protocol):
         """The session, to look at: its ids, its state as it is now, and its events after `await session.read_events()`."""
         ...
 
-    async def steering(self) -> Sequence[Content]:
-        """Read the messages of the user that have come since the turn runs and that no agent has read, the oldest first.
+    async def send(self, agent: str, message: Any) -> None:
+        """Send another agent of the tree a message.
 
-        They are those of `on_concurrent_turn="steer"`. They are appended to the log now, so models see them as well.
+        It waits in the store until that agent reads it: with `next_message`, or before its next model call. Messages of one agent
+        to another come in their order, each once, also when processes are lost; those that the code sends again when it begins
+        again are no others. One that is not read while the turn runs begins a turn of that agent, or, where the agent is run by
+        another, waits until it runs again.
+
+        Args:
+            agent: the name of an agent in the tree.
+            message: a text or a Content.
+
+        Raises:
+            UnknownAgentError: there is no such agent.
+            OverloadedError: 1,000 messages wait for it.
+            FencedError: the turn was taken over or has ended.
+            StoreError: it could not be stored.
+        """
+        ...
+
+    async def steering(self) -> Sequence[Received]:
+        """Read the messages that wait for this agent, the oldest first.
+
+        They are those that the user has sent with `on_concurrent_turn="steer"` and that no agent has read, and those that other
+        agents have sent to it. They are appended to the log now, so models see them as well.
 
         Raises:
             FencedError: the turn was taken over or has ended.
@@ -52,8 +74,27 @@ class InvocationContext(RunContext, Protocol):
         """
         ...
 
-    async def next_message(self) -> Content:
+    async def next_message(self) -> Received:
         """Wait for such a message, and read it. Raises as `steering` does."""
+        ...
+
+    async def start(self, agent: str, message: Any, *, background: Background | None = None, key: str = "") -> BackgroundRun:
+        """Start an agent in the background: it works on in a turn and a session of its own, and this agent hears of its end.
+
+        Starts are counted in the order in which `run` makes them, so that one that is made again after a loss is no other.
+
+        Args:
+            agent: the name of an agent in the tree, or that is a tool of one.
+            message: what it is asked: a text or a Content.
+            background: how it runs.
+            key: tells this start from others, where their order may differ when the code is run again.
+
+        Raises:
+            UnknownAgentError: there is no such agent.
+            TooManyRunsError: as many are under way as may.
+            FencedError: the turn has ended.
+            StoreError: it could not be stored.
+        """
         ...
 
     async def change_state(self, changes: JsonMapping) -> None:

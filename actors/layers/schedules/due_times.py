@@ -203,12 +203,12 @@ class DueTimes:
         self._note(error, time, 0.0)
         self.note_due(time.next_s)
 
-    async def write(self, key: SessionKey, write: Write) -> None:
-        """Write a change of a schedule. Raises StoreError."""
+    async def write(self, key: SessionKey, *writes: Write) -> None:
+        """Write changes of schedules. Raises StoreError."""
         # No log has to be without holes for it.
         of_user = SessionKey(key.app, key.user, "")
         self._access.commits.clear_failure(of_user)
-        await self._access.commits.submit(of_user, [write])
+        await self._access.commits.submit(of_user, writes)
 
 
 class _Wait:

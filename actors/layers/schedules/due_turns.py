@@ -98,13 +98,16 @@ class DueTurns(RunnerService):
     async def start(self, turn: DueTurn) -> p.TurnStarted:
         """Begin a turn; one that is there is joined. Raises what is wrong with it."""
         waited = turn.message
+        if waited is not None and waited.cancels:
+            await self._starter.cancel_turn(p.CancelTurn(key=turn.key, invocation_id=waited.cancels))
+            return p.TurnStarted(invocation_id=waited.cancels, agent="", attached=True)
         message = p.StartTurn(
             key=turn.key,
             invocation_id=turn_id(turn.time),
             repeatable=True,
             content=turn.content,
             config=turn_config(turn.config, turn.time.name, turn.time.due_s) if waited is None else turn.config,
-            auto_create=waited is None,
+            auto_create=waited is None or waited.creates,
             due=turn.time,
         )
         if waited is not None:
@@ -205,8 +208,6 @@ class _Watch:
 
     async def _pass(self, turn: DueTurn, error: str) -> None:
         try:
-            # A message that begins no turn is of no use any more.
-            error = "" if turn.message is not None else error
             await self._session.ask(PassDueTime(key=turn.key, time=turn.time, error=error))
         except RaygroveError as failure:
             await self._wait_after(turn, failure)

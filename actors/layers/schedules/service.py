@@ -143,7 +143,9 @@ class Schedules(SessionService):
 
     async def pass_due_time(self, message: PassDueTime) -> p.Ack:
         """Have a schedule go on to its next due time. Raises StoreError."""
-        await self.due.go_on(message.key, message.time, message.error)
+        # A message that begins no turn is of no use any more, unless it is for an agent that may run again.
+        is_useless = message.time.is_message and not message.time.is_sent
+        await self.due.go_on(message.key, message.time, "" if is_useless else message.error)
         return p.Ack()
 
     def _check_number(self, message: CreateSchedule, others: list[ScheduleRow]) -> None:

@@ -1,4 +1,4 @@
-"""Messages that wait for a turn, as a service of the Session actor.
+"""Messages that wait for a turn, or for an agent, as a service of the Session actor.
 
 Rules of this file:
 
@@ -7,9 +7,12 @@ Rules of this file:
 - It is read in one transaction: its event is appended to the turn that runs, and the schedule is removed. So it is in the log
   once, in the turn that reads it or in one of its own.
 - Its event names the agent that has read it. What the agents store after it they have said in its knowledge, or side by side.
+- What an agent sends to another waits in the same way, under the name of that one, which alone reads it.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import msgspec
 
@@ -23,8 +26,9 @@ from actors.layers.stores.schedule import SchedulePlan, ScheduleRow, Timing, Wai
 from actors.layers.stores.session_store import store_of
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode
-from actors.messages.content import Content
-from actors.messages.event import READ_BY
+from actors.messages.config import RunConfig
+from actors.messages.content import Content, Part
+from actors.messages.event import READ_BY, SENDER, USER, Event
 from actors.messages.json_types import JsonObject
 from actors.messages.limits import MIB
 from actors.messages.session import SessionKey
@@ -40,9 +44,12 @@ MOST_MESSAGES, MOST_BYTES = 100, 16 * MIB
 """Messages of one session that may wait, and their bytes: they are read together, and travel in one reply when they are due.
 One may wait whatever its size."""
 
+MOST_SENT = 1_000
+"""Messages of agents to one agent that may wait."""
+
 
 class Steering(SessionService):
-    """Answers LeaveMessage, ReadMessages and FindMessage.
+    """Answers LeaveMessage, ReadMessages, SendMessage and FindMessage.
 
     Args:
         parts: of the Session actor.
@@ -53,11 +60,18 @@ class Steering(SessionService):
         self._parts = parts
         self._due = due
         self._lookup = TurnLookup(parts)
-        self._in_order: KeyedLocks[SessionKey] = KeyedLocks()
+        self._in_order: KeyedLocks[tuple[SessionKey, str]] = KeyedLocks()
+        self._last_s = 0.0
+        parts.removal_hooks.append(self._left_behind)
 
     def handlers(self) -> Handlers:
         """Its messages."""
-        return {LeaveMessage: self.leave_message, p.ReadMessages: self.read_messages, FindMessage: self.find_message}
+        return {
+            LeaveMessage: self.leave_message,
+            p.ReadMessages: self.read_messages,
+            p.SendMessage: self.send_message,
+            FindMessage: self.find_message,
+        }
 
     async def leave_message(self, message: LeaveMessage) -> MessageLeft:
         """Store a message for the turn that runs.
@@ -75,7 +89,7 @@ class Steering(SessionService):
             return _left(log)
         self._parts.admission.event(log, message.event, event)
         # Each finds those before it, so that no more wait than may.
-        async with self._in_order.locked(key):
+        async with self._in_order.locked((key, "")):
             return await self._left(log, message, event)
 
     async def _left(self, log: SessionLog, message: LeaveMessage, event: EventScan) -> MessageLeft:
@@ -90,31 +104,65 @@ class Steering(SessionService):
             if len(waiting) >= MOST_MESSAGES or (waiting and size + len(message.event) > MOST_BYTES):
                 held = f"{len(waiting)} messages with {size} bytes"
                 raise OverloadedError(f"session {key.session!r}", held, "a turn that runs", 1.0)
-            row = self._row(message, event)
-            try:
-                await self._due.write(key, AddSchedule(key, row))
-            finally:
-                # A store that says that it has failed may have it all the same.
-                self._due.note_due(row.due_s)
+            leaving = WaitingMessage(
+                event=message.event,
+                state_delta=message.state_delta,
+                fingerprint=message.fingerprint,
+                traceparent=message.traceparent,
+            )
+            name = message_name(key, event.timestamp, event.invocation_id)
+            await self._add(key, name, event.invocation_id, leaving, message.config)
         return _left(log) if _takes(log, event) else MessageLeft()
 
-    def _row(self, message: LeaveMessage, event: EventScan) -> ScheduleRow:
-        waiting = WaitingMessage(
-            event=message.event,
-            state_delta=message.state_delta,
-            fingerprint=message.fingerprint,
-            traceparent=message.traceparent,
-        )
+    async def _add(self, key: SessionKey, name: str, invocation_id: str, message: WaitingMessage, config: RunConfig) -> None:
         due_s = int(self._due.now_s())
         timing = Timing(at_s=due_s, start_s=due_s)
-        plan = SchedulePlan(timing=timing, missed="all", content=Content(), config=message.config, message=waiting)
-        return ScheduleRow(
-            key=message.key,
-            name=message_name(message.key, event.timestamp, event.invocation_id),
-            id=event.invocation_id,
-            due_s=due_s,
-            raw=encode(plan),
-        )
+        plan = SchedulePlan(timing=timing, missed="all", content=Content(), config=config, message=message)
+        row = ScheduleRow(key=key, name=name, id=invocation_id, due_s=due_s, raw=encode(plan))
+        try:
+            await self._due.write(key, AddSchedule(key, row))
+        finally:
+            # A store that says that it has failed may have it all the same.
+            self._due.note_due(due_s)
+
+    async def send_message(self, message: p.SendMessage) -> p.Ack:
+        """Store a message of an agent for another.
+
+        Raises:
+            UnknownAgentError: there is no such agent.
+            OverloadedError: as many wait for it as may.
+            FencedError: the turn has ended or was taken over, or the run was abandoned.
+            RequestError: it could not be appended.
+            StoreError: it could not be stored.
+        """
+        log, turn = await self._lookup.current(message.turn)
+        key, to, config = log.key, message.agent, turn.config
+        is_llm = self._parts.versions.topology(turn.row.version)[to].is_llm
+        async with self._in_order.locked((key, to)):
+            waiting = await self._waiting(key, to, most=MOST_SENT)
+            is_known = any(row.id == message.id for row in waiting)
+            if is_known or await self._parts.reader.position(key, f"words-{message.id}") is not None:
+                return p.Ack()
+            if len(waiting) >= MOST_SENT:
+                raise OverloadedError(f"agent {to!r} in session {key.session!r}", f"{len(waiting)} messages", "one agent", 1.0)
+            log, _ = await self._lookup.current(message.turn)
+            # Behind those before it, also when the clock was set back.
+            self._last_s = sent_s = max(self._due.now_s(), self._last_s + 1e-6)
+            metadata = {SENDER: message.sender}
+            raw, scanned = new_event(
+                Event(
+                    id=f"words-{message.id}",
+                    invocation_id=message.id,
+                    author=USER,
+                    timestamp=sent_s,
+                    content=_introduced(message) if is_llm else message.content,
+                    custom_metadata=metadata,
+                )
+            )
+            self._parts.admission.event(log, raw, scanned)
+            config = msgspec.structs.replace(config, agent=to, on_concurrent_turn="steer", custom_metadata=metadata)
+            await self._add(key, message_name(key, sent_s, message.id, to=to), message.id, WaitingMessage(event=raw), config)
+        return p.Ack()
 
     async def read_messages(self, message: p.ReadMessages) -> p.MessagesRead:
         """Append the messages that wait to the log of the turn that runs.
@@ -124,7 +172,7 @@ class Steering(SessionService):
             StoreError: nothing was read.
         """
         log, turn = await self._lookup.current(message.turn)
-        rows = await self._waiting(log.key)
+        rows = await self._waiting(log.key, "", message.agent)
         log, turn = await self._lookup.current(message.turn)
         events: list[tuple[bytes, EventScan]] = []
         writes: list[Write] = []
@@ -141,8 +189,9 @@ class Steering(SessionService):
                 is_under_way = True
                 continue
             metadata = {**(event.custom_metadata or {}), READ_BY: message.agent}
+            branch = message.branch if SENDER in metadata else None
             raw, scanned = new_event(
-                msgspec.structs.replace(event, invocation_id=turn.row.invocation_id, custom_metadata=metadata)
+                msgspec.structs.replace(event, invocation_id=turn.row.invocation_id, branch=branch, custom_metadata=metadata)
             )
             try:
                 self._parts.admission.event(log, raw, scanned)
@@ -164,7 +213,10 @@ class Steering(SessionService):
             log.queue.send_back(lambda waiter: waiter.event_id in read)
         elif is_under_way:
             await self._parts.access.commits.flush()
-        return p.MessagesRead(contents=[decode_event(raw, 0).content or Content() for raw, _ in events])
+            # Unless it could not be stored: it is read now.
+            return await self.read_messages(message)
+        received = [decode_event(raw, 0).received() for raw, _ in events]
+        return p.MessagesRead(messages=received, more=bool(events) and len(rows) == MOST_MESSAGES)
 
     async def find_message(self, message: FindMessage) -> MessagePlace:
         """Tell which turn has a message, or whether it waits. Raises StoreError."""
@@ -180,21 +232,41 @@ class Steering(SessionService):
         metadata = (decode_event(stored.raw, seq).custom_metadata if stored is not None else None) or {}
         return MessagePlace(invocation_id=invocation_id, seq=seq, agent=str(metadata.get(READ_BY, "")))
 
-    async def _waiting(self, key: SessionKey) -> list[ScheduleRow]:
-        """The messages of a session that wait, the oldest first. Raises StoreError."""
-        prefix = message_prefix(key)
+    async def _waiting(self, key: SessionKey, *to: str, most: int = MOST_MESSAGES) -> list[ScheduleRow]:
+        """The messages of a session that wait, the oldest first. Raises StoreError.
+
+        Args:
+            to: those to these agents; "" stands for those of the user, and is the default.
+            most: so many at most.
+        """
+        rows = await self._named(key, [message_prefix(key, each) for each in to or ("",)], most)
+        return sorted(rows, key=lambda row: row.name.partition("/")[2])[:most]
+
+    async def _named(self, key: SessionKey, prefixes: Sequence[str], most: int | None) -> list[ScheduleRow]:
+        store = store_of(self._parts.access)
 
         def read() -> list[ScheduleRow]:
-            rows = store_of(self._parts.access).schedules(key.app, key.user, limit=MOST_MESSAGES, after=(key.user, prefix))
-            return [row for row in rows if row.name.startswith(prefix)]
+            pages = [(each, store.schedules(key.app, key.user, limit=most, after=(key.user, each))) for each in prefixes]
+            return [row for prefix, page in pages for row in page if row.name.startswith(prefix)]
 
         return await self._parts.access.read(read)
+
+    async def _left_behind(self, key: SessionKey) -> list[Write]:
+        """The writes that remove all that waits in a session, which is removed. Raises StoreError."""
+        rows = await self._named(key, [message_prefix(key, None)], None)
+        return [RemoveSchedule(key, row.name, row.id) for row in rows if row.key == key]
 
 
 def _takes(log: SessionLog, event: EventScan) -> bool:
     """True while a turn runs that can read the message."""
     turn = log.turn
     return turn is not None and not turn.is_ending and event.id not in turn.stored
+
+
+def _introduced(message: p.SendMessage) -> Content:
+    """A message to an agent whose model does not know who sends it."""
+    says = Part(text=f"Agent {message.sender} says:")
+    return msgspec.structs.replace(message.content, role=USER, parts=[says, *message.content.parts])
 
 
 def _left(log: SessionLog) -> MessageLeft:

@@ -7,11 +7,12 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from actors.messages.background import DEFAULT_BACKGROUND, Background, BackgroundRun
 from actors.messages.config import DEFAULT_RUN_CONFIG, RunConfig
 from actors.messages.content import Content
 from actors.messages.json_types import StateDelta
-from actors.messages.protocol.turns import MESSAGE, NEW
-from actors.messages.session import SessionKey
+from actors.messages.protocol.turns import MESSAGE, NEW, SENT
+from actors.messages.session import SessionKey, conversation_of
 from actors.messages.shown import Shown
 
 MissedPolicy = Literal["once", "all", "skip"]
@@ -47,12 +48,32 @@ class WaitingMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     Attributes:
         event: the user's event, encoded; b"": no turn may read it, so it begins one of its own.
         state_delta, fingerprint, traceparent: see StartTurn.
+        cancels: it is none: the turn of this id is cancelled.
+        creates: the session of its turn is created if there is none.
     """
 
     event: bytes = b""
+    cancels: str = ""
+    creates: bool = False
     state_delta: StateDelta = {}
     fingerprint: str = ""
     traceparent: str = ""
+
+
+class StoredRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is stored of a background run, as a schedule that is never due.
+
+    Attributes:
+        run: the run, as programs see it.
+        options: how it runs.
+        answers_to: the agent that gets its end where that begins a turn; "": the one that is selected.
+        told: the name and the id of the message that tells of its end.
+    """
+
+    run: BackgroundRun
+    options: Background = DEFAULT_BACKGROUND
+    answers_to: str = ""
+    told: tuple[str, str] = ("", "")
 
 
 class SchedulePlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -65,6 +86,7 @@ class SchedulePlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         config: the options of each turn.
         agent: the agent that has made it with a tool; "": a program has.
         message: the message that it is; None: it is a schedule of a program or an agent.
+        run: the background run that it is.
     """
 
     timing: Timing
@@ -73,6 +95,7 @@ class SchedulePlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     config: RunConfig = DEFAULT_RUN_CONFIG
     agent: str = ""
     message: WaitingMessage | None = None
+    run: StoredRun | None = None
 
 
 class ScheduleRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,19 +137,36 @@ class ScheduleRow(msgspec.Struct, frozen=True, kw_only=True):
 _plans = msgspec.msgpack.Decoder(SchedulePlan)
 
 
-def message_prefix(key: SessionKey) -> str:
-    """Begins the names of the messages of a session: ids may be as long as the names of schedules."""
-    return f"{MESSAGE}{_digest(key.session)}/"
-
-
-def message_name(key: SessionKey, sent_s: float, invocation_id: str, *, is_new: bool = False) -> str:
-    """The name of a message: those of a session stand in the order in which they were sent.
+def message_prefix(key: SessionKey, to: str | None = "") -> str:
+    """Begins the names of the messages of a session: ids may be as long as the names of schedules.
 
     Args:
+        to: of messages to this agent; "": of those of the user; None: of all, and of the session's background runs.
+    """
+    session = f"{MESSAGE}{_digest(key.session)}"
+    return session if to is None else f"{session}{SENT}{_digest(to)}/" if to else f"{session}/"
+
+
+def message_name(key: SessionKey, sent_s: float, invocation_id: str, *, to: str = "", is_new: bool = False) -> str:
+    """The name of a message: those of a session to an agent stand in the order in which they were sent.
+
+    Args:
+        to: the agent that gets it; "": any reads it.
         invocation_id: the turn that it begins.
         is_new: see ScheduledTime.is_new.
     """
-    return f"{message_prefix(key)}{int(sent_s * 1e6):016x}/{_digest(invocation_id)}{NEW if is_new else ''}"
+    return f"{message_prefix(key, to)}{int(sent_s * 1e6):016x}/{_digest(invocation_id)}{NEW if is_new else ''}"
+
+
+def run_name(session: str) -> str:
+    """The name of a background run, by the id of its session: those of a conversation stand together."""
+    conversation = conversation_of(session)
+    return f"{MESSAGE}{_digest(conversation)}{session.removeprefix(conversation)}"
+
+
+def runs_prefix(session: str) -> str:
+    """Begins the names of the background runs that were started in a session, and of those that they have started."""
+    return f"{run_name(session)}~"
 
 
 def _digest(text: str) -> str:

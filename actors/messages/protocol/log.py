@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from actors.messages.content import Content
+from actors.messages.content import Content, Received
 from actors.messages.json_types import StateDelta
 from actors.messages.llm.recorded import PackedCall, PackedPart
 from actors.messages.protocol.base import Ack, Message, Note, StoredEvent, TurnRef
@@ -148,9 +148,10 @@ class ReadLog(Request[LogPart], frozen=True, kw_only=True):
 
 
 class MessagesRead(Message, frozen=True, kw_only=True):
-    """The messages that were read now. `contents`: theirs, the oldest first."""
+    """The messages that were read now, the oldest first. `more`: others wait."""
 
-    contents: Sequence[Content] = ()
+    messages: Sequence[Received] = ()
+    more: bool = False
 
 
 class ReadMessages(Request[MessagesRead], frozen=True, kw_only=True):
@@ -159,6 +160,7 @@ class ReadMessages(Request[MessagesRead], frozen=True, kw_only=True):
     Attributes:
         turn: the run that reads them.
         agent: its agent, which their events name.
+        branch: it runs on: there stands what other agents have sent to it.
     """
 
     route = Route.SESSION
@@ -166,3 +168,23 @@ class ReadMessages(Request[MessagesRead], frozen=True, kw_only=True):
 
     turn: TurnRef
     agent: str
+    branch: str | None = None
+
+
+class SendMessage(Request[Ack], frozen=True, kw_only=True):
+    """Leave a message of an agent for another. The reply is Ack. Sent again, it changes nothing.
+
+    Attributes:
+        turn: the run that sends it.
+        sender, agent: its agent, and the one that gets it.
+        id: of the turn that it begins if it is not read.
+    """
+
+    route = Route.SESSION
+    lane = Lane.GO_ON
+
+    turn: TurnRef
+    sender: str
+    agent: str
+    id: str
+    content: Content

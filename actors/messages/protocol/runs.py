@@ -50,6 +50,7 @@ class Invoke(Request[AnyOutcome], frozen=True, kw_only=True):
         tells_begun: the Runner, for which others wait, wants to know when the run is under way.
         first_seq: the seq of the message with which the turn began, where that is not `user_event`; 0: nothing says it.
         has_messages: see NotifyRuns.
+        place: of a run of user code, tells it from other runs of the agent in the turn; the same when it is repeated.
     """
 
     turn: TurnRef
@@ -79,6 +80,7 @@ class Invoke(Request[AnyOutcome], frozen=True, kw_only=True):
     tells_begun: bool = False
     first_seq: int = 0
     has_messages: bool = False
+    place: str = ""
 
 
 class StopRun(Request[Ack], frozen=True, kw_only=True):

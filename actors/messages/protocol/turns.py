@@ -18,6 +18,9 @@ from actors.messages.session import ONLY_SHARD, SessionKey, Shard
 MESSAGE = "\x1f"
 """Begins the names of messages that wait. No program can give a schedule such a name."""
 
+SENT = "@"
+"""Stands in the name of such a message before the agent that gets it."""
+
 NEW = "/new"
 """Ends the name of such a message that no plugin has seen."""
 
@@ -40,6 +43,11 @@ class ScheduledTime(msgspec.Struct, frozen=True, array_like=True):
     def is_message(self) -> bool:
         """It is a message that waits to be read by a turn: such a message is kept as a schedule that is due at once."""
         return self.name.startswith(MESSAGE)
+
+    @property
+    def is_sent(self) -> bool:
+        """It is a message of an agent to another."""
+        return self.is_message and SENT in self.name
 
     @property
     def is_new(self) -> bool:

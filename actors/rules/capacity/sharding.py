@@ -1,7 +1,8 @@
 """Which of several actors of a kind serves a session: the same answer in every process, and after every restart.
 
 By rendezvous hashing: every shard has a weight for a session, computed from nothing but the session's key and the shard's number,
-and the heaviest serves it. With one shard more, or one fewer, only sessions of that shard move.
+and the heaviest serves it. With one shard more, or one fewer, only sessions of that shard move. Sessions of background runs are
+served with the one in which the first of them was started, so that one actor has all of a conversation.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import blake2b
 
-from actors.messages.session import SessionKey, Shard
+from actors.messages.session import SessionKey, Shard, conversation_of
 
 _WORD = (1 << 64) - 1
 
@@ -24,7 +25,7 @@ def heaviest(key: SessionKey, shards: Sequence[int]) -> int:
     if len(shards) == 1:
         return shards[0]
     # No id has such a character in it, so no two keys have the same text.
-    text = "\0".join((key.app, key.user, key.session)).encode("utf-8", "surrogatepass")
+    text = "\0".join((key.app, key.user, conversation_of(key.session))).encode("utf-8", "surrogatepass")
     name = int.from_bytes(blake2b(text, digest_size=8).digest(), "big")
     return max(shards, key=lambda shard: _mixed(name + (shard + 1) * 0x9E3779B97F4A7C15))
 

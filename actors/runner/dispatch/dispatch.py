@@ -37,9 +37,10 @@ class Dispatch:
 
     def turn(self, turn: RunningTurn) -> Coroutine[Any, Any, p.AnyOutcome]:
         """Run the agent of a turn, or the supervisor at which the turn goes on. Raises FencedError, StoreError."""
+        scope = self._routing.scope(turn.config.agent) if turn.config.agent else None
         if turn.progress is None:
-            return self._run_each(turn, (self._first_run(turn, turn.agent),), scope=None, resume=False)
-        agents = self._routing.entries(turn.callers, turn.agent, scope=None)
+            return self._run_each(turn, (self._first_run(turn, turn.agent),), scope=scope, resume=False)
+        agents = self._routing.entries(turn.callers, turn.agent, scope=scope)
         is_late = turn.is_late_answer and self._routing.is_in_graph(turn.agent)
         if is_late:
             agents = [self._routing.entry(turn.agent)]
@@ -50,7 +51,7 @@ class Dispatch:
             turn.callers = []
         turn.may_end_early = len(agents) == 1 and (not turn.waiting or all(call.agent == agents[0] for call in turn.waiting))
         runs = [self._first_run(turn, agent) for agent in agents]
-        return self._run_each(turn, runs, scope=None, resume=is_resumed)
+        return self._run_each(turn, runs, scope=scope, resume=is_resumed)
 
     def _first_run(self, turn: RunningTurn, agent: str) -> Run:
         return Run(agent, None, turn.message.stored, None, node=self._routing.own_task(agent))
@@ -91,7 +92,7 @@ class Dispatch:
             callers, progress = turn.callers, turn.progress
             if message.resume and progress is not None and turn.after_seq(run) < progress.opened_seq:
                 # The newest message has come since the run began: what has gone on since was lost as well.
-                callers = self._routing.waiting_callers(progress)
+                callers = self._routing.waiting_callers(progress, turn.config.agent)
             agents = self._routing.entries(callers, message.child, scope=message.child)
         runs = [run if agent == message.child else msgspec.structs.replace(run, agent=agent) for agent in agents]
         return await self._run_each(turn, runs, scope=message.child, resume=message.resume)

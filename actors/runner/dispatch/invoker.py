@@ -196,6 +196,7 @@ class Invoker:
             asks_for_more=order.work is None and order.asks,
             traceparent=turn.trace.traceparent(run) if turn.trace is not None else turn.traceparent,
             tells_begun=turn.release_slot is not None,
+            place=run.path if order.node.kind == CUSTOM else "",
         )
         if is_turns_own and run.node is None and turn.progress is None and turn.message.event.flow is None:
             # All else is as it is in any message.

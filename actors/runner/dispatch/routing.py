@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 
-from actors.errors import RaygroveError, TransferLimitExceededError, TransferTargetError
+from actors.errors import InvalidMessageError, RaygroveError, TransferLimitExceededError, TransferTargetError
 from actors.messages import protocol as p
 from actors.messages.graph import NodeTask, root_path
 from actors.messages.topology import GRAPH, TASK, Topology
@@ -38,21 +38,44 @@ class Routing:
         if not self.topology.nodes:
             self.topology = await self._session.topology()
 
-    def select(self, authors: Iterable[str], caller: str) -> str:
-        """The agent that a turn begins with: see `select_agent`. Authors that are not in the tree are logged."""
+    def select(self, authors: Iterable[str], caller: str, addressed: str = "") -> str:
+        """The agent that a turn begins with: see `select_agent`. Authors that are not in the tree are logged.
+
+        Args:
+            addressed: the agent to which the message is addressed; "": to none.
+        """
+        if addressed and self.topology.find(addressed) is not None:
+            return caller if self._is_reached(caller, addressed) else addressed
         selection = select_agent(self.topology, authors, caller)
         for author in selection.unknown_authors:
             logger.warning("author %r of the log is not in the agent tree: looking at older events", author)
         return selection.agent
 
-    def waiting_callers(self, progress: p.TurnProgress) -> list[str]:
-        """The agents of the tree whose calls the message answers; of a flow its controller."""
-        in_tree = (
-            caller
-            for caller in progress.callers
-            if self.topology.find(caller) is not None and not self.topology.is_beside(caller)
-        )
+    def waiting_callers(self, progress: p.TurnProgress, addressed: str = "") -> list[str]:
+        """The agents of the tree, or below the one to which the turn is addressed, whose calls the message answers.
+
+        Of a flow its controller.
+        """
+        in_tree = (caller for caller in progress.callers if self._is_reached(caller, addressed or self.topology.root.name))
         return resumption.through_flows(list(in_tree), progress)
+
+    def _is_reached(self, caller: str, root: str) -> bool:
+        return self.topology.find(caller) is not None and self.topology.is_below(caller, root)
+
+    def scope(self, addressed: str) -> str | None:
+        """Where transfers of a turn that is addressed to an agent stay: at or below that one, if it stands beside the tree."""
+        is_beside = addressed and self.topology.find(addressed) is not None and self.topology.is_beside(addressed)
+        return addressed if is_beside else None
+
+    def checked_address(self, addressed: str) -> None:
+        """Check that a message may be addressed to an agent. Raises UnknownAgentError, InvalidMessageError."""
+        node = self.topology[addressed]
+        above = next((each for each in self.topology.lineage(addressed) if each.name != node.name and not each.is_llm), None)
+        if above is not None:
+            why = f"agent {addressed!r} is run by {above.name!r}: a message to it is addressed to that one"
+            raise InvalidMessageError(why)
+        if self.topology.is_delegate(addressed):
+            raise InvalidMessageError(f"agent {addressed!r} works for the calls of {node.parent!r}, and gets no message")
 
     def waiting_calls(self, progress: p.TurnProgress) -> list[p.WaitingCall]:
         """The calls of LLM agents in the tree that wait for the user; agents of other kinds say so themselves when they run."""

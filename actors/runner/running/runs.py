@@ -102,6 +102,12 @@ class Run(msgspec.Struct, eq=False):
             self.node,
         )
 
+    @property
+    def path(self) -> str:
+        """Tells it from other runs of the turn, whichever actor does it: its places among what was asked for, from the top."""
+        above = f"{self.parent.path}/" if self.parent is not None else ""
+        return f"{above}{self.agent}:{self.place}:{self.transfer_seq or ''}"
+
     def is_below(self, other: Run) -> bool:
         """True when it is the other one, or was asked for by that one or by a run below it."""
         return self is other or (self.parent is not None and self.parent.is_below(other))

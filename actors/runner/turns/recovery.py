@@ -283,13 +283,13 @@ class TurnResumer:
         is_flow = event.flow is not None or CONTROLLER in resumed.progress.agent_states
         turn = RunningTurn(
             ref,
-            CONTROLLER if is_flow else routing.select(resumed.authors, resumed.caller),
+            CONTROLLER if is_flow else routing.select(resumed.authors, resumed.caller, resumed.config.agent),
             OpeningMessage(event, p.StoredEvent(resumed.seq, resumed.event), resumed.config),
             Resumed(resumed.progress, is_answered=bool(resumed.caller)),
             traceparent=resumed.traceparent,
             version=resumed.version,
         )
-        turn.callers = routing.waiting_callers(resumed.progress)
+        turn.callers = routing.waiting_callers(resumed.progress, resumed.config.agent)
         turn.waiting = routing.waiting_calls(resumed.progress)
         turn.calls.count_stored(routing.llm_calls(resumed.progress))
         self._tasks.launch(turn)

@@ -166,6 +166,8 @@ class TurnStarter:
         topology = self._versions.current.routing.topology
         for name in message.config.agent_budgets or ():
             _ = topology[name]
+        if message.config.agent and not (message.due is not None and message.due.is_message):
+            self._versions.current.routing.checked_address(message.config.agent)
         return messages.checked(message.content, may_be_empty=topology.root.kind == GRAPH)
 
     async def cancel_turn(self, message: p.CancelTurn) -> p.Ack:
@@ -209,6 +211,9 @@ class TurnStarter:
         for take in self.takers:
             if (started := await take(opening)) is not None:
                 return started
+        if message.config.agent:
+            # One that has waited may have been read by an agent to which no turn is addressed.
+            self._versions.current.routing.checked_address(message.config.agent)
         # `start_turn` has entered the id of the request itself. The block lasts until the turn is launched, so that a reply which
         # is out of date is known.
         if invocation_id == message.invocation_id:
@@ -310,7 +315,7 @@ class TurnStarter:
         event = decode_event(begun.event, begun.seq) if begun.event else opening.event
         turn = RunningTurn(
             p.TurnRef(message.key, begun.invocation_id, begun.epoch, generation=begun.generation),
-            CONTROLLER if message.flow else version.routing.select(begun.authors, begun.caller),
+            CONTROLLER if message.flow else version.routing.select(begun.authors, begun.caller, config.agent),
             OpeningMessage(event, p.StoredEvent(begun.seq, begun.event or opening.raw), config),
             FRESH if progress is None else Continued(progress),
             state=begun.state,
@@ -320,7 +325,7 @@ class TurnStarter:
         )
         if progress is not None:
             turn.answerer = message.traceparent
-            turn.callers = version.routing.waiting_callers(progress)
+            turn.callers = version.routing.waiting_callers(progress, config.agent)
             turn.waiting = version.routing.waiting_calls(progress)
         if opening.slot.retain():
             turn.release_slot = opening.slot.release

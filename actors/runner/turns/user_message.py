@@ -12,7 +12,7 @@ from actors.errors import ArtifactError, InputSchemaError, InvalidMessageError, 
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.content import Content, Part
-from actors.messages.event import FINGERPRINT, NO_ACTIONS, USER, Event, EventActions, new_event_id, now_s
+from actors.messages.event import ADDRESSED, FINGERPRINT, NO_ACTIONS, USER, Event, EventActions, new_event_id, now_s
 from actors.messages.flow import CONTROLLER, FlowMark
 from actors.messages.json_types import JsonObject, StateDelta
 from actors.messages.session import SessionKey
@@ -22,7 +22,6 @@ from actors.rules.checks import user_message as messages
 from actors.rules.checks.answer_form import misfit, shapeless
 from actors.rules.checks.sizes import check_event
 from actors.rules.checks.state import without_temp
-from actors.rules.routing.selection import select_agent
 from actors.runner.dispatch.versions import TurnVersions
 from actors.runner.environment import RunnerEnvironment
 
@@ -96,7 +95,7 @@ class UserMessages:
     def _check_input(self, message: p.StartTurn, found: p.TurnFound, content: Content) -> None:
         """Check what begins a graph that is the root. Raises InputSchemaError."""
         root = self._topology.root
-        if root.input_schema is None or found.caller or message.flow:
+        if root.input_schema is None or found.caller or message.flow or message.config.agent not in ("", root.name):
             return
         if (wrong := shapeless(content.text, root.input_schema)) is not None:
             raise InputSchemaError(root.name, wrong)
@@ -147,7 +146,8 @@ class UserMessages:
         """
         if not self._needs_agent():
             return ""
-        return CONTROLLER if message.flow else select_agent(self._topology, found.authors, found.caller).agent
+        routing, addressed = self._versions.current.routing, message.config.agent
+        return CONTROLLER if message.flow else routing.select(found.authors, found.caller, addressed)
 
     async def _without_blobs(self, message: p.StartTurn, content: Content, invocation_id: str) -> Content:
         """The message with its inline data moved to the artifact store, if the RunConfig says so."""
@@ -211,4 +211,6 @@ def _actions(state_delta: StateDelta, actions: Actions | None) -> EventActions:
 
 def _metadata(message: p.StartTurn) -> JsonObject | None:
     given = message.config.custom_metadata
+    if message.config.agent:
+        given = {**(given or {}), ADDRESSED: message.config.agent}
     return {**(given or {}), FINGERPRINT: message.fingerprint} if message.fingerprint else given

@@ -45,6 +45,7 @@ class SessionLogs:
         on_reload: called with a log that was read again after a write had failed, and the record of its open turn where the
             store has none that is open. What the store has of it may be more than was shown to anybody: a write whose outcome
             could not be told counts as failed, and may have been done.
+        before_load: awaited before the log of a session comes into memory: features read what they have of it.
         on_gone: called with a log whose session the store does not have any more, for the same reason.
     """
 
@@ -77,6 +78,7 @@ class SessionLogs:
         self.held: Callable[[SessionKey], Awaitable[None] | None] = lambda _: None
         self._reads = SessionReads(access, reader, shared)
         self.compare: Callable[[SessionLog], Awaitable[None]] | None = None
+        self.before_load: list[Callable[[SessionKey], Awaitable[None]]] = []
 
     @property
     def cache(self) -> Cache:
@@ -152,6 +154,8 @@ class SessionLogs:
                     return log if log is not None and not log.is_stale else await self._read(key, log, is_new)
 
     async def _read(self, key: SessionKey, stale: SessionLog | None, is_new: bool) -> SessionLog | None:
+        for read in self.before_load:
+            await read(key)
         if is_new and stale is None:
             found, shared = await self._reads.new(key)
         else:

@@ -47,6 +47,7 @@ class PendingTurnEnds:
         self._thread = thread
         self._pause = pause
         self._pending: dict[_Where, PutTurn] = {}
+        self._also: dict[_Where, Sequence[Write]] = {}
         # Of these the turns that may never have been open in the store.
         self._doubtful: set[_Where] = set()
         self._flusher: asyncio.Task[None] | None = None
@@ -84,14 +85,15 @@ class PendingTurnEnds:
         """True while there are any ends of turns of an app, or of its user or session."""
         return any(wanted.concerns(key) for key, _, _ in self._pending)
 
-    def add(self, record: PutTurn, *, is_doubtful: bool = False) -> None:
+    def add(self, record: PutTurn, also: Sequence[Write] = (), *, is_doubtful: bool = False) -> None:
         """Have the end of a turn stored when that is possible, unless the stored turn has a later epoch by then.
 
         Args:
+            also: what is stored with it.
             is_doubtful: the turn could not be opened, and may be open in the store all the same.
         """
         where = record.key, record.row.invocation_id, record.row.epoch
-        self._pending[where] = record
+        self._pending[where], self._also[where] = record, also
         (self._doubtful.add if is_doubtful else self._doubtful.discard)(where)
         if self._flusher is None or self._flusher.done():
             self._flusher = asyncio.create_task(self._flush_later())
@@ -108,7 +110,7 @@ class PendingTurnEnds:
             self._drop(where)
 
     def _drop(self, where: _Where) -> None:
-        del self._pending[where]
+        del self._pending[where], self._also[where]
         self._doubtful.discard(where)
 
     async def flush(self, *, waits: bool = False) -> None:
@@ -124,7 +126,7 @@ class PendingTurnEnds:
             if self._pending.get(where) is not record:
                 continue
             try:
-                await self._thread.call(self._store_end, record, writing=True, waits=waits)
+                await self._thread.call(self._store_end, record, self._also[where], writing=True, waits=waits)
             except (StoreUnavailableError, StoreRevertedError):
                 raise
             except StoreError as error:
@@ -151,11 +153,11 @@ class PendingTurnEnds:
             with suppress(StoreUnavailableError, StoreRevertedError):
                 await self.flush()
 
-    def _store_end(self, record: PutTurn) -> None:
+    def _store_end(self, record: PutTurn, also: Sequence[Write]) -> None:
         """Store one end, in the store's thread."""
         stored = self._store.turn(record.key, record.row.invocation_id)
         if stored is not None and stored.status == "running" and stored.epoch <= record.row.epoch:
-            self._store.commit([record])
+            self._store.commit([record, *also])
 
 
 logger = logging.getLogger(__name__)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -19,6 +19,7 @@ from actors.rules.routing.selection import deciding
 from actors.session.admission import Admission
 from actors.session.environment import SessionEnvironment
 from actors.session.log.logs import SessionLogs
+from actors.session.log.open_turn import SessionTurn
 from actors.session.log.reader import LogReader
 from actors.session.log.session_log import SessionLog
 from actors.session.log.shared_state import SharedStates
@@ -30,6 +31,10 @@ from actors.session.versions import SessionVersions
 
 AppendHook = Callable[[SessionLog, p.Append, Events], Sequence[Write]]
 """Takes the log, the request and its events, with the notes before them. Returns writes."""
+
+
+RemovalHook = Callable[[SessionKey], Awaitable[Sequence[Write]]]
+"""Takes a session. Returns writes. Raises StoreError."""
 
 
 class OpeningHook(Protocol):
@@ -45,6 +50,18 @@ class OpeningHook(Protocol):
 
     def opened(self, message: p.OpenTurn) -> None:
         """Called when the beginning is stored."""
+        ...
+
+
+class EndingHook(Protocol):
+    """The part of a feature in the end of turns, pauses among them."""
+
+    def writes(self, log: SessionLog, turn: SessionTurn, outcome: p.AnyOutcome, events: Events) -> Sequence[Write]:
+        """Writes that are stored with the end of the turn, and with the events with which it ends."""
+        ...
+
+    def ended(self, key: SessionKey) -> None:
+        """Called when the turn has ended."""
         ...
 
 
@@ -69,6 +86,8 @@ class SessionParts:
         changes: of sessions between turns; those of one session wait for each other.
         append_hooks: called with what a run appends, before it is checked. What they return is stored with it.
         opening_hooks: see `OpeningHook`.
+        ending_hooks: see `EndingHook`.
+        removal_hooks: called before a session is removed. What they return is stored with that.
     """
 
     environment: SessionEnvironment
@@ -87,6 +106,8 @@ class SessionParts:
     changes: KeyedLocks[SessionKey]
     append_hooks: list[AppendHook] = field(default_factory=list)
     opening_hooks: list[OpeningHook] = field(default_factory=list)
+    ending_hooks: list[EndingHook] = field(default_factory=list)
+    removal_hooks: list[RemovalHook] = field(default_factory=list)
 
     async def refresh_shared_state(self, key: SessionKey) -> None:
         """Bring the states of a session's app and user up to date with other Session actors. Raises StoreError."""
@@ -109,10 +130,14 @@ class SessionParts:
         if self.access.pending_ends.owes_end(key):
             await self.access.pending_ends.flush(waits=True)
 
-    def store_end_later(self, log: SessionLog, end: TurnRow, *, is_doubtful: bool = False) -> None:
+    def ending(self, log: SessionLog, turn: SessionTurn, outcome: p.AnyOutcome, events: Events = ()) -> list[Write]:
+        """Writes of features that are stored with the end of a turn."""
+        return [write for hook in self.ending_hooks for write in hook.writes(log, turn, outcome, events)]
+
+    def store_end_later(self, log: SessionLog, end: TurnRow, also: Sequence[Write] = (), *, is_doubtful: bool = False) -> None:
         """Have the end of a turn stored when the store is back, if the turn is still open there: see PendingTurnEnds.add.
 
         What is known of its events may not have got to the disk, so what it has used is read from those that have.
         """
         row = msgspec.structs.replace(end, usage=b"")
-        self.access.pending_ends.add(PutTurn(log.key, row, log.updated_s), is_doubtful=is_doubtful)
+        self.access.pending_ends.add(PutTurn(log.key, row, log.updated_s), also, is_doubtful=is_doubtful)

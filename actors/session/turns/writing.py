@@ -57,7 +57,7 @@ class TurnEnder:
             await self._writer.begin_write(
                 log,
                 events,
-                writes,
+                [*writes, *self._parts.ending(log, turn, outcome, events)],
                 then=lambda: self._end_in_memory(log, turn, agent, outcome),
                 end=lambda: turn.ended(agent, outcome),
             )
@@ -72,6 +72,8 @@ class TurnEnder:
         self._subscriptions.publish_end(log.key, turn.row.invocation_id, outcome, turn.row.opened_seq)
         self._subscriptions.forget_answers(log.key)
         log.turn = None
+        for hook in self._parts.ending_hooks:
+            hook.ended(log.key)
         log.queue.start_next()
 
     def end_as_stored(self, log: SessionLog, row: TurnRow) -> None:
@@ -116,7 +118,8 @@ class TurnEnder:
             await self.end_turn(log, turn, message.agent, message.outcome)
         except BaseException as error:
             if isinstance(error, StoreError):
-                self._parts.store_end_later(log, turn.ended(message.agent, message.outcome))
+                also = self._parts.ending(log, turn, message.outcome)
+                self._parts.store_end_later(log, turn.ended(message.agent, message.outcome), also)
             self._end_in_memory(log, turn, message.agent, message.outcome)
             raise
         return p.Ack()
@@ -192,7 +195,10 @@ class TurnEnder:
                     turn.fold(event, seq)
                 return turn.ended(row.agent, p.Cancelled())
 
-            await self._writer.begin_write(log, events, end=ended)
+            also = self._parts.ending(log, turn, p.Cancelled(), events)
+            await self._writer.begin_write(log, events, also, end=ended)
+            for hook in self._parts.ending_hooks:
+                hook.ended(log.key)
         finally:
             log.queue.start_next()
 

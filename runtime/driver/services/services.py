@@ -8,6 +8,7 @@ from typing import NamedTuple
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.services.agents import DeployedTree
 from runtime.driver.services.artifacts import ArtifactsService
+from runtime.driver.services.background import BackgroundService
 from runtime.driver.services.batches import BatchesService
 from runtime.driver.services.deployment import DeploymentMethods
 from runtime.driver.services.limits import LimitsService
@@ -38,7 +39,7 @@ class Services(DeploymentMethods[M]):
         calls: of the Runtime.
 
     Attributes:
-        sessions, turns, artifacts, memory, users, schedules, batches, limits: the services.
+        sessions, turns, artifacts, memory, users, schedules, batches, background, limits: the services.
     """
 
     def __init__(self, client: EngineClient, mode: type[M], tree: DeployedTree, calls: TurnCalls) -> None:
@@ -51,4 +52,5 @@ class Services(DeploymentMethods[M]):
         self.users = UsersService(client, mode)
         self.schedules = SchedulesService(client, mode, calls.run)
         self.batches = BatchesService(client, mode)
+        self.background = BackgroundService(client, mode)
         self.limits = LimitsService(client, mode)

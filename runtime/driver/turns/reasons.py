@@ -9,7 +9,7 @@ import msgspec
 
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
-from actors.messages.event import USER, Event
+from actors.messages.event import ADDRESSED, USER, Event
 from actors.messages.graph import node_at
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
@@ -25,16 +25,16 @@ class SelectionReason(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
     Attributes:
         seq: position of the message.
         agent: the agent, as the tree is now.
-        because: the message answers a call of the agent ("answers"), or is for a run of it that waits for the user's words
-            ("awaited"); the message began a flow ("flow"); the agent spoke last of those that may ("spoke"); none of them has
-            spoken, so it is the root ("root").
+        because: the message answers a call of the agent ("answers"), is for a run of it that waits for the user's words
+            ("awaited"), or is addressed to it ("addressed"); the message began a flow ("flow"); the agent spoke last of those
+            that may ("spoke"); none of them has spoken, so it is the root ("root").
         call_id: the call that is answered.
         passed_over: the agents that spoke more recently, the most recent first.
     """
 
     seq: int
     agent: str
-    because: Literal["answers", "awaited", "flow", "spoke", "root"]
+    because: Literal["answers", "awaited", "addressed", "flow", "spoke", "root"]
     call_id: str = ""
     passed_over: tuple[PassedOver, ...] = ()
 
@@ -75,7 +75,10 @@ async def _reason(
         return SelectionReason(seq=message.seq, agent=topology.root.name, because="flow")
     if message.node_info is not None:
         return SelectionReason(seq=message.seq, agent=node_at(message.node_info.path), because="awaited")
+    addressed = str((message.custom_metadata or {}).get(ADDRESSED, ""))
     call_id = next((response.id for response in message.function_responses() if response.id), "")
+    if addressed and not call_id:
+        return SelectionReason(seq=message.seq, agent=addressed, because="addressed")
     authors = await _authors(session, key, message.seq, topology)
     return explain(topology, authors, message.seq, callers.get(call_id, ""), call_id)
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors import Budget, Content, Event, EventActions, Part, RunConfig
+from actors import Background, Budget, Content, Event, EventActions, Part, RunConfig
 from actors.errors import InvalidMessageError, NotEncodableError
 from actors.messages import content as nouns
 from actors.messages import event as events
@@ -44,6 +44,8 @@ def values(annotation: Any) -> st.SearchStrategy[Any]:
         return topologies(max_size=3)
     if annotation is Budget:
         return st.builds(Budget, tokens=st.integers(0, 5), money=st.none() | st.floats(0, 5))
+    if annotation is Background:
+        return st.builds(Background, most=st.integers(1, 5))
     if annotation is RunConfig:
         return st.builds(RunConfig, streaming=st.sampled_from(["none", "sse"]), max_llm_calls=st.integers(-5, 5))
     if origin is typing.Literal:

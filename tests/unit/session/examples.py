@@ -13,6 +13,7 @@ import msgspec
 
 from actors import Budget, Content, FunctionResponse, Part, RunConfig
 from actors.errors import StoreError, StoreUnavailableError
+from actors.layers.background.messages import CancelRun, FindRuns, StartRun, SteerRun
 from actors.layers.batches.messages import ListBatches, ListBatchItems, SaveBatch
 from actors.layers.draining.messages import Drain, GetDrain
 from actors.layers.forks.messages import ForkSession
@@ -348,6 +349,23 @@ async def leave(desk: Desk) -> None:
     await desk.ask(leaving(desk))
 
 
+RUN = "0123456789abcdef"
+
+START_RUN = StartRun(
+    key=NEW, invocation_id="e-new", run=RUN, agent="root", started_by="root", content=Content.of_text("work on it")
+)
+
+
+async def start_run(desk: Desk) -> None:
+    """An agent that works in the background."""
+    await desk.ask(START_RUN)
+
+
+def sending(desk: Desk) -> p.SendMessage:
+    """A message of an agent to another."""
+    return p.SendMessage(turn=desk.of_turn(), sender="root", agent="root", id="e-sent", content=Content.of_text("look"))
+
+
 def appending(*authors: str, **more: Any) -> Make:
     """A message with events of the open turn."""
 
@@ -409,6 +427,7 @@ OF_OPEN_TURNS: Mapping[type[p.Message], Example] = {
     ),
     p.Append: Example(appending("root"), [begin]),
     p.BeginAlone: Example(lambda desk: p.BeginAlone(turn=desk.of_turn(), run="root", attempt=1), [begin]),
+    CancelRun: Example(lambda _: CancelRun(key=NEW, run=RUN), [begin, start_run]),
     p.CloseTurn: Example(ending(p.Finished(agent="root")), [begin], "FencedError"),
     LeaveMessage: Example(leaving, [begin], MessageLeft),
     p.ReadMessages: Example(lambda desk: p.ReadMessages(turn=desk.of_turn(), agent="root"), [begin, leave], p.MessagesRead),
@@ -418,6 +437,9 @@ OF_OPEN_TURNS: Mapping[type[p.Message], Example] = {
     p.ResumeTurn: Example(
         lambda desk: p.ResumeTurn(key=NEW, invocation_id="e-new", runner=desk.runner), [begin, lose_runner], p.TurnResumed
     ),
+    p.SendMessage: Example(sending, [begin]),
+    StartRun: Example(lambda _: START_RUN, [begin]),
+    SteerRun: Example(lambda _: SteerRun(key=NEW, run=RUN, id="e-steer", content=Content.of_text("look")), [begin, start_run]),
 }
 """Messages that change a turn that is open."""
 
@@ -441,6 +463,7 @@ OTHERS: Mapping[type[p.Message], Example] = {
     CountTurns: Example(lambda _: CountTurns(app=APP)),
     Drain: Example(lambda _: Drain(lease_s=1.0)),
     p.Fetch: Example(lambda _: p.Fetch(key=KEY)),
+    FindRuns: Example(lambda _: FindRuns(key=KEY)),
     FindMessage: Example(lambda _: FindMessage(key=KEY, invocation_id="e-1", event_id="m-1")),
     FindOldSessions: Example(lambda _: FindOldSessions(app=APP, before_s=SOON_S, limit=9)),
     p.FindTurn: Example(lambda _: p.FindTurn(key=KEY)),

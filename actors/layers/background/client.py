@@ -1,0 +1,75 @@
+"""The background runs of one session, for the tools and custom agents that run in it, and for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+
+from actors.interfaces.access import Start
+from actors.interfaces.clock import Clock
+from actors.layers.background.messages import CancelRun, FindRuns, StartRun, SteerRun, Wanted
+from actors.messages.background import BackgroundRun
+from actors.messages.content import Content
+from actors.messages.session import SessionKey
+from actors.refs.session import SessionRef
+
+LONGEST_WAIT_S = 20.0
+"""So long one request waits."""
+
+
+class SessionRuns:
+    """Implements `RunStarter`.
+
+    Args:
+        session: the Session actors.
+        key: the session.
+        clock: of this process.
+    """
+
+    def __init__(self, session: SessionRef, key: SessionKey, clock: Clock) -> None:
+        self._session = session
+        self._key = key
+        self._clock = clock
+
+    async def start(self, start: Start) -> BackgroundRun:
+        """Start a run: see RunStarter."""
+        request = StartRun(
+            key=self._key,
+            invocation_id=start.invocation_id,
+            run=start.id,
+            agent=start.agent,
+            started_by=start.started_by,
+            content=start.content,
+            options=start.options,
+            config=start.config,
+        )
+        return (await self._session.ask(request)).runs[0]
+
+    async def list(self, runs: Sequence[str] = (), *, hears: bool = False) -> Sequence[BackgroundRun]:
+        """Runs of these ids, or all: see FindRuns. Raises RunNotFoundError, StoreError."""
+        return (await self._session.ask(FindRuns(key=self._key, runs=runs, hears=hears))).runs
+
+    async def wait(self, runs: Sequence[str], wanted: Wanted, timeout_s: float, *, hears: bool) -> Sequence[BackgroundRun]:
+        """Wait for runs, and return them as they are then. Raises RunNotFoundError, StoreError."""
+        until_s = self._clock.now_s() + timeout_s
+        while True:
+            left_s = max(0.0, until_s - self._clock.now_s())
+            wait_s = min(left_s, LONGEST_WAIT_S)
+            request = FindRuns(key=self._key, runs=runs, wanted=wanted, timeout_s=wait_s, hears=hears)
+            found = (await self._session.ask(request)).runs
+            over = [run for run in found if run.is_over]
+            if left_s <= wait_s or len(over) == len(found) or (over and wanted == "any"):
+                return found
+
+    async def steer(self, run: str, message: Content, message_id: str) -> BackgroundRun:
+        """Leave a message for a run. Raises RunNotFoundError, RequestError, StoreError."""
+        return (await self._session.ask(SteerRun(key=self._key, run=run, id=message_id, content=message))).runs[0]
+
+    async def cancel(self, run: str) -> BackgroundRun:
+        """Have a run cancelled, and those that it has started. Raises RunNotFoundError, StoreError."""
+        return (await self._session.ask(CancelRun(key=self._key, run=run))).runs[0]
+
+
+def digest(text: str) -> str:
+    """An id that is the same for the same text: 16 hexadecimal digits."""
+    return blake2b(text.encode(), digest_size=8).hexdigest()

@@ -1,0 +1,94 @@
+"""The messages about background runs: agents and drivers to the Session actor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from actors.messages.background import DEFAULT_BACKGROUND, Background, BackgroundRun
+from actors.messages.config import DEFAULT_RUN_CONFIG, RunConfig
+from actors.messages.content import Content
+from actors.messages.protocol.base import Message
+from actors.messages.protocol.request import Lane, Request, Route
+from actors.messages.session import SessionKey
+
+Wanted = Literal["any", "all"]
+
+
+class RunsReply(Message, frozen=True, kw_only=True):
+    """Background runs, in the order in which they were started."""
+
+    runs: Sequence[BackgroundRun] = ()
+
+
+class StartRun(Request[RunsReply], frozen=True, kw_only=True):
+    """Start a background run. The reply has it. Sent again, it changes nothing.
+
+    Attributes:
+        key: the session in which it is started.
+        invocation_id: the turn that starts it, which has to be open.
+        run: its id: 16 hexadecimal digits.
+        agent, started_by: the agent that runs, and the one that has started it.
+        content: what it is asked.
+        options: how it runs.
+        config: the options of the turn that starts it, whose limits it has.
+    """
+
+    route = Route.SESSION
+    lane = Lane.BEGIN
+
+    key: SessionKey
+    invocation_id: str
+    run: str
+    agent: str
+    started_by: str
+    content: Content
+    options: Background = DEFAULT_BACKGROUND
+    config: RunConfig = DEFAULT_RUN_CONFIG
+
+
+class FindRuns(Request[RunsReply], frozen=True, kw_only=True):
+    """List the background runs that were started in a session, or wait until some have ended. The reply is RunsReply.
+
+    Attributes:
+        runs: their ids; empty: all.
+        wanted: wait until one of them, or each, has ended; "": do not wait.
+        timeout_s: for so long.
+        hears: the sender takes note of the end of those that have ended: no message says it any more.
+    """
+
+    route = Route.SESSION
+    lane = Lane.DIRECT
+
+    key: SessionKey
+    runs: Sequence[str] = ()
+    wanted: Wanted | Literal[""] = ""
+    timeout_s: float = 0.0
+    hears: bool = False
+
+
+class SteerRun(Request[RunsReply], frozen=True, kw_only=True):
+    """Leave a message for a run. The reply has the run. Sent again, it changes nothing.
+
+    Attributes:
+        key: the session in which it was started.
+        id: of the message.
+    """
+
+    route = Route.SESSION
+    lane = Lane.BEGIN
+
+    key: SessionKey
+    run: str
+    id: str
+    content: Content
+
+
+class CancelRun(Request[RunsReply], frozen=True, kw_only=True):
+    """Have a run cancelled, and those that it has started. The reply has the run, which may still run."""
+
+    route = Route.SESSION
+    lane = Lane.BEGIN
+
+    key: SessionKey
+    run: str

@@ -1,0 +1,87 @@
+"""What is said of a background run: to the agent that has started it, and to programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from msgspec.structs import replace
+
+from actors.messages import protocol as p
+from actors.messages.background import Background, BackgroundRun
+from actors.messages.codec import decode_event
+from actors.messages.content import Content
+from actors.messages.event import NO_ACTIONS, USER, Event, EventActions
+
+MOST_SAID = 20_000
+"""Characters of a result that are passed on; the log of the run has all of it."""
+
+
+def ended(run: BackgroundRun, outcome: p.AnyOutcome, said: str, now_s: float) -> BackgroundRun:
+    """The run whose turn has ended, or waits for the user.
+
+    Args:
+        said: the last words of its agent.
+        now_s: seconds since the epoch.
+    """
+    match outcome:
+        case p.Paused():
+            return replace(run, status="waiting", ended_s=0.0, result=_cut(said), error="")
+        case p.Failed():
+            code = f"{outcome.error_code}: " if outcome.error_code else ""
+            return replace(run, status="failed", ended_s=now_s, result="", error=_cut(f"{code}{outcome.error_message}"))
+        case p.Cancelled():
+            return replace(run, status="cancelled", ended_s=now_s, result="", error="")
+        case _:
+            return replace(run, status="done", ended_s=now_s, result=_cut(said), error="")
+
+
+def words_of(invocation_id: str, last: Sequence[bytes], before: Iterable[bytes]) -> str:
+    """The last words of the agents of a turn, as far as they are among these events.
+
+    Args:
+        last: the events with which it ends.
+        before: those before them, the newest first.
+    """
+    for raw in (*reversed(last), *before):
+        event = decode_event(raw, 0)
+        if event.invocation_id != invocation_id:
+            break
+        if event.author != USER and event.is_final_response() and event.content is not None and event.content.text:
+            return event.content.text
+    return ""
+
+
+def told_event(run: BackgroundRun, options: Background, invocation_id: str, now_s: float) -> Event:
+    """The event that tells of the end of a run, or that it waits."""
+    shown = {"id": run.id, "agent": run.agent, "status": run.status}
+    if options.on_done == "state":
+        value = {**shown, "result": run.result, "error": run.error}
+        content, actions = None, EventActions(state_delta={f"run:{run.agent}": value})
+    else:
+        content, actions = Content.of_text(_told(run)), NO_ACTIONS
+    return Event(
+        id=f"words-{invocation_id}",
+        invocation_id=invocation_id,
+        author=USER,
+        timestamp=now_s,
+        content=content,
+        actions=actions,
+        custom_metadata={"run": shown},
+    )
+
+
+def _told(run: BackgroundRun) -> str:
+    what = f"Background run {run.id} of {run.agent}"
+    match run.status:
+        case "done":
+            return f"{what} is done. It says:\n{run.result}"
+        case "failed":
+            return f"{what} failed: {run.error}"
+        case "cancelled":
+            return f"{what} was cancelled."
+        case _:
+            return f"{what} waits for an answer of the user. It says:\n{run.result}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MOST_SAID else f"{text[:MOST_SAID]}… ({len(text)} characters, of which these are the first)"

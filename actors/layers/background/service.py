@@ -1,0 +1,406 @@
+"""Background runs, as a service of the Session actor.
+
+Rules of this file:
+
+- A run is a turn in a session of its own, named after the one in which it was started, and served by the same actor. It begins as
+  a message does that waits: a schedule that is due at once. So what begins turns of schedules begins it, whatever is lost.
+- Its record is a schedule that is never due. It changes in the step in which the turn ends, and the message to the agent
+  that has started it is stored in that step, too. So it hears of each end once.
+- What is sent to a run, and that it is cancelled, waits in the same way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Sequence
+from contextlib import suppress
+
+from msgspec.structs import replace
+
+from actors.actor import Handler, Handlers
+from actors.errors import (
+    FencedError,
+    RequestError,
+    RunNotFoundError,
+    TooManyRunsError,
+    TurnCancelledError,
+)
+from actors.errors.suggestions import did_you_mean
+from actors.interfaces.records import RemoveSession, Write
+from actors.layers.background.messages import CancelRun, FindRuns, RunsReply, StartRun, SteerRun
+from actors.layers.background.rules import ended, told_event, words_of
+from actors.layers.schedules.due_times import DueTimes
+from actors.layers.schedules.messages import PassDueTime
+from actors.layers.stores.records import AddSchedule, RemoveSchedule
+from actors.layers.stores.schedule import (
+    SchedulePlan,
+    ScheduleRow,
+    StoredRun,
+    Timing,
+    WaitingMessage,
+    message_name,
+    run_name,
+    runs_prefix,
+)
+from actors.layers.stores.session_store import store_of
+from actors.messages import protocol as p
+from actors.messages.background import BackgroundRun
+from actors.messages.codec import encode
+from actors.messages.config import RunConfig
+from actors.messages.content import Content
+from actors.messages.event import USER, Event
+from actors.messages.protocol.base import Message
+from actors.messages.protocol.request import Request
+from actors.messages.session import SessionKey, conversation_of, run_of, run_session
+from actors.refs.keyed_locks import KeyedLocks
+from actors.rules.checks.ids import MAX_ID
+from actors.session.log.open_turn import SessionTurn
+from actors.session.log.session_log import SessionLog
+from actors.session.log.writer import Events
+from actors.session.service import SessionService
+from actors.session.sessions import refuse_if_busy
+from actors.session.turns.parts import SessionParts
+
+PAGE = 200
+"""Runs that are read at a time."""
+
+RUN = "run"
+"""Names the run in the metadata of the events that are about one."""
+
+
+class BackgroundRuns(SessionService):
+    """Answers StartRun, FindRuns, SteerRun and CancelRun, and has a part in the end of turns: see `EndingHook`.
+
+    Args:
+        parts: of the Session actor.
+        due: has Runners begin what is due.
+    """
+
+    def __init__(self, parts: SessionParts, due: DueTimes) -> None:
+        self._parts = parts
+        self._due = due
+        self._in_order: KeyedLocks[SessionKey] = KeyedLocks()
+        # Of the runs whose logs are in memory.
+        self._records: dict[SessionKey, ScheduleRow] = {}
+        self._waits: defaultdict[SessionKey, asyncio.Event] = defaultdict(asyncio.Event)
+        parts.logs.before_load.append(self._load)
+        parts.ending_hooks.append(self)
+        parts.removal_hooks.append(self._removed)
+
+    def handlers(self) -> Handlers:
+        """Its messages."""
+        return {
+            StartRun: self.start_run,
+            FindRuns: self.find_runs,
+            SteerRun: self.steer_run,
+            CancelRun: self.cancel_run,
+        }
+
+    def around(self, kind: type[Request[Message]], handler: Handler) -> Handler:
+        """A run whose turn cannot begin has failed; a session is not deleted while runs of it are under way."""
+        if kind is p.DeleteSessionRequest:
+            return lambda message: self._delete_with_runs(message, handler)
+        return (lambda message: self._pass(message, handler)) if kind is PassDueTime else handler
+
+    async def start_run(self, message: StartRun) -> RunsReply:
+        """Start a run.
+
+        Raises:
+            FencedError: the turn that starts it is not open.
+            UnknownAgentError: there is no such agent.
+            TooManyRunsError: as many are under way as may.
+            RequestError: it cannot be started.
+            StoreError: it could not be stored.
+        """
+        key = message.key
+        session = run_session(key.session, message.run)
+        if len(session) > MAX_ID:
+            raise RequestError(
+                f"session id {key.session!r} is too long for a background run: it may have {MAX_ID - 17} characters"
+            )
+        async with self._in_order.locked(_conversation(key)):
+            rows = await self._rows(key, conversation_of(key.session))
+            same = next((row for row in rows if _session_of(row) == session), None)
+            if same is None:
+                log = await self._parts.logs.load(key)
+                if log.open_id() != message.invocation_id:
+                    raise FencedError(message.invocation_id, 0)
+                _ = self._parts.versions.topology("")[message.agent]
+                self._check_room(message, rows)
+                same = self._record(message, SessionKey(key.app, key.user, session))
+                await self._write(key, [AddSchedule(same.key, same), self._first(message, session, _shown(same).started_s)])
+        return RunsReply(runs=[_shown(same)])
+
+    def _check_room(self, message: StartRun, rows: Sequence[ScheduleRow]) -> None:
+        key, options = message.key, message.options
+        depth = (len(key.session) - len(conversation_of(key.session))) // 17 + 1
+        if depth > options.most_depth:
+            raise TooManyRunsError(key.session, f"would have runs {depth} deep", f"most_depth={options.most_depth}")
+        under_way = [row.key.session for row in rows if not _shown(row).is_over]
+        for found, name in ((under_way.count(key.session), "most"), (len(under_way), "most_in_all")):
+            if found >= getattr(options, name):
+                raise TooManyRunsError(key.session, f"has {found} runs under way", f"{name}={getattr(options, name)}")
+
+    def _record(self, message: StartRun, key: SessionKey) -> ScheduleRow:
+        run = BackgroundRun(
+            id=message.run,
+            agent=message.agent,
+            started_by=message.started_by,
+            session_id=message.key.session,
+            run_session_id=key.session,
+            started_s=self._due.now_s(),
+        )
+        parent = self._records.get(message.key)
+        answers_to = _record_of(parent).run.agent if parent is not None else self._speaker(message.started_by)
+        record = StoredRun(run=run, options=message.options, answers_to=answers_to)
+        raw = encode(SchedulePlan(timing=Timing(at_s=int(run.started_s)), content=Content(), run=record))
+        return ScheduleRow(key=message.key, name=run_name(key.session), id=message.run, due_s=None, raw=raw)
+
+    def _speaker(self, agent: str) -> str:
+        """The agent, if the user may speak to it by itself; else ""."""
+        topology = self._parts.versions.topology("")
+        if topology.find(agent) is None or topology.is_beside(agent):
+            return ""
+        lineage = list(topology.lineage(agent))
+        is_run_by_another = any(not node.is_llm for node in lineage[1:]) or topology.is_delegate(agent)
+        return "" if is_run_by_another else agent
+
+    def _first(self, message: StartRun, session: str, started_s: float) -> AddSchedule:
+        """The message with which the turn of a run begins."""
+        given = message.config
+        config = RunConfig(
+            agent=message.agent,
+            max_llm_calls=given.max_llm_calls,
+            max_transfers=given.max_transfers,
+            budget=given.budget,
+            user_daily_budget=given.user_daily_budget,
+            app_daily_budget=given.app_daily_budget,
+            agent_budgets=given.agent_budgets,
+            custom_metadata={RUN: message.run, "agent": message.started_by},
+        )
+        key = SessionKey(message.key.app, message.key.user, session)
+        plan = WaitingMessage(creates=True)
+        return self._message(key, f"run-{message.run}", started_s, plan, config, message.content, is_new=True)
+
+    def _message(
+        self,
+        key: SessionKey,
+        invocation_id: str,
+        sent_s: float,
+        message: WaitingMessage,
+        config: RunConfig,
+        content: Content,
+        *,
+        is_due: bool = True,
+        is_new: bool = False,
+    ) -> AddSchedule:
+        """A message that waits. `is_due`: it begins a turn if no agent reads it."""
+        due_s = int(self._due.now_s())
+        timing = Timing(at_s=due_s, start_s=due_s)
+        plan = SchedulePlan(timing=timing, missed="all", content=content, config=config, message=message)
+        name = message_name(key, sent_s, invocation_id, is_new=is_new)
+        row = ScheduleRow(key=key, name=name, id=invocation_id, due_s=due_s if is_due else None, raw=encode(plan))
+        return AddSchedule(key, row)
+
+    async def find_runs(self, message: FindRuns) -> RunsReply:
+        """List runs, or wait for them.
+
+        Raises:
+            RunNotFoundError: one is not there.
+            StoreError: they could not be read.
+        """
+        key, changed = message.key, self._waits[message.key]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(message.timeout_s if message.wanted else None):
+                while True:
+                    changed.clear()
+                    rows = await self._found(key, message.runs)
+                    over = [row for row in rows if _shown(row).is_over]
+                    if not message.wanted or len(over) == len(rows) or (over and message.wanted == "any"):
+                        break
+                    await changed.wait()
+        rows = await self._found(key, message.runs)
+        told = [_record_of(row).told for row in rows if message.hears and _shown(row).is_over]
+        if told:
+            await self._write(key, [RemoveSchedule(key, name, of) for name, of in told if name])
+        return RunsReply(runs=[_shown(row) for row in rows])
+
+    async def steer_run(self, message: SteerRun) -> RunsReply:
+        """Leave a message for a run.
+
+        Raises:
+            RunNotFoundError: it is not there.
+            RequestError: it has ended.
+            StoreError: it could not be stored.
+        """
+        [row] = await self._found(message.key, [message.run])
+        run = _shown(row)
+        if run.is_over:
+            raise RequestError(f"background run {run.id!r} is {run.status}: it reads no message")
+        key = SessionKey(message.key.app, message.key.user, run.run_session_id)
+        now_s = self._due.now_s()
+        event = Event(id=f"words-{message.id}", invocation_id=message.id, author=USER, timestamp=now_s, content=message.content)
+        config = RunConfig(agent=run.agent, on_concurrent_turn="steer")
+        await self._write(key, [self._message(key, message.id, now_s, WaitingMessage(event=encode(event)), config, Content())])
+        return RunsReply(runs=[run])
+
+    async def cancel_run(self, message: CancelRun) -> RunsReply:
+        """Have a run cancelled, and those that it has started. Raises RunNotFoundError, StoreError."""
+        key = message.key
+        [row] = await self._found(key, [message.run])
+        store, writes = store_of(self._parts.access), list[Write]()
+        for each in (row, *await self._rows(key, _session_of(row))):
+            if not _shown(each).is_over:
+                first = await self._parts.access.read(store.schedule, key.app, key.user, _first_name(each))
+                if first is not None:
+                    writes += [RemoveSchedule(first.key, first.name, first.id), *self._end(each, p.Cancelled(), "", "not-begun")]
+                # Its turn may be about to begin.
+                cancel = WaitingMessage(cancels=f"run-{each.id}")
+                writes.append(
+                    self._message(_key_of(each), f"cancel-{each.id}", self._due.now_s(), cancel, RunConfig(), Content())
+                )
+        await self._write(key, writes)
+        for each in (row, *await self._rows(key, _session_of(row))):
+            self.ended(_key_of(each))
+        return RunsReply(runs=[_shown(each) for each in await self._found(key, [message.run])])
+
+    async def _delete_with_runs(self, message: p.DeleteSessionRequest, handler: Handler) -> Message:
+        """Delete a session, unless runs are under way that were started in it."""
+        key = message.key
+        for run in self._records:
+            log = self._parts.logs.in_memory(run)
+            if log is not None and run.session.startswith(f"{key.session}~") and (run.app, run.user) == (key.app, key.user):
+                refuse_if_busy(log)
+        return await handler(message)
+
+    async def _removed(self, key: SessionKey) -> Sequence[Write]:
+        """The writes that remove the runs of a session, which is removed. Raises StoreError."""
+        writes: list[Write] = []
+        for row in await self._rows(key, key.session):
+            run = _key_of(row)
+            log = self._parts.logs.in_memory(run)
+            if log is None or log.queue.is_idle():
+                self._parts.logs.evict(run)
+                # The turn of one that has not begun finds no message any more.
+                writes += [RemoveSession(run), RemoveSchedule(run, _first_name(row), f"run-{row.id}")]
+            writes.append(RemoveSchedule(row.key, row.name, row.id))
+        return writes
+
+    async def _pass(self, message: PassDueTime, handler: Handler) -> Message:
+        """A message that begins no turn; if it is the first of a run, that has failed."""
+        passed = await handler(message)
+        key, time = message.key, message.time
+        of = run_of(key.session) if time.is_message and message.error else None
+        if of is not None and time.id == f"run-{of[1]}":
+            await self._load(key)
+            row = self._records.get(key)
+            if row is not None and not _shown(row).is_over:
+                is_cancelled = message.error.startswith(TurnCancelledError.__name__)
+                outcome: p.AnyOutcome = p.Cancelled() if is_cancelled else p.Failed(error_code="", error_message=message.error)
+                await self._write(key, self._end(row, outcome, "", time.id))
+                self.ended(key)
+        return passed
+
+    # The part in the end of turns.
+
+    def writes(self, log: SessionLog, turn: SessionTurn, outcome: p.AnyOutcome, events: Events) -> Sequence[Write]:
+        """The record of the run, and the message that tells of its end."""
+        row = self._records.get(log.key)
+        if row is None or (isinstance(outcome, p.Cancelled) and _shown(row).status == "cancelled"):
+            return ()
+        said = words_of(turn.row.invocation_id, [raw for raw, _ in events], (stored.raw for stored in log.newest_events()))
+        return self._end(row, outcome, said, f"{turn.row.invocation_id}-{turn.row.epoch}")
+
+    def _end(self, row: ScheduleRow, outcome: p.AnyOutcome, said: str, turn: str) -> Sequence[Write]:
+        plan, now_s = row.plan, self._due.now_s()
+        record = _record_of(row)
+        run = ended(record.run, outcome, said, now_s)
+        event = told_event(run, record.options, f"told-{turn}", now_s)
+        config = RunConfig(on_concurrent_turn="steer", agent=record.answers_to, custom_metadata=event.custom_metadata)
+        message = WaitingMessage(event=encode(event))
+        told = self._message(
+            row.key, event.invocation_id, now_s, message, config, Content(), is_due=record.options.on_done == "speak"
+        )
+        record = replace(record, run=run, told=(told.row.name, told.row.id))
+        changed = replace(row, raw=encode(replace(plan, run=record)))
+        self._records[_key_of(row)] = changed
+        return [RemoveSchedule(row.key, row.name, row.id), AddSchedule(row.key, changed), told]
+
+    def ended(self, key: SessionKey) -> None:
+        """Wake what waits for the run, and have its end told."""
+        row = self._records.get(key)
+        if row is not None:
+            self._due.note_due(int(self._due.now_s()))
+            self._waits[row.key].set()
+
+    async def _load(self, key: SessionKey) -> None:
+        """Read the record of a run before its log is in memory. Raises StoreError."""
+        if run_of(key.session) is None:
+            return
+        for other in [each for each in self._records if self._parts.logs.in_memory(each) is None]:
+            del self._records[other]
+        store, name = store_of(self._parts.access), run_name(key.session)
+        row = await self._parts.access.read(store.schedule, key.app, key.user, name)
+        if row is not None and row.plan.run is not None:
+            self._records[key] = row
+
+    async def _found(self, key: SessionKey, runs: Sequence[str]) -> list[ScheduleRow]:
+        """The runs of a session, in the order in which they were started. Raises RunNotFoundError, StoreError."""
+        rows = {row.id: row for row in await self._rows(key, key.session) if row.key == key}
+        for run in runs:
+            if run not in rows:
+                raise RunNotFoundError(run, key.session, did_you_mean(run, rows))
+        return sorted((rows[run] for run in runs or rows), key=lambda row: _shown(row).started_s)
+
+    async def _rows(self, key: SessionKey, session: str) -> list[ScheduleRow]:
+        """The runs below a session. Raises StoreError."""
+        prefix = runs_prefix(session)
+        store = store_of(self._parts.access)
+
+        def read() -> list[ScheduleRow]:
+            found: list[ScheduleRow] = []
+            after = (key.user, prefix)
+            while True:
+                page = store.schedules(key.app, key.user, limit=PAGE, after=after)
+                found += [row for row in page if row.name.startswith(prefix)]
+                if len(page) < PAGE or not page[-1].name.startswith(prefix):
+                    return found
+                after = (key.user, page[-1].name)
+
+        return await self._parts.access.read(read)
+
+    async def _write(self, key: SessionKey, writes: Sequence[Write]) -> None:
+        """Write changes of runs. Raises StoreError."""
+        try:
+            await self._due.write(key, *writes)
+        finally:
+            # A store that says that it has failed may have them all the same.
+            self._due.note_due(int(self._due.now_s()))
+
+
+def _conversation(key: SessionKey) -> SessionKey:
+    return SessionKey(key.app, key.user, conversation_of(key.session))
+
+
+def _record_of(row: ScheduleRow) -> StoredRun:
+    record = row.plan.run
+    assert record is not None
+    return record
+
+
+def _shown(row: ScheduleRow) -> BackgroundRun:
+    return _record_of(row).run
+
+
+def _key_of(row: ScheduleRow) -> SessionKey:
+    return SessionKey(row.key.app, row.key.user, _session_of(row))
+
+
+def _first_name(row: ScheduleRow) -> str:
+    """The name of the message with which the turn of a run begins."""
+    return message_name(_key_of(row), _shown(row).started_s, f"run-{row.id}", is_new=True)
+
+
+def _session_of(row: ScheduleRow) -> str:
+    return _shown(row).run_session_id
