@@ -89,11 +89,16 @@ class RunInbox:
     async def next_message(self) -> Received:
         """Wait for the next message: see Inbox."""
         if not self._read:
-            self._read.extend(await self._read_before())
-        while not self._read:
-            await self._news.wait()
-            self._read.extend(await self._read_new())
+            self._read.extend(await self.wait())
         return self._read.popleft()
+
+    async def wait(self) -> Sequence[Received]:
+        """Wait for messages: see Inbox."""
+        read: Sequence[Received] = await self._read_before()
+        while not read:
+            await self._news.wait()
+            read = await self._read_new()
+        return read
 
     async def send(self, agent: str, content: Content, message_id: str) -> None:
         """Send another agent a message: see Inbox."""

@@ -56,6 +56,10 @@ class Inbox(Protocol):
         """
         ...
 
+    async def wait(self) -> Sequence[Received]:
+        """Wait until messages come, and read all of them. Raises as `read` does."""
+        ...
+
     async def next_message(self) -> Received:
         """Wait for a message, and read it. Raises as `read` does."""
         ...

@@ -15,6 +15,7 @@ from actors.layers.model_calls import CallLimit, EmptyAnswers, FailedCalls
 from actors.layers.planning import Planning
 from actors.layers.recording.recorder import CallRecorder
 from actors.layers.spending.calls import BudgetQuestions, ModelBudgets, ToolBudgets
+from actors.layers.steering.interrupting import InterruptsTools
 from actors.layers.steering.reading import ReadsMessages
 from actors.layers.tracing.calls import Tracing
 
@@ -24,6 +25,7 @@ INTERCEPTORS: Sequence[type[RunInterceptor]] = (
     ToolBudgets,
     KnowsRuns,
     ReadsMessages,
+    InterruptsTools,
     Planning,
     # Callbacks see one model call, however often it is repeated.
     BeforeModelCallbacks,

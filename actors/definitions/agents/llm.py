@@ -21,6 +21,7 @@ from actors.definitions.tools.base import Tool
 from actors.definitions.tools.function import FunctionTool
 from actors.definitions.tools.requests import BuiltInCodeExecutor
 from actors.definitions.tools.toolset import Toolset
+from actors.errors.suggestions import did_you_mean
 from actors.errors.user_code import UserFunction
 from actors.interfaces.model import definition_flaw
 from actors.messages.json_types import JsonObject
@@ -63,6 +64,9 @@ class LlmAgent(BaseAgent):
         code_executor: BuiltInCodeExecutor() lets Gemini run code while it answers; default None.
         generate_content_config: google-genai's GenerateContentConfig, or its fields as a dictionary. Its `tools` are those
             that the service runs itself; functions belong into the agent's `tools`.
+        interrupt_tools: True cancels the tools that run when a message comes for the agent, such as one of the user with
+            `on_concurrent_turn="steer"`: the model is called at once with the message, and the call has an error as its result. A
+            list of names does so with these tools only. A sync function runs on in its thread. Default False.
         before_model_callback: called with (CallbackContext, LlmRequest); an LlmResponse, Content or text that it returns
             replaces the model call.
         after_model_callback: called with (CallbackContext, LlmResponse); what it returns replaces the response.
@@ -103,6 +107,7 @@ class LlmAgent(BaseAgent):
     planner: BasePlanner | None = None
     code_executor: BuiltInCodeExecutor | None = None
     generate_content_config: Any = Field(default_factory=dict)
+    interrupt_tools: bool | Sequence[str] = False
     before_model_callback: Callback = None
     after_model_callback: Callback = None
     on_model_error_callback: Callback = None
@@ -177,6 +182,14 @@ class LlmAgent(BaseAgent):
         if by_mode or len(own) < len(self.tools):
             check_tools([tool for tool in (*own, *by_mode) if isinstance(tool, Tool)])
             self.__dict__["tools"] = ToolTuple((*own, *by_mode))
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _interrupts_what_it_has(self) -> LlmAgent:
+        names = () if isinstance(self.interrupt_tools, bool) else self.interrupt_tools
+        own = {tool.name for tool in self.tools if isinstance(tool, Tool)}
+        if unknown := [name for name in names if name not in own and len(own) == len(self.tools)]:
+            raise ValueError(f"interrupt_tools: the agent has no tool {unknown[0]!r}.{did_you_mean(unknown[0], own)}")
         return self
 
     @field_validator("output_schema")
