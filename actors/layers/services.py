@@ -98,7 +98,7 @@ def all_services(parts: SessionParts) -> Sequence[SessionService]:
         RecordedCalls(parts, holds),
         Rewinds(parts, schedules.due.note_due),
         TurnRetries(parts),
-        SessionForks(parts),
+        SessionForks(parts, schedules.due.note_due),
         memory,
         batches,
         placements,

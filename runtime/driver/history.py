@@ -33,10 +33,16 @@ async def rewind(client: EngineClient, key: SessionKey, invocation_id: str, begi
         await asyncio.to_thread(_restore, client, key, first)
 
 
-async def fork_session(client: EngineClient, key: SessionKey, invocation_id: str, fork: str) -> SessionKey:
-    """Make a session that has all of another one up to the end of a turn. Raises what SessionsService.fork raises."""
+async def fork_session(
+    client: EngineClient, key: SessionKey, invocation_id: str, fork: str, begins: ScheduleRow | None = None
+) -> SessionKey:
+    """Make a session that has all of another one up to the end of a turn. Raises what SessionsService.fork raises.
+
+    Args:
+        begins: see ForkSession.
+    """
     info = await get_turn(client.session, key, invocation_id)
-    await client.session.ask(ForkSession(key=key, invocation_id=invocation_id, fork=fork))
+    await client.session.ask(ForkSession(key=key, invocation_id=invocation_id, fork=fork, begins=begins))
     newest: dict[str, int] = {}
     async for saved in _saved(client, key, 0, info.last_seq + 1):
         newest.update(saved)

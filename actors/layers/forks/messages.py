@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from actors.layers.stores.schedule import ScheduleRow
 from actors.messages.protocol.base import Ack
 from actors.messages.protocol.request import Lane, Request, Route
 from actors.messages.session import SessionKey
@@ -13,6 +14,7 @@ class ForkSession(Request[Ack], frozen=True, kw_only=True):
     Attributes:
         invocation_id: the turn.
         fork: the id of the new session.
+        begins: a message of the fork, as a schedule that is due, whose turn begins whatever is lost; None: none does.
         again: the request may have been done before: then nothing is left to do if the fork is there.
     """
 
@@ -23,4 +25,5 @@ class ForkSession(Request[Ack], frozen=True, kw_only=True):
     key: SessionKey
     invocation_id: str
     fork: str
+    begins: ScheduleRow | None = None
     again: bool = False

@@ -11,7 +11,7 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 import msgspec
 
@@ -19,6 +19,7 @@ from actors.actor import Handlers
 from actors.errors import InvocationNotFoundError, RequestError, SessionBusyError, SessionExistsError, TurnStateError
 from actors.interfaces.records import AddEvent, CreateSession, EventHead, EventRow, PutState, PutTurn, TurnFilter, TurnRow, Write
 from actors.layers.forks.messages import ForkSession
+from actors.layers.stores.records import AddSchedule
 from actors.messages import protocol as p
 from actors.messages.codec import decode, encode
 from actors.messages.event import now_s
@@ -43,10 +44,16 @@ Undos = Sequence[tuple[int, Mapping[str, list[JsonValue]]]]
 
 
 class SessionForks(SessionService):
-    """Answers ForkSession."""
+    """Answers ForkSession.
 
-    def __init__(self, parts: SessionParts) -> None:
+    Args:
+        parts: of the Session actor.
+        note_due: has a Runner begin the turn of a message.
+    """
+
+    def __init__(self, parts: SessionParts, note_due: Callable[[int | None], None]) -> None:
         self._parts = parts
+        self._note_due = note_due
         self._reader = parts.reader
 
     def handlers(self) -> Handlers:
@@ -76,6 +83,9 @@ class SessionForks(SessionService):
             if row is None:
                 raise InvocationNotFoundError(message.invocation_id, message.key.session)
             writes = await self._copied(message, dict(log.state), row.last_seq)
+            begins = message.begins
+            if begins is not None:
+                writes.append(AddSchedule(begins.key, begins))
         finally:
             log.queue.start_next()
         # Under a name that no session has: the id may be that of a session with writes of its own, which must not fail with it.
@@ -87,6 +97,7 @@ class SessionForks(SessionService):
                 raise
         finally:
             self._parts.access.commits.clear_failure(name)
+        self._note_due(begins.due_s if begins is not None else None)
         return p.Ack()
 
     async def _is_there(self, message: ForkSession, last_seq: int) -> bool:

@@ -17,7 +17,7 @@ from runtime.driver.engine_client import EngineClient
 from runtime.driver.history import fork_session, rewind
 
 BEGINS_S = 5
-"""So long after the rewind a Runner begins the turn by itself, should this program be lost: until then artifacts are restored."""
+"""So long after the rewind or the fork a Runner begins the turn, if this program is lost: until then artifacts are restored."""
 
 Start = Callable[[], Awaitable[p.StartTurn]]
 """Does what comes before the turn, and returns the message that starts it."""
@@ -27,22 +27,31 @@ def replacing(client: EngineClient, invocation_id: str, message: p.StartTurn) ->
     """Return the start that takes the session back to before a turn. Then the message begins its turn, whatever is lost."""
 
     async def rewound() -> p.StartTurn:
-        key, sent_s = message.key, now_s()
-        waiting = WaitingMessage(state_delta=message.state_delta, traceparent=message.traceparent)
-        due_s = int(sent_s) + BEGINS_S
-        plan = SchedulePlan(
-            timing=Timing(at_s=due_s, start_s=int(sent_s)), content=message.content, config=message.config, message=waiting
-        )
-        name = message_name(key, sent_s, message.invocation_id, is_new=True)
-        row = ScheduleRow(key=key, name=name, id=message.invocation_id, due_s=due_s, raw=encode(plan))
-        await rewind(client, key, invocation_id, row)
-        return msgspec.structs.replace(message, due=ScheduledTime(name, row.id, due_s), repeatable=True, auto_create=False)
+        row, start = _begun_later(message)
+        await rewind(client, message.key, invocation_id, row)
+        return start
 
     return rewound
 
 
+def _begun_later(message: p.StartTurn) -> tuple[ScheduleRow, p.StartTurn]:
+    """The message as it waits, and the request that begins its turn before that is due."""
+    key, sent_s = message.key, now_s()
+    due_s = int(sent_s) + BEGINS_S
+    plan = SchedulePlan(
+        timing=Timing(at_s=due_s, start_s=int(sent_s)),
+        content=message.content,
+        config=message.config,
+        message=WaitingMessage(state_delta=message.state_delta, traceparent=message.traceparent),
+    )
+    name = message_name(key, sent_s, message.invocation_id, is_new=True)
+    row = ScheduleRow(key=key, name=name, id=message.invocation_id, due_s=due_s, raw=encode(plan))
+    due = ScheduledTime(name, row.id, due_s)
+    return row, msgspec.structs.replace(message, due=due, repeatable=True, auto_create=False)
+
+
 def beside(client: EngineClient, key: SessionKey, invocation_id: str, message: p.StartTurn) -> Start:
-    """Return the start that forks a session up to before a turn; the message is for the fork."""
+    """Return the start that forks a session up to before a turn. Then the message begins its turn there, whatever is lost."""
 
     async def forked() -> p.StartTurn:
         info = await get_turn(client.session, key, invocation_id)
@@ -51,7 +60,8 @@ def beside(client: EngineClient, key: SessionKey, invocation_id: str, message: p
             # It was the first turn: the fork has nothing yet.
             return msgspec.structs.replace(message, auto_create=True)
         before = decode_event(page.events[-1].raw, page.events[-1].seq).invocation_id
-        await fork_session(client, key, before, message.key.session)
-        return message
+        row, start = _begun_later(message)
+        await fork_session(client, key, before, message.key.session, row)
+        return start
 
     return forked

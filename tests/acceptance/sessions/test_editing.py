@@ -11,7 +11,6 @@ from actors import LlmAgent
 from actors.errors import InvocationNotFoundError, SessionBusyError
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime
-from runtime.driver.history import rewind
 from runtime.driver.turns import editing
 from tests.support.agents.conversation_tools import Gate
 from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
@@ -104,18 +103,21 @@ def test_it_is_done_once_whichever_actor_is_lost_at_whichever_message(who: Victi
             edited(Loss(at, who, before))
 
 
-def test_the_turn_begins_by_itself_when_the_program_is_lost_after_the_rewind(
-    local: Deploy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("keep", [False, True])
+def test_the_turn_begins_by_itself_when_the_program_is_lost(local: Deploy, monkeypatch: pytest.MonkeyPatch, keep: bool) -> None:
+    step = "fork_session" if keep else "rewind"
+    done = getattr(editing, step)
+
     async def lost_afterwards(*asked: Any) -> None:
-        await rewind(*asked)
+        await done(*asked)
         raise RuntimeError("the program is lost")
 
-    monkeypatch.setattr(editing, "rewind", lost_afterwards)
+    monkeypatch.setattr(editing, step, lost_afterwards)
     monkeypatch.setattr(editing, "BEGINS_S", 0)
     with local(echo()) as rt:
         _, second = say(rt, "a", "b")
         with pytest.raises(RuntimeError, match="lost"):
-            rt.turns.edit("ada", "s1", second, "B").result()
-        until(lambda: len(stored(rt)) == 5)
-        assert texts(rt) == ["a", "B"]
+            rt.turns.edit("ada", "s1", second, "B", keep=keep).result()
+        assert texts(rt) == (["a", "b"] if keep else ["a"])
+        changed = next(each.id for each in rt.sessions.list(user_id="ada") if each.id != "s1") if keep else "s1"
+        until(lambda: stored(rt, changed)[-1].text == "heard" and texts(rt, changed) == ["a", "B"])
