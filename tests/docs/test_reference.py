@@ -31,7 +31,7 @@ BY_ITSELF = {
 
 def as_shown(name: str, default: object) -> str:
     """A default as the tables show it."""
-    if default is None:
+    if default in (None, ""):
         return BY_ITSELF.get(name, "none")
     if default == {}:
         return "`{}`"

@@ -20,6 +20,7 @@ import msgspec
 
 from actors.actor import Handlers
 from actors.errors import (
+    InvalidMessageError,
     OverloadedError,
     RaygroveError,
     RequestError,
@@ -195,7 +196,9 @@ class _Watch:
         except (RequestError, TurnError) as error:
             # It would fail each time.
             is_cancelled = turn.message is not None and isinstance(error, TurnCancelledError)
-            level = logging.INFO if is_cancelled else logging.ERROR
+            # An agent that another one runs reads it when it runs.
+            waits = turn.time.is_sent and isinstance(error, InvalidMessageError)
+            level = logging.INFO if is_cancelled or waits else logging.ERROR
             logger.log(level, "schedule %s of user %r makes no turn: %s", name, user, error)
             await self._pass(turn, f"{type(error).__name__}: {error}")
         except Exception as error:

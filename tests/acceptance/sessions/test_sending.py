@@ -56,11 +56,13 @@ def test_messages_come_in_their_order_each_once(deploy: Deploy) -> None:
         assert rt.schedules.list(user_id="ada") == []
 
 
-def test_an_agent_reads_what_was_sent_before_it_ran(deploy: Deploy) -> None:
+def test_an_agent_reads_what_was_sent_before_it_ran(deploy: Deploy, caplog: pytest.LogCaptureFixture) -> None:
     root = SequentialAgent(name="root", sub_agents=[Teller(name="ann", to="hearer"), Hearer(name="hearer")])
     with deploy(root) as rt:
         ask(rt)
         assert words(log(rt), "hearer") == [f"ann: ann {number}" for number in range(3)]
+    # Nothing is wrong when they wait.
+    assert [each.message for each in caplog.records if each.levelname == "ERROR"] == []
 
 
 def test_each_run_of_an_agent_sends_anew(deploy: Deploy) -> None:
