@@ -380,6 +380,9 @@ class TurnOpener:
             # This very request, or another one for the turn, has opened it. The Runner knows whether it runs.
             await self._logs.commits.opened(log)
             return p.TurnJoined(invocation_id=row.invocation_id, seq=row.opened_seq, is_lost=True)
+        if message.epoch > 1:
+            # The Runner that asks again has opened it, and only the Session actor was lost.
+            log.turn.runner = message.runner
         reply = await self._recovery.resume_turn(
             p.ResumeTurn(key=message.key, invocation_id=row.invocation_id, runner=message.runner)
         )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 
 from actors.errors import FencedError, SessionNotFoundError, StoreError
 from actors.messages import protocol as p
+from actors.messages.codec import encode
 from actors.messages.session import SessionKey
 from tests.support.fixtures.session_fixture import KEY, OTHER, HeldCommits, SessionFixture, settled
 
@@ -225,3 +227,23 @@ async def test_a_session_was_written_to_when_its_newest_event_was_also_if_its_ac
     assert row is not None
     assert row.updated_s == event.timestamp
     await heir.ref.stop()
+
+
+async def test_a_runner_that_asks_again_was_not_lost(session: SessionFixture) -> None:
+    request = p.OpenTurn(
+        key=KEY,
+        invocation_id="e-1",
+        event=encode(session.event("user", "hi", turn="e-1")),
+        runner="runner",
+        auto_create=True,
+        repeatable=True,
+    )
+    assert isinstance(await session.ref.open_turn(request), p.TurnBegun)
+    again = msgspec.structs.replace(request, epoch=2)
+    resumed = await session.heir().ref.open_turn(again)
+    assert isinstance(resumed, p.TurnResumed)
+    assert resumed.progress.losses == {}
+    # Another Runner has it from one that was lost.
+    resumed = await session.heir().ref.open_turn(msgspec.structs.replace(request, runner="another"))
+    assert isinstance(resumed, p.TurnResumed)
+    assert resumed.progress.losses[""].times == 1
