@@ -68,7 +68,7 @@ class BackgroundRun(Shown, CheckedStruct, frozen=True, kw_only=True, rename="cam
     started_by: str = ""
     session_id: str
     run_session_id: str
-    status: RunStatus = "running"
+    status: RunStatus
     started_s: float = 0.0
     ended_s: float = 0.0
     result: str = ""

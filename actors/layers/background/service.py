@@ -149,6 +149,7 @@ class BackgroundRuns(SessionService):
             started_by=message.started_by,
             session_id=message.key.session,
             run_session_id=key.session,
+            status="running",
             started_s=self._due.now_s(),
         )
         parent = self._records.get(message.key)

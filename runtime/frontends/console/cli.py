@@ -112,6 +112,11 @@ for command in _OF_APPS:
 app.command("eval", rich_help_panel=_APPS)(evaluate_sets)
 for command in _OF_DEPLOYMENTS:
     app.command(rich_help_panel=_DEPLOYMENTS)(command)
+app.add_typer(
+    typer.Typer(cls=WithOperations, no_args_is_help=True, help="List, steer and cancel agents that work in the background."),
+    name="background",
+    rich_help_panel=_DEPLOYMENTS,
+)
 app.add_typer(schedules, name="schedules", rich_help_panel=_DEPLOYMENTS)
 app.add_typer(sessions, name="sessions", rich_help_panel=_DATA)
 app.add_typer(users.app, name="users", rich_help_panel=_DATA)

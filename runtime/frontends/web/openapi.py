@@ -27,6 +27,7 @@ _ALWAYS = (Problem, Content, Event, TurnEnd)
 
 _PARTS: dict[str, tuple[str, JsonObject]] = {
     "batch": ("the id of the map or evaluation", ID),
+    "run": ("the id of the background run", ID),
     "session": ("the session's id; a slash in it is written as %2F", ID),
     "schedule": ("the schedule's name; a slash in it is written as %2F", ID),
     "turn": ("the turn's id", ID),

@@ -68,6 +68,7 @@ BODIES: Mapping[str, object] = {
     "WantedTurns": {},
     "AnswerAll": {"value": True},
     "LimitChanges": {"model": "gemini-2.5-flash", "maxConcurrency": 1},
+    "RunMessage": {"message": "hi"},
 }
 
 
@@ -91,6 +92,7 @@ async def send(
         "turn": "t",
         "schedule": "daily",
         "batch": "b",
+        "run": "r",
         "name": "notes",
         "version": "0",
         "user": quote(user or "ada", safe=""),

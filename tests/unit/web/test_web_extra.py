@@ -43,6 +43,7 @@ def test_every_public_name_is_there_and_says_what_it_is() -> None:
 
 def test_the_options_of_a_turn_are_those_of_a_run_config() -> None:
     # Budgets of sessions, users, apps and agents are the server's own, and so is what models are shown beside messages.
-    of_server = ("session_budget", "user_daily_budget", "app_daily_budget", "agent_budgets", "model_input_context")
+    # The tree says to which agents users may speak.
+    of_server = ("session_budget", "user_daily_budget", "app_daily_budget", "agent_budgets", "model_input_context", "agent")
     assert (*TurnOptions.__struct_fields__, *of_server) == RunConfig.__struct_fields__
     assert set(msgspec.structs.asdict(TurnOptions()).values()) == {None}
