@@ -219,6 +219,6 @@ function Composer({ session, open }) {
           say(/** @type {HTMLTextAreaElement} */ (event.target));
         }
       }}></textarea>
-    ${open ? html`<button type="button" class="stop" disabled=${isStopping} onClick=${stop}>■ Stop</button>` : html`<button>Send</button>`}
+    ${open && html`<button type="button" class="stop" disabled=${isStopping} onClick=${stop}>■ Stop</button>`}<button>${open ? "Steer" : "Send"}</button>
   </form>`;
 }

@@ -263,10 +263,10 @@ export class OpenSession {
     }
   }
 
-  /** Send a message. @param {string} message */
+  /** Send a message; a turn that runs reads it. @param {string} message */
   async say(message) {
     const headers = { Prefer: "respond-async" };
-    const body = { message, autoCreateSession: true, config: { streaming: "sse" } };
+    const body = { message, autoCreateSession: true, config: { streaming: "sse", onConcurrentTurn: "steer" } };
     const begun = await this.ask(this.path("turns"), { method: "POST", headers, body });
     this.again();
     this._lookSoon(0);
