@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
+from actors.messages.config import OnConcurrentTurn
 from actors.messages.json_types import JsonObject
 from runtime.frontends.web.operations.call import Call
 from runtime.frontends.web.problems import HttpError
@@ -18,7 +19,7 @@ _WORD = re.compile(r"_([a-z0-9])")
 
 
 class RunAgentRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A turn to run: see RunAgentRequest of ADK."""
+    """A turn to run: see RunAgentRequest of ADK, which has no `on_concurrent_turn`."""
 
     app_name: str
     user_id: str
@@ -29,6 +30,7 @@ class RunAgentRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     function_call_event_id: str | None = None
     invocation_id: str | None = None
     custom_metadata: JsonObject | None = None
+    on_concurrent_turn: OnConcurrentTurn | None = None
 
 
 class NewAdkSession(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

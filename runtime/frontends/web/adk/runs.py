@@ -68,7 +68,7 @@ async def _turn(call: Call, given: RunAgentRequest, *, streams: bool) -> Turn:
     if is_answer:
         # The session has to be there: an answer needs a call.
         message = answered(message, await runtime.aio.turns.pending(user_id, given.session_id))
-    options = TurnOptions(custom_metadata=given.custom_metadata)
+    options = TurnOptions(custom_metadata=given.custom_metadata, on_concurrent_turn=given.on_concurrent_turn)
     return runtime.run(
         user_id=user_id,
         session_id=given.session_id,

@@ -10,8 +10,12 @@ from typing import Any
 import httpx2
 import pytest
 
+from actors import LlmAgent, ToolContext, tool
+from actors.testing import ScriptedModel
+from runtime.web import app_for
 from tests.support.agents.web_agents import Gate
-from tests.support.servers.web_server import all_frames
+from tests.support.runtimes import Deploy
+from tests.support.servers.web_server import TIMEOUT_S, all_frames, serving
 
 
 @pytest.fixture
@@ -103,6 +107,28 @@ async def test_a_confirmation_is_asked_as_adk_asks_it_and_answered_without_the_t
     [response] = [part["functionResponse"] for part in events[4]["content"]["parts"]]
     assert (response["id"], response["name"]) == (request["id"], "adk_request_confirmation")
     assert events[5]["content"]["parts"][0]["functionResponse"]["id"] == original["id"]
+
+
+@tool
+async def listen(tool_context: ToolContext) -> str:
+    """Wait for a message."""
+    return (await tool_context.next_message()).text
+
+
+async def test_a_client_says_what_its_message_does_while_a_turn_runs(local: Deploy) -> None:
+    model = ScriptedModel([{"call": "listen"}, "so be it"])
+    with local(LlmAgent(name="root", model=model, tools=[listen]), app_name="desk") as rt, serving(app_for(rt)) as url:
+        async with httpx2.AsyncClient(base_url=url, timeout=TIMEOUT_S) as client:
+            turn = rt.run(user_id="ada", session_id="s", message="begin")
+            await turn.aio.started()
+            refused = await client.post("/run", json=run_body("ada", "no", onConcurrentTurn="reject"))
+            assert (refused.status_code, refused.json()["type"]) == (409, "SessionBusyError")
+            assert (await client.post("/run", json=run_body("ada", "no", onConcurrentTurn="shout"))).status_code == 422
+            got = await stream(client, run_body("ada", "without museums", on_concurrent_turn="steer"))
+            assert got[-1]["content"]["parts"] == [{"text": "so be it"}]
+            assert got[-1]["invocationId"] == turn.invocation_id
+        [heard] = model.requests[-1].contents[-1].function_responses()
+        assert heard.response == {"result": "without museums"}
 
 
 async def test_a_turn_without_a_message_goes_on_if_it_has_failed(client: httpx2.AsyncClient, sessions: str, user: str) -> None:
