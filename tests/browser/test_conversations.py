@@ -11,14 +11,15 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from actors import Content, Event
+from actors import Content, Event, LlmAgent, ToolContext, tool
+from actors.testing import ScriptedModel
 from runtime import Runtime
 from runtime.web import app_for
 from tests.browser.apps import concierge
 from tests.browser.conftest import Opened, say
 from tests.support.agents.web_agents import Gate
 from tests.support.polling import until
-from tests.support.runtimes import Deploy, run_turn
+from tests.support.runtimes import Deploy, run_turn, stored
 from tests.support.servers.web_server import serving
 
 pytestmark = pytest.mark.browser
@@ -93,6 +94,28 @@ def test_a_turn_is_stopped(opened: Opened, gates: Path, user: str, runtimes: dic
     expect(page.locator(".partial")).to_have_count(0)
     assert [turn.state for turn in runtimes["slow"].turns.list(user, "s")] == ["cancelled"]
     gate.close()
+
+
+@tool
+async def listen(tool_context: ToolContext) -> str:
+    """Wait for a message."""
+    return (await tool_context.next_message()).text
+
+
+def test_a_turn_that_runs_reads_what_is_typed(opening: Callable[..., Page], user: str, tmp_path: Path) -> None:
+    root = LlmAgent(name="root", model=ScriptedModel([{"call": "listen"}, "so be it"]), tools=[listen])
+    with Deploy("local", tmp_path)(root, app_name="listening") as rt, serving(app_for(rt)) as url:
+        rt.sessions.create(user, "s")
+        page = opening(url)
+        page.goto(f"{url}/ui/?app=listening&user={user}&session=s")
+        say(page, "begin")
+        expect(page.get_by_role("button", name="Stop")).to_be_visible()
+        page.get_by_label("Message").fill("without museums")
+        page.get_by_role("button", name="Steer").click()
+        expect(page.get_by_text("so be it")).to_be_visible()
+        expect(page.get_by_role("button", name="Send")).to_be_visible()
+        expect(page.locator(".turn")).to_have_count(1)
+        assert [event.text for event in stored(rt, "s", user) if event.text] == ["begin", "without museums", "so be it"]
 
 
 def test_what_models_say_is_never_taken_for_html(opened: Opened, user: str, runtimes: dict[str, Runtime]) -> None:
