@@ -14,7 +14,7 @@ from actors.messages.config import RunConfig
 from actors.messages.json_types import JsonObject
 from actors.messages.protocol.turns import ScheduledTime
 
-_TURN_ID = re.compile(r"s-[0-9a-f]{32}-\d{8}T\d{6}Z")
+_TURN_ID = re.compile(r"s-[0-9a-f]{32}-\d{8}T\d{6}Z|(?:told-)?run-[0-9a-f]{16}(?:-.+)?|(?:sent|steer)-[0-9a-f]{16,32}")
 
 
 def turn_id(time: ScheduledTime) -> str:
@@ -25,7 +25,7 @@ def turn_id(time: ScheduledTime) -> str:
 
 
 def is_turn_of_schedule(invocation_id: str) -> bool:
-    """True for the id of a turn that a due time has made."""
+    """True for the id of a turn that a due time has made, or a message of an agent: no program waits for it."""
     return _TURN_ID.fullmatch(invocation_id) is not None
 
 
