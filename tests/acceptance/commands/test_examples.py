@@ -62,6 +62,18 @@ ESSENTIAL = {
         "guide: Three days in Milan.",
         "the log: ['Three days in Milan, please', 'Three days in Milan.']",
     ],
+    "blackboard": [
+        "board: 10 have posted",
+        *(f"reader{number}: '{chapter}' is " for number, chapter in enumerate(("the whale", "a sermon", "breakfast"))),
+        "reader9: 'the end' is 7 of 84 letters, the longest read by reader6",
+    ],
+    "auction": [
+        "ann: I have clock, and 50 left",
+        "auctioneer: lamp: sold to bob for 55",
+        "auctioneer: clock: sold to ann for 50",
+        "bob: I have lamp, and 45 left",
+        "cid: I have nothing, and 100 left",
+    ],
     "remote_tool": ["counted: 78498", "in a process of its own"],
     "api_and_code": [
         "get_sales: {'status': 200, 'body': [3, 9, 6]}",
