@@ -45,17 +45,17 @@ class SessionRuns:
         )
         return (await self._session.ask(request)).runs[0]
 
-    async def list(self, runs: Sequence[str] = (), *, hears: bool = False) -> Sequence[BackgroundRun]:
+    async def list(self, runs: Sequence[str] = (), *, heard_by: str = "") -> Sequence[BackgroundRun]:
         """Runs of these ids, or all: see FindRuns. Raises RunNotFoundError, StoreError."""
-        return (await self._session.ask(FindRuns(key=self._key, runs=runs, hears=hears))).runs
+        return (await self._session.ask(FindRuns(key=self._key, runs=runs, heard_by=heard_by))).runs
 
-    async def wait(self, runs: Sequence[str], wanted: Wanted, timeout_s: float, *, hears: bool) -> Sequence[BackgroundRun]:
+    async def wait(self, runs: Sequence[str], wanted: Wanted, timeout_s: float, *, heard_by: str = "") -> Sequence[BackgroundRun]:
         """Wait for runs, and return them as they are then. Raises RunNotFoundError, StoreError."""
         until_s = self._clock.now_s() + timeout_s
         while True:
             left_s = max(0.0, until_s - self._clock.now_s())
             wait_s = min(left_s, LONGEST_WAIT_S)
-            request = FindRuns(key=self._key, runs=runs, wanted=wanted, timeout_s=wait_s, hears=hears)
+            request = FindRuns(key=self._key, runs=runs, wanted=wanted, timeout_s=wait_s, heard_by=heard_by)
             found = (await self._session.ask(request)).runs
             over = [run for run in found if run.is_over]
             if left_s <= wait_s or len(over) == len(found) or (over and wanted == "any"):

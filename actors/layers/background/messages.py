@@ -54,7 +54,8 @@ class FindRuns(Request[RunsReply], frozen=True, kw_only=True):
         runs: their ids; empty: all.
         wanted: wait until one of them, or each, has ended; "": do not wait.
         timeout_s: for so long.
-        hears: the sender takes note of the end of those that have ended: no message says it any more.
+        heard_by: the turn whose agent takes note of the end of those that have ended: no message says it any more, if the turn is
+            still open then. "": none does.
     """
 
     route = Route.SESSION
@@ -64,7 +65,7 @@ class FindRuns(Request[RunsReply], frozen=True, kw_only=True):
     runs: Sequence[str] = ()
     wanted: Wanted | Literal[""] = ""
     timeout_s: float = 0.0
-    hears: bool = False
+    heard_by: str = ""
 
 
 class SteerRun(Request[RunsReply], frozen=True, kw_only=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from hashlib import blake2b
 
 from msgspec.structs import replace
 
@@ -49,6 +50,11 @@ def words_of(invocation_id: str, last: Sequence[bytes], before: Iterable[bytes])
         if event.author != USER and event.is_final_response() and event.content is not None and event.content.text:
             return event.content.text
     return ""
+
+
+def told_id(run: BackgroundRun, turn: str) -> str:
+    """The id of the message that tells of the end of a turn of a run: each end has one of its own."""
+    return f"told-{run.id}-{blake2b(f'{turn} {run.status}'.encode(), digest_size=8).hexdigest()}"
 
 
 def told_event(run: BackgroundRun, options: Background, invocation_id: str, now_s: float) -> Event:

@@ -6,15 +6,16 @@ Rules of this file:
   a message does that waits: a schedule that is due at once. So what begins turns of schedules begins it, whatever is lost.
 - Its record is a schedule that is never due. It changes in the step in which the turn ends, and the message to the agent
   that has started it is stored in that step, too. So it hears of each end once.
-- What is sent to a run, and that it is cancelled, waits in the same way.
+- What is sent to a run, and that it is cancelled, waits in the same way. The record of a run that is cancelled says so, and no
+  message that waits begins a turn of it any more.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
+from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
@@ -29,10 +30,10 @@ from actors.errors import (
 from actors.errors.suggestions import did_you_mean
 from actors.interfaces.records import RemoveSession, Write
 from actors.layers.background.messages import CancelRun, FindRuns, RunsReply, StartRun, SteerRun
-from actors.layers.background.rules import ended, told_event, words_of
+from actors.layers.background.rules import ended, told_event, told_id, words_of
 from actors.layers.schedules.due_times import DueTimes
 from actors.layers.schedules.messages import PassDueTime
-from actors.layers.stores.records import AddSchedule, RemoveSchedule
+from actors.layers.stores.records import AddSchedule, AdvanceSchedule, RemoveSchedule
 from actors.layers.stores.schedule import (
     SchedulePlan,
     ScheduleRow,
@@ -81,10 +82,11 @@ class BackgroundRuns(SessionService):
         self._parts = parts
         self._due = due
         self._in_order: KeyedLocks[SessionKey] = KeyedLocks()
-        # Of the runs whose logs are in memory.
+        # Of the runs whose logs are in memory, as they were read; how they end the store knows.
         self._records: dict[SessionKey, ScheduleRow] = {}
-        self._waits: defaultdict[SessionKey, asyncio.Event] = defaultdict(asyncio.Event)
+        self._waits: WeakValueDictionary[SessionKey, asyncio.Event] = WeakValueDictionary()
         parts.logs.before_load.append(self._load)
+        parts.refusals.append(self.refusal)
         parts.ending_hooks.append(self)
         parts.removal_hooks.append(self._removed)
 
@@ -124,7 +126,8 @@ class BackgroundRuns(SessionService):
             same = next((row for row in rows if _session_of(row) == session), None)
             if same is None:
                 log = await self._parts.logs.load(key)
-                if log.open_id() != message.invocation_id:
+                parent = self._records.get(key)
+                if log.open_id() != message.invocation_id or (parent is not None and _record_of(parent).is_cancelled):
                     raise FencedError(message.invocation_id, 0)
                 _ = self._parts.versions.topology("")[message.agent]
                 self._check_room(message, rows)
@@ -211,19 +214,21 @@ class BackgroundRuns(SessionService):
             RunNotFoundError: one is not there.
             StoreError: they could not be read.
         """
-        key, changed = message.key, self._waits[message.key]
+        key = message.key
         with suppress(TimeoutError):
             async with asyncio.timeout(message.timeout_s if message.wanted else None):
                 while True:
-                    changed.clear()
+                    changed = self._waits.setdefault(key, asyncio.Event())
                     rows = await self._found(key, message.runs)
                     over = [row for row in rows if _shown(row).is_over]
                     if not message.wanted or len(over) == len(rows) or (over and message.wanted == "any"):
                         break
                     await changed.wait()
         rows = await self._found(key, message.runs)
-        told = [_record_of(row).told for row in rows if message.hears and _shown(row).is_over]
-        if told:
+        log = self._parts.logs.in_memory(key)
+        told = [_record_of(row).told for row in rows if _shown(row).is_over]
+        # A turn that was cancelled while it waited tells nothing to its agent.
+        if told and message.heard_by and log is not None and log.open_id() == message.heard_by:
             await self._write(key, [RemoveSchedule(key, name, of) for name, of in told if name])
         return RunsReply(runs=[_shown(row) for row in rows])
 
@@ -248,23 +253,32 @@ class BackgroundRuns(SessionService):
 
     async def cancel_run(self, message: CancelRun) -> RunsReply:
         """Have a run cancelled, and those that it has started. Raises RunNotFoundError, StoreError."""
-        key = message.key
-        [row] = await self._found(key, [message.run])
-        store, writes = store_of(self._parts.access), list[Write]()
-        for each in (row, *await self._rows(key, _session_of(row))):
-            if not _shown(each).is_over:
-                first = await self._parts.access.read(store.schedule, key.app, key.user, _first_name(each))
-                if first is not None:
-                    writes += [RemoveSchedule(first.key, first.name, first.id), *self._end(each, p.Cancelled(), "", "not-begun")]
-                # Its turn may be about to begin.
-                cancel = WaitingMessage(cancels=f"run-{each.id}")
-                writes.append(
-                    self._message(_key_of(each), f"cancel-{each.id}", self._due.now_s(), cancel, RunConfig(), Content())
-                )
-        await self._write(key, writes)
-        for each in (row, *await self._rows(key, _session_of(row))):
-            self.ended(_key_of(each))
+        key, writes = message.key, list[Write]()
+        # None that it starts meanwhile is left out.
+        async with self._in_order.locked(_conversation(key)):
+            [row] = await self._found(key, [message.run])
+            under_way = [each for each in (row, *await self._rows(key, _session_of(row))) if not _shown(each).is_over]
+            for each in under_way:
+                run, cancel = _key_of(each), WaitingMessage(cancels=f"run-{each.id}")
+                cancelled = _changed(each, replace(_record_of(each), is_cancelled=True))
+                writes += [RemoveSchedule(each.key, each.name, each.id), AddSchedule(each.key, cancelled)]
+                # Under one name, however often it is asked for.
+                began_s = _shown(each).started_s
+                writes.append(self._message(run, f"cancel-{each.id}", began_s, cancel, RunConfig(), Content()))
+                if run in self._records:
+                    self._records[run] = cancelled
+            await self._write(key, writes)
         return RunsReply(runs=[_shown(each) for each in await self._found(key, [message.run])])
+
+    async def refusal(self, message: p.OpenTurn) -> TurnCancelledError | None:
+        """No message that waits begins a turn of a run that was cancelled. Raises StoreError.
+
+        So neither its first message does, nor the end of a run that it has started.
+        """
+        if message.due is None or not message.due.is_message or run_of(message.key.session) is None:
+            return None
+        row = await self._read(message.key)
+        return TurnCancelledError(message.invocation_id) if row is not None and _record_of(row).is_cancelled else None
 
     async def _delete_with_runs(self, message: p.DeleteSessionRequest, handler: Handler) -> Message:
         """Delete a session, unless runs are under way that were started in it."""
@@ -276,8 +290,12 @@ class BackgroundRuns(SessionService):
         return await handler(message)
 
     async def _removed(self, key: SessionKey) -> Sequence[Write]:
-        """The writes that remove the runs of a session, which is removed. Raises StoreError."""
-        writes: list[Write] = []
+        """The writes that remove the runs of a session, which is removed. A run whose own session it is has ended.
+
+        Raises StoreError.
+        """
+        own = await self._read(key)
+        writes = [] if own is None or _shown(own).is_over else self._end(own, p.Cancelled(), "", "removed", speaks=False)
         for row in await self._rows(key, key.session):
             run = _key_of(row)
             log = self._parts.logs.in_memory(run)
@@ -290,61 +308,74 @@ class BackgroundRuns(SessionService):
 
     async def _pass(self, message: PassDueTime, handler: Handler) -> Message:
         """A message that begins no turn; if it is the first of a run, that has failed."""
-        passed = await handler(message)
         key, time = message.key, message.time
         of = run_of(key.session) if time.is_message and message.error else None
-        if of is not None and time.id == f"run-{of[1]}":
-            await self._load(key)
-            row = self._records.get(key)
-            if row is not None and not _shown(row).is_over:
-                is_cancelled = message.error.startswith(TurnCancelledError.__name__)
-                outcome: p.AnyOutcome = p.Cancelled() if is_cancelled else p.Failed(error_code="", error_message=message.error)
-                await self._write(key, self._end(row, outcome, "", time.id))
-                self.ended(key)
-        return passed
+        if of is None or time.id != f"run-{of[1]}" or await self._parts.logs.find(key) is not None:
+            return await handler(message)
+        row = await self._read(key)
+        if row is None or _shown(row).is_over:
+            return await handler(message)
+        is_cancelled = message.error.startswith(TurnCancelledError.__name__)
+        outcome: p.AnyOutcome = p.Cancelled() if is_cancelled else p.Failed(error_code="", error_message=message.error)
+        # In one step: the message would not come again.
+        await self._write(key, [AdvanceSchedule(key, time), *self._end(row, outcome, "", time.id)])
+        self._wake(row)
+        return p.Ack()
 
     # The part in the end of turns.
 
     def writes(self, log: SessionLog, turn: SessionTurn, outcome: p.AnyOutcome, events: Events) -> Sequence[Write]:
         """The record of the run, and the message that tells of its end."""
         row = self._records.get(log.key)
-        if row is None or (isinstance(outcome, p.Cancelled) and _shown(row).status == "cancelled"):
+        if row is None:
             return ()
         said = words_of(turn.row.invocation_id, [raw for raw, _ in events], (stored.raw for stored in log.newest_events()))
         return self._end(row, outcome, said, f"{turn.row.invocation_id}-{turn.row.epoch}")
 
-    def _end(self, row: ScheduleRow, outcome: p.AnyOutcome, said: str, turn: str) -> Sequence[Write]:
-        plan, now_s = row.plan, self._due.now_s()
+    def _end(self, row: ScheduleRow, outcome: p.AnyOutcome, said: str, turn: str, *, speaks: bool = True) -> list[Write]:
+        """The record of a run that has ended, and the message that tells of it. `speaks`: this may begin a turn."""
+        now_s = self._due.now_s()
         record = _record_of(row)
         run = ended(record.run, outcome, said, now_s)
-        event = told_event(run, record.options, f"told-{turn}", now_s)
+        event = told_event(run, record.options, told_id(run, turn), now_s)
         config = RunConfig(on_concurrent_turn="steer", agent=record.answers_to, custom_metadata=event.custom_metadata)
         message = WaitingMessage(event=encode(event))
-        told = self._message(
-            row.key, event.invocation_id, now_s, message, config, Content(), is_due=record.options.on_done == "speak"
-        )
-        record = replace(record, run=run, told=(told.row.name, told.row.id))
-        changed = replace(row, raw=encode(replace(plan, run=record)))
-        self._records[_key_of(row)] = changed
+        is_due = speaks and record.options.on_done == "speak"
+        told = self._message(row.key, event.invocation_id, now_s, message, config, Content(), is_due=is_due)
+        changed = _changed(row, replace(record, run=run, told=(told.row.name, told.row.id)))
         return [RemoveSchedule(row.key, row.name, row.id), AddSchedule(row.key, changed), told]
 
     def ended(self, key: SessionKey) -> None:
         """Wake what waits for the run, and have its end told."""
         row = self._records.get(key)
         if row is not None:
-            self._due.note_due(int(self._due.now_s()))
-            self._waits[row.key].set()
+            self._wake(row)
+
+    def _wake(self, row: ScheduleRow) -> None:
+        self._due.note_due(int(self._due.now_s()))
+        waits = self._waits.pop(row.key, None)
+        if waits is not None:
+            waits.set()
 
     async def _load(self, key: SessionKey) -> None:
         """Read the record of a run before its log is in memory. Raises StoreError."""
         if run_of(key.session) is None:
             return
-        for other in [each for each in self._records if self._parts.logs.in_memory(each) is None]:
+        logs = self._parts.logs
+        for other in [each for each in self._records if logs.in_memory(each) is None and not logs.is_loading(each)]:
             del self._records[other]
-        store, name = store_of(self._parts.access), run_name(key.session)
-        row = await self._parts.access.read(store.schedule, key.app, key.user, name)
-        if row is not None and row.plan.run is not None:
+        row = await self._read(key)
+        if row is not None:
             self._records[key] = row
+        else:
+            self._records.pop(key, None)
+
+    async def _read(self, key: SessionKey) -> ScheduleRow | None:
+        """The record of a run, by its own session. Raises StoreError."""
+        if run_of(key.session) is None:
+            return None
+        row = await self._parts.access.read(store_of(self._parts.access).schedule, key.app, key.user, run_name(key.session))
+        return row if row is not None and row.plan.run is not None else None
 
     async def _found(self, key: SessionKey, runs: Sequence[str]) -> list[ScheduleRow]:
         """The runs of a session, in the order in which they were started. Raises RunNotFoundError, StoreError."""
@@ -382,6 +413,10 @@ class BackgroundRuns(SessionService):
 
 def _conversation(key: SessionKey) -> SessionKey:
     return SessionKey(key.app, key.user, conversation_of(key.session))
+
+
+def _changed(row: ScheduleRow, record: StoredRun) -> ScheduleRow:
+    return replace(row, raw=encode(replace(row.plan, run=record)))
 
 
 def _record_of(row: ScheduleRow) -> StoredRun:

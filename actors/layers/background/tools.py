@@ -47,7 +47,7 @@ async def check_run(run: str, context: ToolContext) -> JsonObject:
         run: the id of the run.
     """
     try:
-        [found] = await _runs(context).list([run], hears=True)
+        [found] = await _runs(context).list([run], heard_by=context.invocation_id)
     except RequestError as error:
         return {"error": str(error)}
     return _shown(found)
@@ -91,7 +91,8 @@ async def wait_for_runs(
         timeout_s: seconds to wait at most.
     """
     try:
-        found = await _runs(context).wait(runs or [], wanted, min(max(timeout_s, 0), 3_600), hears=True)
+        wait_s = min(max(timeout_s, 0), 3_600)
+        found = await _runs(context).wait(runs or [], wanted, wait_s, heard_by=context.invocation_id)
     except RequestError as error:
         return {"error": str(error)}
     return {"runs": [_shown(run) for run in found]}

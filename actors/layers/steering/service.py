@@ -147,7 +147,8 @@ class Steering(SessionService):
                 raise OverloadedError(f"agent {to!r} in session {key.session!r}", f"{len(waiting)} messages", "one agent", 1.0)
             log, _ = await self._lookup.current(message.turn)
             # Behind those before it, also when the clock was set back.
-            self._last_s = sent_s = max(self._due.now_s(), self._last_s + 1e-6)
+            # Floats tell two microseconds apart.
+            self._last_s = sent_s = max(self._due.now_s(), self._last_s + 2e-6)
             metadata = {SENDER: message.sender}
             raw, scanned = new_event(
                 Event(

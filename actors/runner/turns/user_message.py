@@ -119,7 +119,7 @@ class UserMessages:
 
     def may_answer_task(self, message: p.StartTurn, answers: Sequence[str]) -> bool:
         """True for words for which an agent may wait that works on a task with the user."""
-        is_said = message.due is None or message.due.is_message
+        is_said = message.due is None or (message.due.is_message and not message.due.is_sent)
         return self._versions.has_tasks and not answers and not message.flow and is_said
 
     def event_id(self, message: p.StartTurn, answers: Sequence[str]) -> str:

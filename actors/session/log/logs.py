@@ -108,6 +108,10 @@ class SessionLogs:
         """The log, if it is in memory."""
         return self._logs.get(key)
 
+    def is_loading(self, key: SessionKey) -> bool:
+        """True while the log is on its way into memory."""
+        return self._locks.is_held(key)
+
     def at_hand(self, key: SessionKey) -> SessionLog | None:
         """The log, if it is in memory as the store has it: `load` would return it without a pause."""
         log = self._logs.get(key)

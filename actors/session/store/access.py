@@ -47,7 +47,7 @@ class PendingTurnEnds:
         self._thread = thread
         self._pause = pause
         self._pending: dict[_Where, PutTurn] = {}
-        self._also: dict[_Where, Sequence[Write]] = {}
+        self._also: dict[_Where, tuple[Sequence[Write], Callable[[], None]]] = {}
         # Of these the turns that may never have been open in the store.
         self._doubtful: set[_Where] = set()
         self._flusher: asyncio.Task[None] | None = None
@@ -85,15 +85,22 @@ class PendingTurnEnds:
         """True while there are any ends of turns of an app, or of its user or session."""
         return any(wanted.concerns(key) for key, _, _ in self._pending)
 
-    def add(self, record: PutTurn, also: Sequence[Write] = (), *, is_doubtful: bool = False) -> None:
+    def add(
+        self,
+        record: PutTurn,
+        also: Sequence[Write] = (),
+        then: Callable[[], None] = lambda: None,
+        *,
+        is_doubtful: bool = False,
+    ) -> None:
         """Have the end of a turn stored when that is possible, unless the stored turn has a later epoch by then.
 
         Args:
-            also: what is stored with it.
+            also: what is stored with it. `then`: called when that is done.
             is_doubtful: the turn could not be opened, and may be open in the store all the same.
         """
         where = record.key, record.row.invocation_id, record.row.epoch
-        self._pending[where], self._also[where] = record, also
+        self._pending[where], self._also[where] = record, (also, then)
         (self._doubtful.add if is_doubtful else self._doubtful.discard)(where)
         if self._flusher is None or self._flusher.done():
             self._flusher = asyncio.create_task(self._flush_later())
@@ -125,8 +132,9 @@ class PendingTurnEnds:
         for where, record in list(self._pending.items()):
             if self._pending.get(where) is not record:
                 continue
+            also, then = self._also[where]
             try:
-                await self._thread.call(self._store_end, record, self._also[where], writing=True, waits=waits)
+                await self._thread.call(self._store_end, record, also, writing=True, waits=waits)
             except (StoreUnavailableError, StoreRevertedError):
                 raise
             except StoreError as error:
@@ -135,6 +143,7 @@ class PendingTurnEnds:
                 continue
             if self._pending.get(where) is record:
                 self._drop(where)
+            then()
 
     async def close(self) -> None:
         """Try once more, then give up."""

@@ -19,6 +19,7 @@ from actors.errors import (
     SessionNotFoundError,
     StoreConflictError,
     StoreError,
+    TurnError,
     TurnStateError,
     UnknownFunctionCallError,
 )
@@ -195,7 +196,8 @@ class NewTurns:
         told: p.AnyOutcome = failure(error)
         if isinstance(error, StoreError) and not isinstance(error, StoreConflictError) and log.turn is not None:
             # It may have begun in the store: a commit that is made again since its outcome was not known may fail for good.
-            self._parts.store_end_later(log, log.turn.ended("", told), is_doubtful=True)
+            also = self._parts.ending(log, log.turn, told)
+            self._parts.store_end_later(log, log.turn.ended("", told), also, is_doubtful=True)
         elif request.before is not None and request.before.outcome:
             # Only the answer is refused: the turn is as it was.
             told = p.decode_outcome(request.before.outcome)
@@ -288,11 +290,11 @@ class TurnOpener:
                 case p.CancelRequired() | p.ResumeRequired() as reply:
                     return reply
 
-    async def _refusal(self, message: p.OpenTurn) -> RequestError | None:
+    async def _refusal(self, message: p.OpenTurn) -> RequestError | TurnError | None:
         """The first reason of a feature why the turn may not begin."""
-        for hook in self._parts.opening_hooks:
-            if (refusal := await hook.refusal(message)) is not None:
-                return refusal
+        for refusal in self._parts.refusals:
+            if (reason := await refusal(message)) is not None:
+                return reason
         return None
 
     async def _decided(self, request: PendingOpen) -> tuple[Decision, KnownTurn | None]:
@@ -315,7 +317,9 @@ class TurnOpener:
                     continue
                 return decided
 
-    async def _decision(self, request: PendingOpen, refusal: RequestError | None) -> tuple[Decision, KnownTurn | None]:
+    async def _decision(
+        self, request: PendingOpen, refusal: RequestError | TurnError | None
+    ) -> tuple[Decision, KnownTurn | None]:
         known = await self._known_turn(request) if request.message.repeatable else None
         if refusal is not None and known is None:
             raise refusal

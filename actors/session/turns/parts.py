@@ -9,7 +9,7 @@ from typing import Protocol
 
 import msgspec
 
-from actors.errors import RequestError
+from actors.errors import RequestError, TurnError
 from actors.interfaces.records import PutTurn, TurnRow, Write
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey, Shard
@@ -37,12 +37,12 @@ RemovalHook = Callable[[SessionKey], Awaitable[Sequence[Write]]]
 """Takes a session. Returns writes. Raises StoreError."""
 
 
+Refusal = Callable[[p.OpenTurn], Awaitable[RequestError | TurnError | None]]
+"""Says why a turn may not begin that is not there; None: it may. Asked each time when the turn has waited."""
+
+
 class OpeningHook(Protocol):
     """The part of a feature in the opening of turns."""
-
-    async def refusal(self, message: p.OpenTurn) -> RequestError | None:
-        """The reason why a turn may not begin that is not there; None: it may. Asked each time when the turn has waited."""
-        ...
 
     def writes(self, message: p.OpenTurn) -> Sequence[Write]:
         """Writes that are stored with the beginning of the turn."""
@@ -61,7 +61,7 @@ class EndingHook(Protocol):
         ...
 
     def ended(self, key: SessionKey) -> None:
-        """Called when the turn has ended."""
+        """Called when the turn has ended, and when that is stored later than that."""
         ...
 
 
@@ -85,7 +85,7 @@ class SessionParts:
         tallies: how often things have happened, and how long they took.
         changes: of sessions between turns; those of one session wait for each other.
         append_hooks: called with what a run appends, before it is checked. What they return is stored with it.
-        opening_hooks: see `OpeningHook`.
+        refusals, opening_hooks: see `Refusal` and `OpeningHook`.
         ending_hooks: see `EndingHook`.
         removal_hooks: called before a session is removed. What they return is stored with that.
     """
@@ -105,6 +105,7 @@ class SessionParts:
     tallies: Tallies
     changes: KeyedLocks[SessionKey]
     append_hooks: list[AppendHook] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
     opening_hooks: list[OpeningHook] = field(default_factory=list)
     ending_hooks: list[EndingHook] = field(default_factory=list)
     removal_hooks: list[RemovalHook] = field(default_factory=list)
@@ -140,4 +141,10 @@ class SessionParts:
         What is known of its events may not have got to the disk, so what it has used is read from those that have.
         """
         row = msgspec.structs.replace(end, usage=b"")
-        self.access.pending_ends.add(PutTurn(log.key, row, log.updated_s), also, is_doubtful=is_doubtful)
+        record = PutTurn(log.key, row, log.updated_s)
+        self.access.pending_ends.add(record, also, lambda: self.ended(log.key), is_doubtful=is_doubtful)
+
+    def ended(self, key: SessionKey) -> None:
+        """Tell features that the end of a turn is stored."""
+        for hook in self.ending_hooks:
+            hook.ended(key)

@@ -72,8 +72,7 @@ class TurnEnder:
         self._subscriptions.publish_end(log.key, turn.row.invocation_id, outcome, turn.row.opened_seq)
         self._subscriptions.forget_answers(log.key)
         log.turn = None
-        for hook in self._parts.ending_hooks:
-            hook.ended(log.key)
+        self._parts.ended(log.key)
         log.queue.start_next()
 
     def end_as_stored(self, log: SessionLog, row: TurnRow) -> None:
@@ -197,8 +196,7 @@ class TurnEnder:
 
             also = self._parts.ending(log, turn, p.Cancelled(), events)
             await self._writer.begin_write(log, events, also, end=ended)
-            for hook in self._parts.ending_hooks:
-                hook.ended(log.key)
+            self._parts.ended(log.key)
         finally:
             log.queue.start_next()
 

@@ -59,7 +59,7 @@ class BackgroundService(RuntimeService[M]):
             StoreError: the store failed.
         """
         checked_choice("wanted", wanted, ("any", "all"))
-        return list(await self._of(user_id, session_id).wait(runs, wanted, timeout_s, hears=False))
+        return list(await self._of(user_id, session_id).wait(runs, wanted, timeout_s))
 
     @waits
     async def steer(self, user_id: str, session_id: str, run: str, message: Any) -> BackgroundRun:
