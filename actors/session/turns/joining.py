@@ -53,7 +53,12 @@ class TurnJoiner:
         if row is None or not row.outcome:
             # It has ended since it was found.
             row = await self._reader.turn(log.key, invocation_id)
-        if row is not None and row.outcome:
+        if row is None:
+            raise InvocationNotFoundError(invocation_id, log.key.session)
+        if not row.outcome:
+            # The session is being removed, with a turn that is lost. What follows that hears of it.
+            self._subscriptions.add(subscriber, log.key, invocation_id, after_seq, log.committed_seq)
+        else:
             outcome = p.decode_outcome(row.outcome)
             self._subscriptions.add_ended(
                 subscriber, log.key, invocation_id, after_seq, log.committed_seq, outcome, row.opened_seq

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from actors import Content, Event
-from actors.errors import TurnCancelledError
+from actors.errors import InvocationNotFoundError, SessionNotFoundError, TurnCancelledError
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.protocol.subscriptions import WHOLE_SESSION
@@ -149,6 +149,23 @@ async def test_who_follows_a_turn_that_is_lost_is_told_when_its_session_is_delet
     await session.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id="e-1"))
     assert await session.ref.announce_runner(p.AnnounceRunner(runner="runner/2", number=0)) == p.Ack()
     await session.ref.delete_session(p.DeleteSessionRequest(key=KEY))
+    news = await asyncio.wait_for(session.ref.poll(p.Poll(subscriber="d")), 5)
+    assert [turn.outcome.error_code for turn in news.turns if isinstance(turn.outcome, p.Failed)] == ["SessionNotFoundError"]
+
+
+@pytest.mark.parametrize("steps", range(12, 40, 4))
+async def test_who_comes_to_follow_it_meanwhile_is_told_as_well(session: SessionFixture, steps: int) -> None:
+    await session.open(runner="runner/1")
+    assert await session.ref.announce_runner(p.AnnounceRunner(runner="runner/2", number=0)) == p.Ack()
+    deleting = asyncio.create_task(session.ref.delete_session(p.DeleteSessionRequest(key=KEY)))
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    try:
+        await session.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id="e-1"))
+    except (InvocationNotFoundError, SessionNotFoundError):
+        return
+    finally:
+        await deleting
     news = await asyncio.wait_for(session.ref.poll(p.Poll(subscriber="d")), 5)
     assert [turn.outcome.error_code for turn in news.turns if isinstance(turn.outcome, p.Failed)] == ["SessionNotFoundError"]
 
