@@ -59,9 +59,8 @@ class Losses(TurnExtension):
     def fold(self, event: EventScan, seq: int) -> None:
         """An agent has stored an event: what was lost before has not kept it from going on."""
         if self.runs and event.author != USER:
-            for run in (state_key(event.author, event.branch, event.node_path()), ""):
-                if run in self.runs and self.runs[run].seq < seq:
-                    del self.runs[run]
+            for run in [each for each in self.runs if self.runs[each].seq < seq and _is_of(each, event)]:
+                del self.runs[run]
 
     def count(self, turn: SessionTurn, run: str, times: int, *, ran_code: bool, agent: str, reason: str) -> bool:
         """Count that the process of a run was lost for the nth time. Returns whether that is news: a message may come twice."""
@@ -94,3 +93,11 @@ class Losses(TurnExtension):
     def describe(self, info: TurnInfo) -> TurnInfo:
         """See TurnExtension."""
         return replace(info, lost=self.processes) if self.processes else info
+
+
+def _is_of(run: str, event: EventScan) -> bool:
+    """True when the run has stored the event, which may be about a node below it; and for the turn, as the run ""."""
+    agent, _, path = run.partition(" ")
+    if agent != state_key(event.author, event.branch):
+        return not run
+    return not path or f"{event.node_path()}/".startswith(f"{path}/")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from actors.errors import StoreError
 from actors.layers.listing.client import get_turn
 from actors.messages import protocol as p
+from actors.messages.graph import NodeInfo
 from tests.support.fixtures.session_fixture import KEY, SessionFixture
 
 _numbers = itertools.count()
@@ -67,6 +69,16 @@ async def test_an_event_of_an_agent_ends_its_own_count_and_that_of_the_runner(se
     session = await session.restarted() if is_lost else session
     assert times(await resumed(session)) == {"other": 1, "": 1}
     assert times(await resumed(session)) == {"other": 1, "": 2}
+
+
+async def test_an_event_of_a_graph_about_a_node_ends_the_count_of_the_graph_alone(session: SessionFixture) -> None:
+    await session.open()
+    runs = ("root", "root other@1/root@1", "root root@1/node@1", "node root@1/node@1")
+    for run in runs:
+        await session.ref.ask(p.AbandonRuns(turn=session.turn_ref(), lost=(1,), run=run, times=1))
+    event = msgspec.structs.replace(session.event("root", "tried again"), node_info=NodeInfo(path="root@1/node@1"))
+    await session.say(event)
+    assert times(await resumed(session)) == {"root other@1/root@1": 1, "node root@1/node@1": 1, "": 1}
 
 
 def times(progress: p.TurnProgress) -> dict[str, int]:
