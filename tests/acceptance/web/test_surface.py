@@ -232,6 +232,11 @@ async def test_the_description_names_every_operation_once_and_fits_what_is_answe
         jsonschema.validate(value, {"$ref": f"#/components/schemas/{name}", **described})
 
 
+_S = "/v1/apps/desk/sessions/s"
+_OWN = ("sender", "steered", "raygrove:agent")
+"""Metadata that clients may not write."""
+
+
 @pytest.mark.parametrize(
     ("method", "path", "options", "status"),
     [
@@ -248,6 +253,10 @@ async def test_the_description_names_every_operation_once_and_fits_what_is_answe
         ("POST", "/v1/apps/desk/sessions?user=u", {"content": b"[" * 100_000}, 400),
         ("POST", "/v1/apps/desk/sessions?user=%01", {"json": {}}, 400),
         ("GET", "/v1/apps/desk/sessions/%FF?user=u", {}, 400),
+        *(
+            ("POST", f"{_S}/turns?user=u", {"json": {"message": "hi", "config": {"customMetadata": {key: "x"}}}}, 400)
+            for key in _OWN
+        ),
         ("GET", "/v1/apps/desk/sessions/s/turns/t/events?user=u", {"headers": {"Last-Event-ID": "x"}}, 404),
         ("PUT", "/v1/apps/desk/sessions/s/artifacts/a?user=u", {"content": b"", "headers": {"Content-Type": "a\tb"}}, 400),
         ("POST", "/v1/apps/desk/agents", {}, 405),

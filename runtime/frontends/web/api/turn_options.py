@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 
 from actors.messages.config import MAX_AMOUNT, Budget, OnConcurrentTurn, RunConfig, Streaming
+from actors.messages.event import READ_BY, SENDER
 from actors.messages.json_types import JsonObject
 from runtime.driver.inputs import MAX_NUMBER
 from runtime.frontends.web.operations.call import Call
@@ -44,6 +45,11 @@ class TurnOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     budget: BudgetOptions | None = None
 
 
+_OWN_KEYS = (READ_BY, SENDER)
+_OWN_PREFIX = "raygrove:"
+"""Begins keys of the metadata of messages that no client writes."""
+
+
 def run_config(call: Call, options: TurnOptions, *, streams: bool) -> RunConfig:
     """The options of a turn.
 
@@ -58,6 +64,9 @@ def run_config(call: Call, options: TurnOptions, *, streams: bool) -> RunConfig:
     """
     base = call.served.run_config
     given = {name: value for name, value in msgspec.structs.asdict(options).items() if value is not None}
+    own = next((key for key in options.custom_metadata or () if key in _OWN_KEYS or key.startswith(_OWN_PREFIX)), None)
+    if own is not None:
+        raise BadRequestError(f"customMetadata may have no {own!r}: by that agents and programs know what others have written")
     if streams:
         given["streaming"] = "sse"
     if options.budget is not None:
