@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     )
     from actors.interfaces.model import Model
     from actors.layers.agent_tool import AgentTool
+    from actors.layers.background.tools import ask_parent
     from actors.layers.compaction.definitions import EventsCompactionConfig, LlmEventSummarizer
     from actors.layers.custom.definitions import CustomAgent, InvocationContext
     from actors.layers.flows.definitions import Flow, FlowAgent, Task
@@ -77,7 +78,7 @@ if TYPE_CHECKING:
     from actors.layers.workflows.definitions import LoopAgent, ParallelAgent, SequentialAgent, Supervision
     from actors.messages.background import Background, BackgroundRun
     from actors.messages.config import Budget, RunConfig
-    from actors.messages.content import Blob, Content, FileData, FunctionCall, FunctionResponse, Part
+    from actors.messages.content import Blob, Content, FileData, FunctionCall, FunctionResponse, Part, Received
     from actors.messages.costs import BudgetWarning, Price
     from actors.messages.event import Event, EventActions, EventCompaction, Usage
     from actors.messages.flow import FlowMark, TaskChange, TaskNode
@@ -159,6 +160,7 @@ __all__ = [
     "PreloadMemoryTool",
     "Price",
     "ReadonlyContext",
+    "Received",
     "Reminders",
     "RequestInput",
     "RetryConfig",
@@ -175,6 +177,7 @@ __all__ = [
     "Transfer",
     "Usage",
     "Workflow",
+    "ask_parent",
     "code_execution",
     "create_tasks",
     "exit_loop",
@@ -260,6 +263,7 @@ _MODULES = {
     "Reminders": "actors.layers.tools",
     "RequestInput": "actors.layers.graphs.definitions",
     "RetryConfig": "actors.layers.graphs.definitions",
+    "Received": "actors.messages.content",
     "RunConfig": "actors.messages.config",
     "START": "actors.layers.graphs.definitions",
     "SequentialAgent": "actors.layers.workflows.definitions",
@@ -274,6 +278,7 @@ _MODULES = {
     "Transfer": "actors.messages.protocol.outcomes",
     "Usage": "actors.messages.event",
     "Workflow": "actors.layers.graphs.definitions",
+    "ask_parent": "actors.layers.background.tools",
     "code_execution": "actors.layers.tools",
     "create_tasks": "actors.layers.flows.definitions.task_tools",
     "exit_loop": "actors.layers.tools",

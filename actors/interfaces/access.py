@@ -99,8 +99,8 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     config: RunConfig
 
 
-class RunStarter(Protocol):
-    """Starts background runs in one session."""
+class BackgroundAccess(Protocol):
+    """The background runs of one session."""
 
     async def start(self, start: Start) -> BackgroundRun:
         """Start a run, or return it if it was started before.
@@ -111,6 +111,18 @@ class RunStarter(Protocol):
             FencedError: the turn has ended.
             StoreError: it could not be stored.
         """
+        ...
+
+    async def steer(self, run: str, message: Content, message_id: str) -> BackgroundRun:
+        """Leave a message for a run. Raises RunNotFoundError, RequestError, StoreError.
+
+        Args:
+            message_id: the same when it is left again.
+        """
+        ...
+
+    async def cancel(self, run: str) -> BackgroundRun:
+        """Have a run cancelled, and those that it has started. Raises RunNotFoundError, StoreError."""
         ...
 
 

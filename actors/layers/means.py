@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.interfaces.access import Means, RunStarter
+from actors.interfaces.access import BackgroundAccess, Means
 from actors.interfaces.clock import Clock
 from actors.layers.background.client import SessionRuns
 from actors.layers.flows.definitions.plan import FlowPlans
@@ -25,5 +25,5 @@ def all_means(session: SessionRef, servers: McpServers, plans: FlowPlans, clock:
         FlowPlans: lambda _: plans,
         UserSchedules: lambda key: UserSchedules(session, key, clock),
         SessionRuns: lambda key: SessionRuns(session, key, clock),
-        RunStarter: lambda key: SessionRuns(session, key, clock),
+        BackgroundAccess: lambda key: SessionRuns(session, key, clock),
     }

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from actors.errors import InvalidMessageError
+from actors.errors.checked_struct import CheckedStruct
 from actors.messages.forms.plain_form import from_plain
 from actors.messages.json_types import JsonMapping, JsonObject
 from actors.messages.shown import Shown
@@ -285,16 +286,20 @@ def register_to_genai(convert: Callable[[Content], Any]) -> None:
     _to_genai = convert
 
 
-class Received(Shown, msgspec.Struct, frozen=True, array_like=True):
+class Received(Shown, CheckedStruct, frozen=True, array_like=True):
     """A message that an agent has read.
 
     Attributes:
         content: says what was sent.
         sender: the agent that has sent it; "user": the user has.
+        run: of a message about a background run that `sender` works on, the id of the run; else "".
+        status: how that run is: "asks", or a status of `BackgroundRun`.
     """
 
     content: Content
     sender: str = "user"
+    run: str = ""
+    status: str = ""
 
     @property
     def text(self) -> str:

@@ -35,6 +35,9 @@ READ_BY = "steered"
 SENDER = "sender"
 """The key in the custom_metadata of a message that another agent has sent: that agent."""
 
+RUN = "run"
+"""The key in the custom_metadata of a message about a background run: its id, its agent, and its status."""
+
 ADDRESSED = "raygrove:agent"
 """The key in the custom_metadata of a message that is addressed to an agent: that agent."""
 
@@ -221,7 +224,12 @@ class Event(Answer, Shown, msgspec.Struct, frozen=True, kw_only=True, rename="ca
 
     def received(self) -> Received:
         """The message as its reader gets it."""
-        return Received(self.content or Content(), str((self.custom_metadata or {}).get(SENDER, USER)))
+        content, metadata = self.content or Content(), self.custom_metadata or {}
+        if SENDER not in metadata:
+            return Received(content)
+        found = metadata.get(RUN)
+        about = found if isinstance(found, dict) else {}
+        return Received(content, str(metadata[SENDER]), str(about.get("id", "")), str(about.get("status", "")))
 
     def function_calls(self) -> Iterator[FunctionCall]:
         """The calls in its content, in order."""

@@ -395,6 +395,27 @@ class ToolContext(CallbackContext):
         """
         return await self._outgoing.start(agent, message, background, key)
 
+    async def steer_run(self, run: str, message: Any) -> BackgroundRun:
+        """Send a message to the agent of a background run, which reads it before its next model call.
+
+        Args:
+            run: the id of a run that was started in this session.
+            message: a text or a Content.
+
+        Raises:
+            RunNotFoundError: it is not there.
+            RequestError: it has ended, or there is no run from which it could be sent.
+            StoreError: it could not be stored.
+        """
+        return await self._outgoing.steer_run(run, message)
+
+    async def cancel_run(self, run: str) -> BackgroundRun:
+        """Have a background run cancelled, and those that it has started. This agent hears of its end.
+
+        Raises RunNotFoundError, RequestError, StoreError.
+        """
+        return await self._outgoing.cancel_run(run)
+
     async def send(self, agent: str, message: Any) -> None:
         """Send another agent of the tree a message.
 

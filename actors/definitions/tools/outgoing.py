@@ -7,7 +7,7 @@ from hashlib import blake2b
 from typing import Any, Protocol
 
 from actors.errors import RequestError
-from actors.interfaces.access import Inbox, Reach, RunStarter, Start
+from actors.interfaces.access import BackgroundAccess, Inbox, Reach, Start
 from actors.messages.background import DEFAULT_BACKGROUND, Background, BackgroundRun
 from actors.messages.config import RunConfig
 from actors.messages.content import Content
@@ -47,9 +47,6 @@ class Outgoing:
     async def start(self, agent: str, message: Any, background: Background | None, key: str) -> BackgroundRun:
         """Start a background run: see ToolContext.start."""
         sender = self._sender
-        starter: RunStarter | None = sender.reach(RunStarter)  # type: ignore[type-abstract]
-        if starter is None:
-            raise RequestError("no agent can be started outside of a run")
         start = Start(
             id=self._next_id("start", agent, key),
             agent=agent,
@@ -59,7 +56,21 @@ class Outgoing:
             invocation_id=sender.invocation_id,
             config=sender.run_config,
         )
-        return await starter.start(start)
+        return await self._runs().start(start)
+
+    async def steer_run(self, run: str, message: Any) -> BackgroundRun:
+        """Send a message to a background run: see ToolContext.steer_run."""
+        return await self._runs().steer(run, _content(message), f"steer-{self._next_id('steer', run, '')}")
+
+    async def cancel_run(self, run: str) -> BackgroundRun:
+        """Have a background run cancelled: see ToolContext.cancel_run."""
+        return await self._runs().cancel(run)
+
+    def _runs(self) -> BackgroundAccess:
+        runs: BackgroundAccess | None = self._sender.reach(BackgroundAccess)  # type: ignore[type-abstract]
+        if runs is None:
+            raise RequestError("there are no background runs outside of a run")
+        return runs
 
     async def send(self, agent: str, message: Any) -> None:
         """Send a message: see ToolContext.send."""

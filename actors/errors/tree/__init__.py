@@ -28,6 +28,8 @@
     │   ├── InvalidScheduleError
     │   ├── ScheduleExistsError
     │   ├── ScheduleNotFoundError
+    │   ├── RunNotFoundError
+    │   ├── TooManyRunsError
     │   ├── TooManySchedulesError
     │   ├── UpdateConflictError
     │   ├── UpdateRefusedError

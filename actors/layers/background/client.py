@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import blake2b
 
+from actors.errors import RequestError
 from actors.interfaces.access import Start
 from actors.interfaces.clock import Clock
-from actors.layers.background.messages import CancelRun, FindRuns, StartRun, SteerRun, Wanted
+from actors.layers.background.messages import AskParent, CancelRun, FindRuns, StartRun, SteerRun, Wanted
 from actors.messages.background import BackgroundRun
 from actors.messages.content import Content
-from actors.messages.session import SessionKey
+from actors.messages.session import SessionKey, run_of
 from actors.refs.session import SessionRef
 
 LONGEST_WAIT_S = 20.0
@@ -18,7 +19,7 @@ LONGEST_WAIT_S = 20.0
 
 
 class SessionRuns:
-    """Implements `RunStarter`.
+    """Implements `BackgroundAccess`.
 
     Args:
         session: the Session actors.
@@ -32,7 +33,7 @@ class SessionRuns:
         self._clock = clock
 
     async def start(self, start: Start) -> BackgroundRun:
-        """Start a run: see RunStarter."""
+        """Start a run: see BackgroundAccess."""
         request = StartRun(
             key=self._key,
             invocation_id=start.invocation_id,
@@ -68,6 +69,17 @@ class SessionRuns:
     async def cancel(self, run: str) -> BackgroundRun:
         """Have a run cancelled, and those that it has started. Raises RunNotFoundError, StoreError."""
         return (await self._session.ask(CancelRun(key=self._key, run=run))).runs[0]
+
+    async def ask_parent(self, question: str, call: str) -> None:
+        """Leave a question for the agent that has started this run. Raises RequestError, StoreError.
+
+        Args:
+            call: the same when it is asked again.
+        """
+        of = run_of(self._key.session)
+        if of is None:
+            raise RequestError("this is no background run: there is no agent to ask")
+        await self._session.ask(AskParent(key=self._key, id=f"asks-{of[1]}-{digest(call)}", question=question))
 
 
 def digest(text: str) -> str:

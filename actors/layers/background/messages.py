@@ -8,7 +8,7 @@ from typing import Literal
 from actors.messages.background import DEFAULT_BACKGROUND, Background, BackgroundRun
 from actors.messages.config import DEFAULT_RUN_CONFIG, RunConfig
 from actors.messages.content import Content
-from actors.messages.protocol.base import Message
+from actors.messages.protocol.base import Ack, Message
 from actors.messages.protocol.request import Lane, Request, Route
 from actors.messages.session import SessionKey
 
@@ -93,3 +93,19 @@ class CancelRun(Request[RunsReply], frozen=True, kw_only=True):
 
     key: SessionKey
     run: str
+
+
+class AskParent(Request[Ack], frozen=True, kw_only=True):
+    """Leave a question of a background run for the agent that has started it. The reply is Ack. Sent again, it changes nothing.
+
+    Attributes:
+        key: the session of the run.
+        id: of the turn that the question begins if it is not read.
+    """
+
+    route = Route.SESSION
+    lane = Lane.GO_ON
+
+    key: SessionKey
+    id: str
+    question: str

@@ -11,7 +11,7 @@ from actors.messages import protocol as p
 from actors.messages.background import Background, BackgroundRun
 from actors.messages.codec import decode_event
 from actors.messages.content import Content
-from actors.messages.event import NO_ACTIONS, USER, Event, EventActions
+from actors.messages.event import NO_ACTIONS, RUN, SENDER, USER, Event, EventActions
 
 MOST_SAID = 20_000
 """Characters of a result that are passed on; the log of the run has all of it."""
@@ -65,6 +65,23 @@ def told_event(run: BackgroundRun, options: Background, invocation_id: str, now_
         content, actions = None, EventActions(state_delta={f"run:{run.agent}": value})
     else:
         content, actions = Content.of_text(_told(run)), NO_ACTIONS
+    return _event(run, run.status, invocation_id, now_s, content, actions)
+
+
+def question_event(run: BackgroundRun, question: str, invocation_id: str, now_s: float) -> Event:
+    """The event with which a run asks the agent that has started it."""
+    asks = Content.of_text(f"Background run {run.id} of {run.agent} asks:\n{question}")
+    return _event(run, "asks", invocation_id, now_s, asks)
+
+
+def _event(
+    run: BackgroundRun,
+    status: str,
+    invocation_id: str,
+    now_s: float,
+    content: Content | None,
+    actions: EventActions = NO_ACTIONS,
+) -> Event:
     return Event(
         id=f"words-{invocation_id}",
         invocation_id=invocation_id,
@@ -72,7 +89,7 @@ def told_event(run: BackgroundRun, options: Background, invocation_id: str, now_
         timestamp=now_s,
         content=content,
         actions=actions,
-        custom_metadata={"run": shown},
+        custom_metadata={SENDER: run.agent, RUN: {"id": run.id, "agent": run.agent, "status": status}},
     )
 
 

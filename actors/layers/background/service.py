@@ -29,8 +29,8 @@ from actors.errors import (
 )
 from actors.errors.suggestions import did_you_mean
 from actors.interfaces.records import RemoveSession, Write
-from actors.layers.background.messages import CancelRun, FindRuns, RunsReply, StartRun, SteerRun
-from actors.layers.background.rules import ended, told_event, told_id, words_of
+from actors.layers.background.messages import AskParent, CancelRun, FindRuns, RunsReply, StartRun, SteerRun
+from actors.layers.background.rules import ended, question_event, told_event, told_id, words_of
 from actors.layers.schedules.due_times import DueTimes
 from actors.layers.schedules.messages import PassDueTime
 from actors.layers.stores.records import AddSchedule, AdvanceSchedule, RemoveSchedule
@@ -41,6 +41,7 @@ from actors.layers.stores.schedule import (
     Timing,
     WaitingMessage,
     message_name,
+    message_prefix,
     run_name,
     runs_prefix,
 )
@@ -50,7 +51,7 @@ from actors.messages.background import BackgroundRun
 from actors.messages.codec import encode
 from actors.messages.config import RunConfig
 from actors.messages.content import Content
-from actors.messages.event import USER, Event
+from actors.messages.event import RUN, USER, Event
 from actors.messages.protocol.base import Message
 from actors.messages.protocol.request import Request
 from actors.messages.session import SessionKey, conversation_of, run_of, run_session
@@ -66,12 +67,9 @@ from actors.session.turns.parts import SessionParts
 PAGE = 200
 """Runs that are read at a time."""
 
-RUN = "run"
-"""Names the run in the metadata of the events that are about one."""
-
 
 class BackgroundRuns(SessionService):
-    """Answers StartRun, FindRuns, SteerRun and CancelRun, and has a part in the end of turns: see `EndingHook`.
+    """Answers StartRun, FindRuns, SteerRun, CancelRun and AskParent, and has a part in the end of turns: see `EndingHook`.
 
     Args:
         parts: of the Session actor.
@@ -97,6 +95,7 @@ class BackgroundRuns(SessionService):
             FindRuns: self.find_runs,
             SteerRun: self.steer_run,
             CancelRun: self.cancel_run,
+            AskParent: self.ask_parent,
         }
 
     def around(self, kind: type[Request[Message]], handler: Handler) -> Handler:
@@ -181,7 +180,7 @@ class BackgroundRuns(SessionService):
             user_daily_budget=given.user_daily_budget,
             app_daily_budget=given.app_daily_budget,
             agent_budgets=given.agent_budgets,
-            custom_metadata={RUN: message.run, "agent": message.started_by},
+            custom_metadata={RUN: {"id": message.run, "agent": message.agent, "status": "running"}, "agent": message.started_by},
         )
         key = SessionKey(message.key.app, message.key.user, session)
         plan = WaitingMessage(creates=True)
@@ -248,8 +247,21 @@ class BackgroundRuns(SessionService):
         now_s = self._due.now_s()
         event = Event(id=f"words-{message.id}", invocation_id=message.id, author=USER, timestamp=now_s, content=message.content)
         config = RunConfig(agent=run.agent, on_concurrent_turn="steer")
-        await self._write(key, [self._message(key, message.id, now_s, WaitingMessage(event=encode(event)), config, Content())])
+        async with self._in_order.locked(key):
+            if not await self._is_known(key, event):
+                leaving = WaitingMessage(event=encode(event))
+                await self._write(key, [self._message(key, message.id, now_s, leaving, config, Content())])
         return RunsReply(runs=[run])
+
+    async def _is_known(self, key: SessionKey, event: Event) -> bool:
+        """A message was sent before: it waits in the session, or is in its log. Raises StoreError."""
+        prefix, store = message_prefix(key), store_of(self._parts.access)
+
+        def waits() -> bool:
+            rows = store.schedules(key.app, key.user, limit=PAGE, after=(key.user, prefix))
+            return any(row.id == event.invocation_id for row in rows if row.name.startswith(prefix))
+
+        return await self._parts.access.read(waits) or await self._parts.reader.position(key, event.id) is not None
 
     async def cancel_run(self, message: CancelRun) -> RunsReply:
         """Have a run cancelled, and those that it has started. Raises RunNotFoundError, StoreError."""
@@ -279,6 +291,17 @@ class BackgroundRuns(SessionService):
             return None
         row = await self._read(message.key)
         return TurnCancelledError(message.invocation_id) if row is not None and _record_of(row).is_cancelled else None
+
+    async def ask_parent(self, message: AskParent) -> p.Ack:
+        """Leave a question of a run. Raises RequestError: it has ended. StoreError."""
+        row, now_s = await self._read(message.key), self._due.now_s()
+        if row is None or _shown(row).is_over:
+            raise RequestError("the background run has ended: it asks nothing any more")
+        event = question_event(_shown(row), message.question, message.id, now_s)
+        async with self._in_order.locked(row.key):
+            if not await self._is_known(row.key, event):
+                await self._write(row.key, [self._to_parent(row, event, now_s)])
+        return p.Ack()
 
     async def _delete_with_runs(self, message: p.DeleteSessionRequest, handler: Handler) -> Message:
         """Delete a session, unless runs are under way that were started in it."""
@@ -338,12 +361,16 @@ class BackgroundRuns(SessionService):
         record = _record_of(row)
         run = ended(record.run, outcome, said, now_s)
         event = told_event(run, record.options, told_id(run, turn), now_s)
-        config = RunConfig(on_concurrent_turn="steer", agent=record.answers_to, custom_metadata=event.custom_metadata)
-        message = WaitingMessage(event=encode(event))
         is_due = speaks and record.options.on_done == "speak"
-        told = self._message(row.key, event.invocation_id, now_s, message, config, Content(), is_due=is_due)
+        told = self._to_parent(row, event, now_s, is_due=is_due)
         changed = _changed(row, replace(record, run=run, told=(told.row.name, told.row.id)))
         return [RemoveSchedule(row.key, row.name, row.id), AddSchedule(row.key, changed), told]
+
+    def _to_parent(self, row: ScheduleRow, event: Event, sent_s: float, *, is_due: bool = True) -> AddSchedule:
+        """A message of a run to the agent that has started it."""
+        config = RunConfig(on_concurrent_turn="steer", agent=_record_of(row).answers_to, custom_metadata=event.custom_metadata)
+        message = WaitingMessage(event=encode(event))
+        return self._message(row.key, event.invocation_id, sent_s, message, config, Content(), is_due=is_due)
 
     def ended(self, key: SessionKey) -> None:
         """Wake what waits for the run, and have its end told."""

@@ -9,7 +9,7 @@ from actors.behaviours.interceptor import RunInterceptor, RunParts
 from actors.definitions.agents.llm import LlmAgent
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import ToolContext
-from actors.definitions.tools.function import FunctionTool
+from actors.definitions.tools.function import FunctionTool, tool
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import RequestError
 from actors.layers.agent_tool import AgentTool
@@ -96,6 +96,20 @@ async def wait_for_runs(
     except RequestError as error:
         return {"error": str(error)}
     return {"runs": [_shown(run) for run in found]}
+
+
+@tool
+async def ask_parent(question: str, context: ToolContext) -> JsonObject:
+    """Ask the agent that has started this work in the background, and wait for its answer.
+
+    Args:
+        question: what you need to know.
+    """
+    try:
+        await _runs(context).ask_parent(question, f"{context.invocation_id} {context.function_call_id}")
+    except RequestError as error:
+        return {"error": str(error)}
+    return {"answer": (await context.next_message()).text}
 
 
 _TOOLS = tuple(FunctionTool(each) for each in (check_run, steer_run, cancel_run, wait_for_runs))

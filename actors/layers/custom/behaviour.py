@@ -132,6 +132,14 @@ class CustomContext:
         """Start an agent in the background: see InvocationContext."""
         return await self._outgoing.start(agent, message, background, key)
 
+    async def steer_run(self, run: str, message: Any) -> BackgroundRun:
+        """Send a message to a background run: see InvocationContext."""
+        return await self._outgoing.steer_run(run, message)
+
+    async def cancel_run(self, run: str) -> BackgroundRun:
+        """Have a background run cancelled: see InvocationContext."""
+        return await self._outgoing.cancel_run(run)
+
     async def change_state(self, changes: JsonMapping) -> None:
         """Store changes of the state: see InvocationContext."""
         await self._context.emit(Event(actions=EventActions(state_delta=dict(changes))))

@@ -97,6 +97,27 @@ class InvocationContext(RunContext, Protocol):
         """
         ...
 
+    async def steer_run(self, run: str, message: Any) -> BackgroundRun:
+        """Send a message to the agent of a background run, which reads it before its next model call.
+
+        Args:
+            run: the id of a run that was started in this session.
+            message: a text or a Content.
+
+        Raises:
+            RunNotFoundError: it is not there.
+            RequestError: it has ended.
+            StoreError: it could not be stored.
+        """
+        ...
+
+    async def cancel_run(self, run: str) -> BackgroundRun:
+        """Have a background run cancelled, and those that it has started. This agent hears of its end.
+
+        Raises RunNotFoundError, StoreError.
+        """
+        ...
+
     async def change_state(self, changes: JsonMapping) -> None:
         """Store changes of the state now, as an event does that has nothing else; None removes a key.
 

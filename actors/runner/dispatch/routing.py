@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from actors.errors import InvalidMessageError, RaygroveError, TransferLimitExceededError, TransferTargetError
 from actors.messages import protocol as p
 from actors.messages.graph import NodeTask, root_path
-from actors.messages.topology import GRAPH, TASK, Topology
+from actors.messages.topology import GRAPH, TASK, AgentNode, Topology
 from actors.refs.session import SessionRef
 from actors.rules.routing import resumption
 from actors.rules.routing.selection import select_agent
@@ -63,15 +63,24 @@ class Routing:
         return self.topology.find(caller) is not None and self.topology.is_below(caller, root)
 
     def scope(self, addressed: str) -> str | None:
-        """Where transfers of a turn that is addressed to an agent stay: at or below that one, if it stands beside the tree."""
-        is_beside = addressed and self.topology.find(addressed) is not None and self.topology.is_beside(addressed)
-        return addressed if is_beside else None
+        """Where transfers of a turn that is addressed to an agent stay: at or below one that no message of the user reaches."""
+        if not addressed or self.topology.find(addressed) is None:
+            return None
+        is_alone = self.topology.is_beside(addressed) or self._supervisor(addressed) is not None
+        return addressed if is_alone else None
 
-    def checked_address(self, addressed: str) -> None:
-        """Check that a message may be addressed to an agent. Raises UnknownAgentError, InvalidMessageError."""
-        node = self.topology[addressed]
-        above = next((each for each in self.topology.lineage(addressed) if each.name != node.name and not each.is_llm), None)
-        if above is not None:
+    def _supervisor(self, agent: str) -> AgentNode | None:
+        """The agent that runs another one; None: messages of the user may reach that."""
+        return next((each for each in self.topology.lineage(agent) if each.name != agent and not each.is_llm), None)
+
+    def checked_address(self, addressed: str, *, is_of_run: bool = False) -> None:
+        """Check that a message may be addressed to an agent. Raises UnknownAgentError, InvalidMessageError.
+
+        Args:
+            is_of_run: in the session of a background run, whose agent works alone also if another one runs it elsewhere.
+        """
+        node, above = self.topology[addressed], self._supervisor(addressed)
+        if above is not None and not is_of_run:
             why = f"agent {addressed!r} is run by {above.name!r}: a message to it is addressed to that one"
             raise InvalidMessageError(why)
         if self.topology.is_delegate(addressed):

@@ -74,6 +74,13 @@ ESSENTIAL = {
         "bob: I have lamp, and 45 left",
         "cid: I have nothing, and 100 left",
     ],
+    "supervisor": [
+        "postmaster: courier asks: The bridge is closed. What now?",
+        "postmaster: I send another one",
+        "postmaster: courier done: The letter is there.",
+        "courier cancelled: nothing",
+        "courier done: The letter is there.",
+    ],
     "remote_tool": ["counted: 78498", "in a process of its own"],
     "api_and_code": [
         "get_sales: {'status': 200, 'body': [3, 9, 6]}",

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from actors import AgentTool, Background, BackgroundRun, FunctionTool, LlmAgent, RunConfig, ToolContext, tool
+from actors import (
+    AgentTool,
+    Background,
+    BackgroundRun,
+    Content,
+    CustomAgent,
+    Event,
+    FunctionTool,
+    InvocationContext,
+    LlmAgent,
+    RunConfig,
+    ToolContext,
+    ask_parent,
+    tool,
+)
 from actors.errors import RequestError, RunNotFoundError, SessionBusyError, UnknownAgentError
 from actors.testing import ScriptedModel
 from runtime import Runtime
@@ -130,6 +144,79 @@ def test_the_agent_of_a_run_hears_what_is_said_to_it(deploy: Deploy) -> None:
         assert texts == ["user: look it up", "user: and this", "helper: both"]
         with pytest.raises(RequestError, match="is done: it reads no message"):
             rt.background.steer("ada", "s1", run.id, "too late")
+
+
+def test_a_run_asks_the_agent_that_has_started_it(deploy: Deploy) -> None:
+    asks = {"call": "ask_parent", "args": {"question": "which one?"}}
+    agent, _ = tree(ASK, "begun", "let me see", "thanks", helper=[asks, "the red one"], tools=[ask_parent])
+    with deploy(agent) as rt:
+        ask(rt)
+        # Where no turn runs the question begins one.
+        answered(rt, "root: let me see")
+        rt.background.steer("ada", "s1", only_run(rt).id, "red")
+        answered(rt, "root: thanks")
+        run = only_run(rt)
+        assert log(rt)[2] == f"user: Background run {run.id} of helper asks:\nwhich one?"
+        assert run.result == "the red one"
+        [response] = [each for event in stored(rt, run.run_session_id) for each in event.function_responses()]
+        assert response.response == {"answer": "red"}
+
+
+def test_only_a_run_has_an_agent_to_ask(local: Deploy) -> None:
+    model = ScriptedModel([{"call": "ask_parent", "args": {"question": "who?"}}, "well"])
+    with local(LlmAgent(name="root", model=model, tools=[ask_parent])) as rt:
+        assert ask(rt) == "well"
+        [response] = model.requests[-1].contents[-1].function_responses()
+        assert "no background run" in response.response["error"]
+
+
+class Supervisor(CustomAgent):
+    """Answers the first question of a run, cancels the run when it asks again, and says what it hears of it."""
+
+    async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
+        run = await context.start("helper", "look it up")
+        for _ in range(3):
+            message = await context.next_message()
+            assert (message.sender, message.run) == ("helper", run.id)
+            yield Event(content=Content.of_text(f"{message.status}: {message.text.partition(chr(10))[2]}", role="model"))
+            if message.text.endswith("which one?"):
+                await context.steer_run(run.id, "red")
+            elif message.status == "asks":
+                await context.cancel_run(run.id)
+
+
+def test_code_steers_and_cancels_the_runs_that_it_has_started(deploy: Deploy) -> None:
+    asks = [{"call": "ask_parent", "args": {"question": question}} for question in ("which one?", "where?")]
+    helper = LlmAgent(name="helper", model=ScriptedModel([*asks, "never"]), tools=[ask_parent])
+    with deploy(Supervisor(name="root", sub_agents=[helper])) as rt:
+        ask(rt)
+        said = [line for line in log(rt) if line.startswith("root: ")]
+        assert said == ["root: asks: which one?", "root: asks: where?", "root: cancelled: "]
+        assert only_run(rt).status == "cancelled"
+
+
+class Starter(CustomAgent):
+    """Starts an agent below it."""
+
+    async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
+        await context.start("helper", "look it up", background=Background(on_done="wait"))
+        yield Event(content=Content.of_text("begun", role="model"))
+
+
+@tool(long_running=True)
+def ask_user(question: str) -> None:
+    """Ask the user."""
+
+
+def test_the_answer_to_a_run_continues_it_and_not_the_agent_that_runs_its_agent_elsewhere(deploy: Deploy) -> None:
+    model = ScriptedModel([{"call": "ask_user", "args": {"question": "which one?"}}, "the red one"])
+    with deploy(Starter(name="root", sub_agents=[LlmAgent(name="helper", model=model, tools=[ask_user])])) as rt:
+        ask(rt)
+        until(lambda: only_run(rt).status == "waiting")
+        [call] = rt.pending(user_id="ada")
+        assert rt.answer(call, "red").result().text == "the red one"
+        assert ended(rt).result == "the red one"
+        assert {event.author for event in stored(rt, call.session_id)} == {"user", "helper"}
 
 
 def test_a_run_is_cancelled(deploy: Deploy, gate: Gate) -> None:

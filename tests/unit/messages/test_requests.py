@@ -86,6 +86,7 @@ REQUESTS = {
     "SearchMemory": ("USER", "READ", "MemoriesReply", False),
     "StartRun": ("SESSION", "BEGIN", "RunsReply", False),
     "SteerRun": ("SESSION", "BEGIN", "RunsReply", False),
+    "AskParent": ("SESSION", "GO_ON", "Ack", False),
     "CancelRun": ("SESSION", "BEGIN", "RunsReply", False),
     "FindRuns": ("SESSION", "DIRECT", "RunsReply", False),
     "SendMessage": ("SESSION", "GO_ON", "Ack", False),

@@ -13,7 +13,7 @@ import msgspec
 
 from actors import Budget, Content, FunctionResponse, Part, RunConfig
 from actors.errors import StoreError, StoreUnavailableError
-from actors.layers.background.messages import CancelRun, FindRuns, StartRun, SteerRun
+from actors.layers.background.messages import AskParent, CancelRun, FindRuns, StartRun, SteerRun
 from actors.layers.batches.messages import ListBatches, ListBatchItems, SaveBatch
 from actors.layers.draining.messages import Drain, GetDrain
 from actors.layers.forks.messages import ForkSession
@@ -350,6 +350,7 @@ async def leave(desk: Desk) -> None:
 
 
 RUN = "0123456789abcdef"
+OF_RUN = SessionKey(NEW.app, NEW.user, f"{NEW.session}~{RUN}")
 
 START_RUN = StartRun(
     key=NEW, invocation_id="e-new", run=RUN, agent="root", started_by="root", content=Content.of_text("work on it")
@@ -427,6 +428,7 @@ OF_OPEN_TURNS: Mapping[type[p.Message], Example] = {
     ),
     p.Append: Example(appending("root"), [begin]),
     p.BeginAlone: Example(lambda desk: p.BeginAlone(turn=desk.of_turn(), run="root", attempt=1), [begin]),
+    AskParent: Example(lambda _: AskParent(key=OF_RUN, id="e-asks", question="where?"), [begin, start_run]),
     CancelRun: Example(lambda _: CancelRun(key=NEW, run=RUN), [begin, start_run]),
     p.CloseTurn: Example(ending(p.Finished(agent="root")), [begin], "FencedError"),
     LeaveMessage: Example(leaving, [begin], MessageLeft),

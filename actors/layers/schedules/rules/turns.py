@@ -14,7 +14,7 @@ from actors.messages.config import RunConfig
 from actors.messages.json_types import JsonObject
 from actors.messages.protocol.turns import ScheduledTime
 
-_TURN_ID = re.compile(r"s-[0-9a-f]{32}-\d{8}T\d{6}Z|(?:told-)?run-[0-9a-f]{16}(?:-.+)?|(?:sent|steer)-[0-9a-f]{16,32}")
+_TURN_ID = re.compile(r"s-[0-9a-f]{32}-\d{8}T\d{6}Z|(?:run|told|asks|sent|steer)-[0-9a-f]{16,32}(?:-[0-9a-f]{16})?")
 
 
 def turn_id(time: ScheduledTime) -> str:

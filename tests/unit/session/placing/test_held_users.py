@@ -32,6 +32,8 @@ from tests.unit.session.examples import (
     Example,
     begin_on_budget,
     hold_for_move,
+    leave,
+    start_run,
 )
 
 pytestmark = pytest.mark.sampled(3, of="module", full=3)
@@ -88,6 +90,10 @@ async def test_a_user_with_an_open_turn_is_not_held_by_a_move_and_its_messages_w
     desk: Desk, kind: type[p.Message]
 ) -> None:
     await begin_on_budget(desk)
+    for need in OF_OPEN_TURNS[kind].needs:
+        # Of the turn that has begun.
+        if need in (leave, start_run):
+            await need(desk)
     held = await desk.ask(MOVE)
     assert isinstance(held, UserHeld)
     assert [tuple(turn) for turn in held.turns] == [(NEW, "e-new")]
