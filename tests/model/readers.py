@@ -92,8 +92,11 @@ def _place(turn: Turn, ask: Ask) -> int:
 
 
 def _is_refused_behind_another(story: Story, ask: Ask) -> bool:
-    """True for an answer of which the log has nothing: a cancel met it in line, or another one came first."""
-    return bool(ask.responses) and not ask.events
+    """True for an answer of which the log has nothing: a cancel met it in line, or another one came first; and for a request for
+    a turn that is there, which a cancel of that met in line."""
+    cancels = (each for each in story.asks if each.what == "cancel" and each.turn == ask.turn)
+    met = ask.ended == "TurnCancelledError" and any(ask.began <= each.began <= ask.ended_at for each in cancels)
+    return not ask.events and (bool(ask.responses) or met)
 
 
 def _is_forgotten(story: Story, ask: Ask, then: Event) -> bool:

@@ -70,8 +70,9 @@ def said_problems(scenario: Scenario, left: History, *, has_faults: bool) -> Ite
         # What a log had that is gone was shown to models, too.
         return
     unseen = asked.keys() - must_ask.keys()
-    # A call that was lost with its process counts, and is refused when it is made again.
-    unseen -= {request for each in played for agent in left.lost_runs for request in each.refused[agent]}
+    # A call that was lost with its process, or stopped below a run that was, counts, and is refused when it is made again.
+    if left.lost_runs:
+        unseen -= {request for each in played for requests in each.refused.values() for request in requests}
     unseen -= set(_of_refused(left)) if unseen else set()
     yield from (f"a model was shown what it must not see: {each}" for each in sorted(unseen)[:1])
     if not all(conversation.is_whole for conversation in played):
