@@ -48,6 +48,20 @@ MOST_SENT = 1_000
 """Messages of agents to one agent that may wait."""
 
 
+class _Sent(msgspec.Struct, eq=False):
+    """Messages of agents to one agent: each send would read all that wait.
+
+    Attributes:
+        generation: of the log.
+        ids: those that waited when they were read, and those sent since.
+        room: so many more may wait, at least.
+    """
+
+    generation: str
+    ids: set[str]
+    room: int
+
+
 class Steering(SessionService):
     """Answers LeaveMessage, ReadMessages, SendMessage and FindMessage.
 
@@ -62,6 +76,7 @@ class Steering(SessionService):
         self._lookup = TurnLookup(parts)
         self._in_order: KeyedLocks[tuple[SessionKey, str]] = KeyedLocks()
         self._last_s = 0.0
+        self._sent: dict[tuple[SessionKey, str], _Sent] = {}
         parts.removal_hooks.append(self._left_behind)
 
     def handlers(self) -> Handlers:
@@ -139,12 +154,11 @@ class Steering(SessionService):
         key, to, config = log.key, message.agent, turn.config
         is_llm = self._parts.versions.topology(turn.row.version)[to].is_llm
         async with self._in_order.locked((key, to)):
-            waiting = await self._waiting(key, to, most=MOST_SENT)
-            is_known = any(row.id == message.id for row in waiting)
-            if is_known or await self._parts.reader.position(key, f"words-{message.id}") is not None:
+            sent = await self._sent_to(log, to)
+            if message.id in sent.ids or await self._parts.reader.position(key, f"words-{message.id}") is not None:
                 return p.Ack()
-            if len(waiting) >= MOST_SENT:
-                raise OverloadedError(f"agent {to!r} in session {key.session!r}", f"{len(waiting)} messages", "one agent", 1.0)
+            if not sent.room:
+                raise OverloadedError(f"agent {to!r} in session {key.session!r}", f"{MOST_SENT} messages", "one agent", 1.0)
             log, _ = await self._lookup.current(message.turn)
             # Behind those before it, also when the clock was set back.
             # Floats tell two microseconds apart.
@@ -162,8 +176,24 @@ class Steering(SessionService):
             )
             self._parts.admission.event(log, raw, scanned)
             config = msgspec.structs.replace(config, agent=to, on_concurrent_turn="steer", custom_metadata=metadata)
-            await self._add(key, message_name(key, sent_s, message.id, to=to), message.id, WaitingMessage(event=raw), config)
+            name, waiting = message_name(key, sent_s, message.id, to=to), WaitingMessage(event=raw)
+            # Where the store fails, only the store knows.
+            self._sent.pop((key, to), None)
+            await self._add(key, name, message.id, waiting, config)
+            sent.ids.add(message.id)
+            sent.room -= 1
+            self._sent[key, to] = sent
         return p.Ack()
+
+    async def _sent_to(self, log: SessionLog, to: str) -> _Sent:
+        """The messages sent to an agent; read from the store if they are not known, or as many may wait. Raises StoreError."""
+        sent = self._sent.get((log.key, to))
+        if sent is None or not sent.room or sent.generation != log.generation:
+            for other in [each for each in self._sent if self._parts.logs.in_memory(each[0]) is None]:
+                del self._sent[other]
+            ids = {row.id for row in await self._waiting(log.key, to, most=MOST_SENT)}
+            sent = self._sent[log.key, to] = _Sent(log.generation, ids, MOST_SENT - len(ids))
+        return sent
 
     async def read_messages(self, message: p.ReadMessages) -> p.MessagesRead:
         """Append the messages that wait to the log of the turn that runs.

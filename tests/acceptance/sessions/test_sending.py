@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
 from actors import Content, CustomAgent, Event, InvocationContext, LlmAgent, LoopAgent, ParallelAgent, SequentialAgent
-from actors.errors import UnknownAgentError
+from actors.errors import OverloadedError, UnknownAgentError
 from actors.testing import ScriptedModel
 from tests.acceptance.sessions.test_background import answered, ask, log
 from tests.support.runtimes import Deploy, stored
@@ -115,6 +116,37 @@ def test_a_message_that_was_not_read_waits_for_the_next_run(deploy: Deploy) -> N
         ask(rt)
         assert words(log(rt), "hearer") == ["ann: ann 0"]
         assert [event.branch for event in stored(rt) if event.text == "ann 0"] == [None]
+
+
+class Flood(CustomAgent):
+    """Sends as many messages as may wait, and says how many that were."""
+
+    async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
+        sent = 0
+        try:
+            while True:
+                await context.send("sink", "more")
+                sent += 1
+        except OverloadedError:
+            yield said(f"{sent}")
+
+
+class Sink(CustomAgent):
+    """Reads all that wait."""
+
+    async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
+        while await context.steering():
+            pass
+        yield said("read")
+
+
+@pytest.mark.full
+def test_as_many_messages_to_an_agent_wait_as_may(tmp_path: Path) -> None:
+    root = LoopAgent(name="root", sub_agents=[Flood(name="flood"), Sink(name="sink")], max_iterations=2)
+    with Deploy("local", tmp_path)(root) as rt:
+        ask(rt)
+        assert words(log(rt), "flood") == ["1000", "1000"]
+        assert words(log(rt), "user").count("more") == 2_000
 
 
 def test_an_unknown_agent_gets_no_message(deploy: Deploy) -> None:
