@@ -45,6 +45,48 @@ TRIP = """
 """
 
 
+LIBRARY = """
+    import time
+    from pathlib import Path
+
+    from actors import AgentTool, LlmAgent
+    from actors.testing import PatternModel
+
+
+    def search() -> str:
+        \"\"\"Search the shelves.\"\"\"
+        while not Path("found").exists():
+            time.sleep(0.02)
+        return "shelf 7"
+
+
+    page = LlmAgent(name="page", tools=[search], model=PatternModel([], default={"call": "search"}))
+    patterns = [("tool:page", "A page is looking."), ("is done", "It is there."), ("thanks", "A pleasure.")]
+    model = PatternModel(patterns, default={"call": "page", "args": {"request": "look"}})
+    root_agent = LlmAgent(name="desk", tools=[AgentTool(page, background=True)], model=model)
+"""
+
+
+def test_what_agents_have_said_meanwhile_is_shown_before_the_next_turn(tmp_path: Path) -> None:
+    write(tmp_path / "library_chat", {"agent.py": LIBRARY})
+    with TerminalProgram(["chat", "library_chat", "--session", "s1"], tmp_path) as chat:
+        chat.until("> ")
+        chat.type("where is Emma?\n")
+        shown = chat.until("\n> ")
+        assert "A page is looking." in shown
+        assert "error" not in shown
+        (tmp_path / "found").touch()
+        shown = ""
+        while "It is there." not in shown:
+            chat.type("\n")
+            shown = chat.until("> ")
+        assert "desk: It is there.\n" in shown
+        chat.type("thanks\n")
+        shown = chat.until("\n> ")
+        assert "A pleasure." in shown
+        assert "It is there." not in shown
+
+
 def test_a_conversation_with_transfers_confirmations_and_questions(tmp_path: Path) -> None:
     desk(tmp_path / "desk_chat")
     with TerminalProgram(["chat", "desk_chat", "--session", "s1", "--state", "plan=gold"], tmp_path) as chat:

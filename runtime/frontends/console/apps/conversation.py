@@ -11,6 +11,7 @@ import msgspec
 from actors.errors import RaygroveError
 from actors.layers.listing.messages import PendingCall
 from actors.messages.config import RunConfig
+from actors.messages.event import USER
 from actors.messages.protocol.outcomes import Paused
 from runtime.driver.runtime import Runtime
 from runtime.driver.turns.given import output_event
@@ -55,6 +56,7 @@ class Conversation:
         self._terminal = Terminal()
         self._commands = Commands(rt, user, self._terminal)
         self._speaker = ""
+        self._seen = 0
 
     def talk(self) -> None:
         """Talk until the person leaves, with Ctrl-D or /quit."""
@@ -72,6 +74,7 @@ class Conversation:
             if line in ("/quit", "/exit"):
                 return
             try:
+                self._show_news()
                 self._take(line)
             except EOFError:
                 self._terminal.write("")
@@ -131,11 +134,25 @@ class Conversation:
         except RaygroveError as error:
             self._terminal.red(f"error: {error}")
             return
+        self._seen = 0
         for event in session.events if session is not None else ():
+            self._seen = event.seq
             if event.text:
                 self._terminal.dim(f"{event.author}: {event.text}")
         if pending:
             self._terminal.dim(f"waits for an answer: {', '.join(map(question, pending))}. /answer gives it")
+
+    def _show_news(self) -> None:
+        """Show what agents have said since: the ends of background runs, and schedules, begin turns by themselves."""
+        try:
+            # Before the first turn there may be no session.
+            while self._seen and (events := self._rt.sessions.events(self._user, self._session, after_seq=self._seen)):
+                self._seen = events[-1].seq
+                for event in events:
+                    if event.text and event.author != USER:
+                        self._terminal.dim(f"{event.author}: {event.text}")
+        except RaygroveError as error:
+            self._terminal.red(f"error: {error}")
 
     def _run(self, turn: Turn) -> None:
         """Show a turn to its end, and ask what it waits for. Ctrl-C and Esc cancel it; what is typed meanwhile steers it."""
@@ -165,6 +182,7 @@ class Conversation:
         held: list[str] = []
         try:
             for event in turn:
+                self._seen = max(self._seen, event.seq)
                 held += activity_lines(event)
                 if text.add(event):
                     self._show_activity(held)
@@ -183,6 +201,7 @@ class Conversation:
     def _show_answer(self, turn: Turn) -> None:
         """Show the answer to a message that no agent has read while the turn before ran; any other answer has been shown."""
         result = turn.result()
+        self._seen = max((self._seen, *(event.seq for event in result.events)))
         if turn.steered is None and result.text:
             self._begin(result.agent)
             self._terminal.write(result.text)
