@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from math import inf
 
 from actors.agent.session_reader import SessionReader
+from actors.errors import StoreError
 from actors.messages import protocol as p
 from actors.messages.content import Content, Received
 from actors.messages.event import Event
@@ -39,6 +40,8 @@ class RunInbox:
         self._reader = reader
         self._news = asyncio.Event()
         self._read: deque[Received] = deque()
+        # The last message that it got, and whether others may have been read.
+        self._seq, self._is_doubtful = 0, False
         if message.has_messages:
             self._news.set()
 
@@ -49,7 +52,14 @@ class RunInbox:
     async def read(self) -> Sequence[Received]:
         """Read all that wait: see Inbox."""
         again = await self._read_before()
-        return again if self.repeats_seq < inf else [*again, *await self._read_new()]
+        if self.repeats_seq < inf:
+            return again
+        try:
+            return [*again, *await self._read_new()]
+        except StoreError:
+            if not again:
+                raise
+            return again
 
     async def _read_before(self) -> list[Received]:
         """Return the messages that the run has read before it was lost, up to where it is now."""
@@ -64,6 +74,7 @@ class RunInbox:
                     if event.invocation_id == message.turn.invocation_id and event.reader() == message.agent
                 ]
             )
+            self._seq = self._again[-1].seq if self._again else 0
         found: list[Received] = []
         while self._again and self._again[0].seq < self.repeats_seq:
             found.append(self._again.popleft().received())
@@ -75,11 +86,21 @@ class RunInbox:
         # One that comes while these are read is read by the next call.
         self._news.clear()
         message = self._message
+        request = p.ReadMessages(
+            turn=message.turn,
+            agent=message.agent,
+            branch=message.branch,
+            again=self._is_doubtful,
+            after_seq=self._seq,
+        )
         try:
-            read = await self._session.ask(p.ReadMessages(turn=message.turn, agent=message.agent, branch=message.branch))
+            read = await self._session.ask(request)
         except BaseException:
+            # They may have been read all the same.
+            self._is_doubtful = True
             self._news.set()
             raise
+        self._is_doubtful, self._seq = False, read.last_seq or self._seq
         if read.more:
             self._news.set()
         # Another run may have read some.

@@ -127,7 +127,12 @@ class Steering(SessionService):
             )
             name = message_name(key, event.timestamp, event.invocation_id)
             await self._add(key, name, event.invocation_id, leaving, message.config)
-        return _left(log) if _takes(log, event) else MessageLeft()
+        if _takes(log, event):
+            return _left(log)
+        position = await self._parts.reader.position(key, event.id)
+        # An agent has read it meanwhile, unless it is about to begin its own turn.
+        read_by = position[1] if position is not None and position[1] != event.invocation_id else ""
+        return MessageLeft(invocation_id=read_by, after_seq=log.committed_seq)
 
     async def _add(self, key: SessionKey, name: str, invocation_id: str, message: WaitingMessage, config: RunConfig) -> None:
         due_s = int(self._due.now_s())
@@ -203,6 +208,7 @@ class Steering(SessionService):
             StoreError: nothing was read.
         """
         log, turn = await self._lookup.current(message.turn)
+        unheard = await self._unheard(log.key, turn.row.opened_seq, message) if message.again else []
         rows = await self._waiting(log.key, "", message.agent)
         log, turn = await self._lookup.current(message.turn)
         events: list[tuple[bytes, EventScan]] = []
@@ -246,8 +252,24 @@ class Steering(SessionService):
             await self._parts.access.commits.flush()
             # Unless it could not be stored: it is read now.
             return await self.read_messages(message)
-        received = [decode_event(raw, 0).received() for raw, _ in events]
-        return p.MessagesRead(messages=received, more=bool(events) and len(rows) == MOST_MESSAGES)
+        read_now = [decode_event(raw, turn.stored[event.id]) for raw, event in events]
+        messages = [*unheard, *read_now]
+        return p.MessagesRead(
+            messages=[event.received() for event in messages],
+            more=bool(events) and len(rows) == MOST_MESSAGES,
+            last_seq=messages[-1].seq if messages else 0,
+        )
+
+    async def _unheard(self, key: SessionKey, opened_seq: int, message: p.ReadMessages) -> list[Event]:
+        """The messages that a run has read, and that its agent may not have got. Raises StoreError."""
+        after_seq = max(opened_seq, message.after_seq)
+        events = [decode_event(each.raw, each.seq) for each in await self._parts.reader.events(key, after_seq=after_seq)]
+        own = [
+            each for each in events if each.invocation_id == message.turn.invocation_id and each.branch in (None, message.branch)
+        ]
+        # What it has stored since shows that it got them.
+        said_seq = max((each.seq for each in own if each.author == message.agent), default=0)
+        return [each for each in own if each.seq > said_seq and each.reader() == message.agent]
 
     async def find_message(self, message: FindMessage) -> MessagePlace:
         """Tell which turn has a message, or whether it waits. Raises StoreError."""

@@ -148,10 +148,16 @@ class ReadLog(Request[LogPart], frozen=True, kw_only=True):
 
 
 class MessagesRead(Message, frozen=True, kw_only=True):
-    """The messages that were read now, the oldest first. `more`: others wait."""
+    """The messages that were read now, the oldest first.
+
+    Attributes:
+        more: others wait.
+        last_seq: the position of the last one; 0: there is none.
+    """
 
     messages: Sequence[Received] = ()
     more: bool = False
+    last_seq: int = 0
 
 
 class ReadMessages(Request[MessagesRead], frozen=True, kw_only=True):
@@ -161,14 +167,19 @@ class ReadMessages(Request[MessagesRead], frozen=True, kw_only=True):
         turn: the run that reads them.
         agent: its agent, which their events name.
         branch: it runs on: there stands what other agents have sent to it.
+        again: the reply to such a request was lost: what this has read comes first.
+        after_seq: the position of the last message that the run got.
     """
 
     route = Route.SESSION
     lane = Lane.GO_ON
+    is_sent_once = True
 
     turn: TurnRef
     agent: str
     branch: str | None = None
+    again: bool = False
+    after_seq: int = 0
 
 
 class SendMessage(Request[Ack], frozen=True, kw_only=True):

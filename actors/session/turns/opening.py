@@ -320,7 +320,10 @@ class TurnOpener:
     async def _decision(
         self, request: PendingOpen, refusal: RequestError | TurnError | None
     ) -> tuple[Decision, KnownTurn | None]:
-        known = await self._known_turn(request) if request.message.repeatable else None
+        message = request.message
+        # A message that was left for a turn may have been read since.
+        may_be_there = message.repeatable or message.config.on_concurrent_turn == "steer"
+        known = await self._known_turn(request) if may_be_there else None
         if refusal is not None and known is None:
             raise refusal
         return decide(request.facts(known)), known

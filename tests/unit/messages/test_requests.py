@@ -72,7 +72,7 @@ REQUESTS = {
     "Poll": ("ACTOR", "DIRECT", "News", False),
     "PruneSessions": ("ACTOR", "DIRECT", "SessionsPruned", False),
     "ReadLog": ("SESSION", "QUERY", "LogPart", False),
-    "ReadMessages": ("SESSION", "GO_ON", "MessagesRead", False),
+    "ReadMessages": ("SESSION", "GO_ON", "MessagesRead", True),
     "ReadTurn": ("SESSION", "READ", "TurnRead", False),
     "ReadUserRows": ("ACTOR", "DIRECT", "UserRows", False),
     "ReleaseUser": ("ALL", "DIRECT", "Ack", False),

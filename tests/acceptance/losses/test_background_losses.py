@@ -1,0 +1,205 @@
+"""Runs in the background end once and are heard of once, whichever actor is lost at whichever message; so are messages."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import AsyncIterator
+from contextlib import closing
+from pathlib import Path
+from typing import Literal, get_args
+
+import pytest
+
+from actors import (
+    AgentTool,
+    Background,
+    Content,
+    CustomAgent,
+    Event,
+    InvocationContext,
+    LlmAgent,
+    LlmRequest,
+    LlmResponse,
+    ParallelAgent,
+    Part,
+)
+from actors.messages.content import FunctionCall
+from runtime import Runtime
+from runtime.stores.sql.schema import schedules
+from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
+from tests.support.machine.folders import quick_folder
+from tests.support.polling import until
+from tests.support.runtimes import stored
+
+How = Literal["read", "own_turn", "cancelled", "cancelled_at_once"]
+
+
+def words(text: str) -> LlmResponse:
+    return LlmResponse(content=Content.of_text(text, role="model"))
+
+
+class Parent:
+    """Calls tools, one after the other, and says which ends of runs it was shown.
+
+    Attributes:
+        may_go_on: its tool `wait` may end.
+    """
+
+    def __init__(self, *tools: str) -> None:
+        self.may_go_on = threading.Event()
+        self._tools = tools
+
+    async def wait(self) -> str:
+        """Wait for the test."""
+        await asyncio.to_thread(self.may_go_on.wait, 20)
+        return "over"
+
+    async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
+        """Answer."""
+        given = sum(1 for content in request.contents for _ in content.function_responses())
+        if given < len(self._tools):
+            args = {"request": "look it up"} if self._tools[given] == "helper" else {}
+            yield LlmResponse(
+                content=Content(role="model", parts=[Part(function_call=FunctionCall(name=self._tools[given], args=args))])
+            )
+        else:
+            ends = sum(content.text.startswith("Background run") for content in request.contents)
+            yield words(f"{ends} heard")
+
+
+class Helper:
+    """Says 42 once it may.
+
+    Attributes:
+        is_at_work, may_end: a call is under way, and may end.
+    """
+
+    def __init__(self) -> None:
+        self.is_at_work, self.may_end = threading.Event(), threading.Event()
+
+    async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
+        """Answer."""
+        self.is_at_work.set()
+        await asyncio.to_thread(self.may_end.wait, 20)
+        yield words("42")
+
+
+def is_idle(rt: Runtime) -> bool:
+    return rt.turns.counts().open == 0
+
+
+def ends(rt: Runtime) -> list[str]:
+    """What the parent's log says of runs."""
+    return [event.text for event in stored(rt) if event.text.startswith("Background run")]
+
+
+def waiting(folder: str) -> list[str]:
+    """What the store has under way: records of runs, and messages that wait."""
+    with closing(sqlite3.connect(f"{folder}/sessions.db")) as store:
+        return [row[0] for row in store.execute(f"select id from {schedules.name}")]
+
+
+def played(how: How, *losses: Loss) -> LossyEngine:
+    """A turn that starts a run, which ends."""
+    parent, helper = Parent("helper", *["wait"] * (how == "read")), Helper()
+    worker = LlmAgent(name="helper", description="looks up", model=helper)
+    tool = AgentTool(worker, background=Background())
+    with quick_folder() as folder:
+        rt, engine = lossy_runtime(LlmAgent(name="root", model=parent, tools=[tool, parent.wait]), Path(folder), losses)
+        engine.watches = True
+        with rt:
+            turn = rt.run(user_id="ada", session_id="s1", message="begin")
+            until(lambda: bool(rt.background.list("ada", "s1")))
+            [run] = rt.background.list("ada", "s1")
+            if how != "cancelled_at_once":
+                assert helper.is_at_work.wait(20)
+            if how in ("own_turn", "cancelled"):
+                assert turn.result().text == "0 heard"
+            if how.startswith("cancelled"):
+                rt.background.cancel("ada", "s1", run.id)
+            else:
+                helper.may_end.set()
+            [run] = rt.background.wait("ada", "s1", timeout_s=20)
+            assert run.status == ("cancelled" if how.startswith("cancelled") else "done")
+            parent.may_go_on.set()
+            turn.result()
+            until(lambda: bool(ends(rt)) and is_idle(rt))
+            check(rt, how)
+            assert rt.background.get("ada", "s1", run.id) == run
+            helper.may_end.set()
+        # Nothing waits any more.
+        assert waiting(folder) == [run.id]
+    return engine
+
+
+def check(rt: Runtime, how: How) -> None:
+    [run] = rt.background.list("ada", "s1")
+    log = stored(rt)
+    assert len(ends(rt)) == 1
+    assert (log[-1].author, log[-1].text) == ("root", "1 heard")
+    of_run = [event.text for event in stored(rt, run.run_session_id)]
+    if how.startswith("cancelled"):
+        assert of_run in ([], ["look it up"])
+    else:
+        assert of_run == ["look it up", "42"]
+
+
+@pytest.mark.parametrize("how", get_args(How))
+def test_without_losses_a_run_ends_once(how: How) -> None:
+    assert played(how).lost == []
+
+
+@pytest.mark.sampled(24, full=6)
+@pytest.mark.parametrize("how", get_args(How))
+@pytest.mark.parametrize("who", get_args(Victim))
+@pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
+def test_a_run_ends_once_whichever_actor_is_lost_at_whichever_message(who: Victim, how: How, before: bool) -> None:
+    for at in range(played(how).messages):
+        played(how, Loss(at, who, before))
+
+
+class Talker(CustomAgent):
+    """Sends another agent messages, and says those that it gets from it."""
+
+    to: str
+
+    async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
+        for number in range(2):
+            await context.send(self.to, f"{self.name} {number}")
+            yield Event(content=Content.of_text(f"sent {number}", role="model"))
+        for _ in range(2):
+            message = await context.next_message()
+            yield Event(content=Content.of_text(f"{message.sender}: {message.text}", role="model"))
+
+
+def talked(*losses: Loss) -> LossyEngine:
+    """Two agents send each other messages."""
+    root = ParallelAgent(name="root", sub_agents=[Talker(name="ann", to="bob"), Talker(name="bob", to="ann")])
+    with quick_folder() as folder:
+        rt, engine = lossy_runtime(root, Path(folder), losses)
+        engine.watches = True
+        with rt:
+            turn = rt.run(user_id="ada", session_id="s1", message="begin")
+            turn.result()
+            log = stored(rt)
+            for one, other in (("ann", "bob"), ("bob", "ann")):
+                said = [event.text for event in log if event.author == one]
+                assert said == ["sent 0", "sent 1", f"{other}: {other} 0", f"{other}: {other} 1"]
+            assert len([event for event in log if event.author == "user"]) == 5
+            until(lambda: is_idle(rt))
+        assert waiting(folder) == []
+    return engine
+
+
+def test_without_losses_each_message_is_read_once_and_in_order() -> None:
+    assert talked().lost == []
+
+
+@pytest.mark.sampled(6, full=3)
+@pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
+@pytest.mark.parametrize("who", get_args(Victim))
+def test_each_message_is_read_once_whichever_actor_is_lost(who: Victim, before: bool) -> None:
+    for at in range(talked().messages):
+        talked(Loss(at, who, before))
