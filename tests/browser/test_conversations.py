@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from actors import Content, Event, LlmAgent, ToolContext, tool
+from actors import AgentTool, Content, Event, LlmAgent, ToolContext, tool
 from actors.testing import ScriptedModel
 from runtime import Runtime
 from runtime.web import app_for
@@ -116,6 +116,24 @@ def test_a_turn_that_runs_reads_what_is_typed(opening: Callable[..., Page], user
         expect(page.get_by_role("button", name="Send")).to_be_visible()
         expect(page.locator(".turn")).to_have_count(1)
         assert [event.text for event in stored(rt, "s", user) if event.text] == ["begin", "without museums", "so be it"]
+
+
+def test_a_background_run_is_shown_with_a_way_to_its_session_and_back(
+    opening: Callable[..., Page], user: str, tmp_path: Path
+) -> None:
+    helper = LlmAgent(name="helper", description="helps", model=ScriptedModel(["it is 42"]))
+    model = ScriptedModel([{"call": "helper", "args": {"request": "what is it?"}}, "helper looks it up", "it was 42"])
+    root = LlmAgent(name="root", model=model, tools=[AgentTool(helper, background=True)])
+    with Deploy("local", tmp_path)(root, app_name="runs") as rt, serving(app_for(rt)) as url:
+        rt.sessions.create(user, "s")
+        page = opening(url)
+        page.goto(f"{url}/ui/?app=runs&user={user}&session=s")
+        say(page, "begin")
+        runs = page.get_by_role("navigation", name="Background runs")
+        runs.get_by_role("link", name="helper done").click()
+        expect(page.get_by_text("it is 42")).to_be_visible()
+        runs.get_by_role("link", name="started in s").click()
+        expect(page.get_by_text("it was 42")).to_be_visible()
 
 
 def test_what_models_say_is_never_taken_for_html(opened: Opened, user: str, runtimes: dict[str, Runtime]) -> None:

@@ -15,6 +15,7 @@ export const ADDRESSES = [
   "POST apps/{app}/sessions",
   "GET apps/{app}/sessions/{session}",
   "GET apps/{app}/sessions/{session}/events",
+  "GET apps/{app}/sessions/{session}/background",
   "GET apps/{app}/sessions/{session}/artifacts",
   "GET apps/{app}/sessions/{session}/artifacts/{name}",
   "GET apps/{app}/sessions/{session}/turns",

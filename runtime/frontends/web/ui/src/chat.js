@@ -9,7 +9,7 @@ import { Question } from "./inbox.js";
 import { failedTools, isResult, nodeRun, textOf, USER } from "./log.js";
 import { Markdown } from "./markdown.js";
 import { Artifact, Opened, Parts } from "./parts.js";
-import { go, place } from "./place.js";
+import { follow, go, href, place } from "./place.js";
 import { rowsOf } from "./rows.js";
 import { TurnTimeline } from "./timeline.js";
 import { VirtualList } from "./virtual.js";
@@ -55,6 +55,7 @@ export function Chat({ session, pending }) {
         ${hasFlow && html`<button aria-pressed=${isBoard} onClick=${() => go({ pane: "board" })}>Board</button>`}
       </span>
     </header>
+    <${Runs} session=${session} />
     ${
       isTimeline
         ? html`<${TurnTimeline} session=${session} />`
@@ -77,6 +78,21 @@ const STATUS = {
   new: "new: its first message creates it",
   deleted: "deleted: a message begins it anew",
 };
+
+/** The sessions of background runs that were started here, and the one in which this was. @param {{ session: OpenSession }} props */
+function Runs({ session }) {
+  const { app, user, id } = session;
+  const above = /^(.+)~[0-9a-f]{16}$/.exec(id)?.[1];
+  const runs = session.runs.value;
+  if (!above && !runs.length) return "";
+  /** @param {string} to @param {unknown} label @param {string} [title] */
+  const link = (to, label, title) =>
+    html`<a key=${to} href=${href({ app, user, session: to })} title=${title} onClick=${follow({ session: to, turn: undefined, seq: undefined, pane: undefined })}>${label}</a>`;
+  return html`<nav class="runs" aria-label="Background runs">
+    ${above && link(above, html`↑ started in ${above}`)}
+    ${runs.map((run) => link(run.runSessionId, html`<span class=${`mark ${run.status === "done" ? "finished" : run.status}`} aria-hidden="true">${MARKS[run.status === "done" ? "finished" : run.status]}</span> ${run.agent} ${run.status}`, run.result || run.error))}
+  </nav>`;
+}
 
 /** @param {{ row: TurnRow, session: OpenSession }} props */
 function TurnHead({ row, session }) {

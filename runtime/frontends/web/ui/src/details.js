@@ -219,6 +219,7 @@ function Why({ session, turn }) {
 const BECAUSE = {
   answers: "the message answers its call",
   awaited: "its run waited for the user's words",
+  addressed: "the message is addressed to it",
   flow: "the message began a flow",
   spoke: "it spoke last of those that may keep the conversation",
   root: "no agent that may keep the conversation has spoken, so it is the root",

@@ -3,7 +3,7 @@ import { signal } from "@preact/signals";
 import { ask, frames, Refused, send, userQuery } from "./api.js";
 import { answerKey, withPiece } from "./log.js";
 
-/** @import { Event, Session, Turn } from "./types.js" */
+/** @import { Event, Run, Session, Turn } from "./types.js" */
 
 const FIRST = 200;
 const EARLIER = 500;
@@ -24,6 +24,8 @@ export class OpenSession {
     /** Answers under way. */
     this.partials = signal(/** @type {Map<string, Event>} */ (new Map()));
     this.turns = signal(/** @type {Turn[]} */ ([]));
+    /** Those that agents have started in it. */
+    this.runs = signal(/** @type {Run[]} */ ([]));
     this.session = signal(/** @type {(Session & { headSeq: number }) | null} */ (null));
     /** "loading", "live", "away" while the connection is lost, "new" for a session that is not there yet, "deleted" for one that is there no more, or what is wrong. */
     this.status = signal("loading");
@@ -215,15 +217,20 @@ export class OpenSession {
   /** Where its turns are; again after a while as long as one is under way. */
   async look() {
     try {
-      const { turns, next } = await this.ask(this.path("turns"), { query: { limit: TURNS } });
+      const [{ turns, next }, { runs }] = await Promise.all([
+        this.ask(this.path("turns"), { query: { limit: TURNS } }),
+        this.ask(this.path("background")),
+      ]);
+      this.runs.value = runs;
       if (!this.turns.value.length) this._older = next;
       const known = new Set(turns.map((/** @type {Turn} */ turn) => turn.invocationId));
       const others = this.turns.value.filter((turn) => !known.has(turn.invocationId));
       // Of a list that is whole none is missing but those that were taken back.
       this.turns.value = turns.length < TURNS ? turns : [...turns, ...others];
       const isOpen = turns.some((/** @type {Turn} */ turn) => turn.state === "running" || turn.state === "waiting");
+      const isBusy = isOpen || runs.some((/** @type {Run} */ run) => run.status === "running");
       if (!isOpen && this.partials.value.size) this.partials.value = new Map();
-      if (isOpen || this.status.value === "away") this._lookSoon(LOOK_MS);
+      if (isBusy || this.status.value === "away") this._lookSoon(LOOK_MS);
       await this._readOlderTurns();
     } catch (error) {
       if (!(error instanceof Refused && error.status === 404)) this._lookSoon(LOOK_MS);

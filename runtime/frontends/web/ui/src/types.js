@@ -11,6 +11,7 @@
  * @typedef {{ stateDelta?: Record<string, unknown>, artifactDelta?: Record<string, number>, transferToAgent?: string,
  *   escalate?: boolean, rewindBeforeInvocationId?: string, agentState?: unknown, route?: unknown,
  *   requestedToolConfirmations?: Record<string, unknown>, requestedInputs?: Record<string, unknown> }} Actions
+ * @typedef {{ id: string, agent: string, runSessionId: string, status: string, result?: string, error?: string }} Run
  * @typedef {{ decision: string, child: string, error_code?: string, error_traceback?: string, attempt?: number, of?: number, told: string }} Supervision
  * @typedef {{ id: string, invocationId: string, seq: number, author: string, timestamp: number, branch?: string,
  *   content?: { role?: string, parts?: Part[] }, partial?: boolean, errorCode?: string, errorMessage?: string,
@@ -25,7 +26,7 @@
  *   args?: Record<string, unknown>, agent?: string, isConfirmation?: boolean, question?: Record<string, unknown>,
  *   seq?: number, askedS?: number }} PendingCall
  * @typedef {{ agent: string, because: "unknown" | "kind" | "disallowed" | "beside", by?: string }} PassedOver
- * @typedef {{ seq: number, agent: string, because: "answers" | "awaited" | "flow" | "spoke" | "root", callId?: string,
+ * @typedef {{ seq: number, agent: string, because: "answers" | "awaited" | "addressed" | "flow" | "spoke" | "root", callId?: string,
  *   passedOver?: PassedOver[] }} Reason
  * @typedef {{ appName: string, userId: string, id: string, state: Record<string, unknown>, lastUpdateTime: number }} Session
  * @typedef {{ source: string, target: string, route?: string }} Edge
