@@ -64,9 +64,6 @@ from actors.session.service import SessionService
 from actors.session.sessions import refuse_if_busy
 from actors.session.turns.parts import SessionParts
 
-PAGE = 200
-"""Runs that are read at a time."""
-
 
 class BackgroundRuns(SessionService):
     """Answers StartRun, FindRuns, SteerRun, CancelRun and AskParent, and has a part in the end of turns: see `EndingHook`.
@@ -258,8 +255,7 @@ class BackgroundRuns(SessionService):
         prefix, store = message_prefix(key), store_of(self._parts.access)
 
         def waits() -> bool:
-            rows = store.schedules(key.app, key.user, limit=PAGE, after=(key.user, prefix))
-            return any(row.id == event.invocation_id for row in rows if row.name.startswith(prefix))
+            return any(row.id == event.invocation_id for row in store.schedules_with(key.app, key.user, prefix))
 
         return await self._parts.access.read(waits) or await self._parts.reader.position(key, event.id) is not None
 
@@ -414,20 +410,8 @@ class BackgroundRuns(SessionService):
 
     async def _rows(self, key: SessionKey, session: str) -> list[ScheduleRow]:
         """The runs below a session. Raises StoreError."""
-        prefix = runs_prefix(session)
         store = store_of(self._parts.access)
-
-        def read() -> list[ScheduleRow]:
-            found: list[ScheduleRow] = []
-            after = (key.user, prefix)
-            while True:
-                page = store.schedules(key.app, key.user, limit=PAGE, after=after)
-                found += [row for row in page if row.name.startswith(prefix)]
-                if len(page) < PAGE or not page[-1].name.startswith(prefix):
-                    return found
-                after = (key.user, page[-1].name)
-
-        return await self._parts.access.read(read)
+        return await self._parts.access.read(lambda: store.schedules_with(key.app, key.user, runs_prefix(session)))
 
     async def _write(self, key: SessionKey, writes: Sequence[Write]) -> None:
         """Write changes of runs. Raises StoreError."""

@@ -299,8 +299,7 @@ class Steering(SessionService):
         store = store_of(self._parts.access)
 
         def read() -> list[ScheduleRow]:
-            pages = [(each, store.schedules(key.app, key.user, limit=most, after=(key.user, each))) for each in prefixes]
-            return [row for prefix, page in pages for row in page if row.name.startswith(prefix)]
+            return [row for prefix in prefixes for row in store.schedules_with(key.app, key.user, prefix, limit=most)]
 
         return await self._parts.access.read(read)
 

@@ -20,6 +20,9 @@ from actors.messages.session import SessionKey, SessionPlace
 MAX_BATCHES = 1_000
 """How many batches of an app a store keeps: the newest ones."""
 
+FEW, MANY = 2, 200
+"""Schedules that are read at a time, first and then: mostly there are few of one kind, and those behind are read in vain."""
+
 
 class PlacedStore:
     """What a store needs that is one of several: each has the data of some users, and users are moved between them.
@@ -214,6 +217,21 @@ class OperationsStore:
             after: only schedules behind that of this user and name.
         """
         return []
+
+    def schedules_with(self, app: str, user: str, prefix: str, *, limit: int | None = None) -> list[ScheduleRow]:
+        """The schedules of a user whose names begin with a prefix, by name.
+
+        Args:
+            limit: the most to return; None is no limit.
+        """
+        found: list[ScheduleRow] = []
+        at_once = FEW
+        while True:
+            page = self.schedules(app, user, limit=at_once, after=(user, found[-1].name if found else prefix))
+            found += [row for row in page if row.name.startswith(prefix)]
+            if len(page) < at_once or not page[-1].name.startswith(prefix) or (limit is not None and len(found) >= limit):
+                return found[:limit]
+            at_once = MANY
 
     def schedules_named(self, app: str, places: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], ScheduleRow]:
         """The schedules of an app with the given users and names, by user and name, without those that do not exist."""

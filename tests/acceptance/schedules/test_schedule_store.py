@@ -66,6 +66,19 @@ def test_a_name_that_is_taken_stays_as_it_is(store: SqlSessionStore) -> None:
     store.close()
 
 
+def test_schedules_are_found_by_the_beginning_of_their_names(store: SqlSessionStore) -> None:
+    some = [f"m/{number:03}" for number in range(250)]
+    rows = [row(name, None) for name in ("a", "m", *some, "n")] + [row("m/x", None, OTHER)]
+    store.commit([AddSchedule(each.key, each) for each in rows])
+    assert names(store.schedules_with(APP, "ada", "m/")) == some
+    for limit in (1, 2, 3, 202, 251):
+        assert names(store.schedules_with(APP, "ada", "m/", limit=limit)) == some[:limit]
+    assert names(store.schedules_with(APP, "ada", "m/249")) == []
+    assert names(store.schedules_with(APP, "bob", "m/")) == ["m/x"]
+    assert names(store.schedules_with(APP, "ada", "n/")) == []
+    store.close()
+
+
 def test_lists_are_by_user_and_name_and_what_is_due_by_time(store: SqlSessionStore) -> None:
     rows = [row("b", 30), row("a", 20), row("c", None), row("a", 20, OTHER), row("z", 10, OTHER)]
     store.commit([AddSchedule(each.key, each) for each in rows])
