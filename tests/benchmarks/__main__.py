@@ -16,6 +16,7 @@ from rich.console import Console
 
 from tests.benchmarks import (
     activation,
+    background,
     burst,
     comparison,
     depth,
@@ -37,6 +38,7 @@ from tests.benchmarks import (
     recovery,
     report,
     results,
+    sends,
     sessions,
     startup,
     steering,
@@ -80,6 +82,8 @@ BENCHMARKS: dict[str, Callable[[Plan], list[Figure]]] = {
         graphs,
         streaming,
         steering,
+        background,
+        sends,
         web,
         gemini,
         real_models,

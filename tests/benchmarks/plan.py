@@ -20,6 +20,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         iterations: of one loop.
         loops: loops measured one after the other.
         steered: messages to one turn that runs.
+        runs: background runs started one after the other.
+        under_way: background runs of a session whose turns are measured.
+        sent: messages of an agent to another, one after the other.
+        sent_at_once: those that it sends without waiting for answers.
         tasks: of one flow.
         flows: flows measured one after the other.
         nodes: of one graph.
@@ -76,6 +80,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     iterations: int = 100
     loops: int = 10
     steered: int = 40
+    runs: int = 50
+    under_way: int = 200
+    sent: int = 200
+    sent_at_once: int = 2_000
     tasks: int = 200
     flows: int = 5
     nodes: int = 1_000
@@ -136,6 +144,8 @@ QUICK = Plan(
     load_rounds=1,
     loops=3,
     flows=2,
+    runs=20,
+    sent_at_once=500,
     graphs=2,
     chunks=1_000,
     streams=3,
@@ -179,6 +189,10 @@ TINY = Plan(
     iterations=5,
     loops=1,
     steered=3,
+    runs=2,
+    under_way=2,
+    sent=3,
+    sent_at_once=5,
     tasks=12,
     flows=1,
     nodes=20,
