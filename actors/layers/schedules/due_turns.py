@@ -26,6 +26,7 @@ from actors.errors import (
     RequestError,
     ScheduleNotFoundError,
     SessionBusyError,
+    SessionNotFoundError,
     TurnCancelledError,
     TurnError,
 )
@@ -195,10 +196,10 @@ class _Watch:
             await self._wait_after(turn, error)
         except (RequestError, TurnError) as error:
             # It would fail each time.
-            is_cancelled = turn.message is not None and isinstance(error, TurnCancelledError)
+            is_moot = turn.message is not None and isinstance(error, TurnCancelledError | SessionNotFoundError)
             # An agent that another one runs reads it when it runs.
             waits = turn.time.is_sent and isinstance(error, InvalidMessageError)
-            level = logging.INFO if is_cancelled or waits else logging.ERROR
+            level = logging.INFO if is_moot or waits else logging.ERROR
             logger.log(level, "schedule %s of user %r makes no turn: %s", name, user, error)
             await self._pass(turn, f"{type(error).__name__}: {error}")
         except Exception as error:

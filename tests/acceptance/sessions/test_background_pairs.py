@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from actors import AgentTool, BackgroundRun, LlmAgent, tool
+from actors import AgentTool, BackgroundRun, Budget, LlmAgent, RunConfig, ToolContext, tool
+from actors.errors import RunNotFoundError, TurnCancelledError
 from actors.messages.protocol.outcomes import Finished, Paused
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime
+from runtime.settings import Settings
 from tests.acceptance.sessions.test_background import ASK, answered, ask, ended, log, only_run, tree, until
-from tests.support.agents.conversation_tools import Gate
+from tests.support.agents.conversation_tools import Gate, forever
+from tests.support.placing.several import store_files
 from tests.support.runtimes import Deploy, stored
+from tests.support.sharded_runtimes import SHARDS, ShardedDeploy, one_session_per_shard
+from tests.support.stores.sqlite_lock import SqliteLock
 
 
 @pytest.fixture
@@ -43,6 +51,22 @@ def waiting(rt: Runtime) -> BackgroundRun:
     """The only run, once it waits for the user."""
     until(lambda: only_run(rt).status == "waiting", "the run never waits")
     return only_run(rt)
+
+
+def working(gate: Gate, *replies: Any, **options: Any) -> LlmAgent:
+    """A root whose helper waits at the gate, and says 42 then."""
+    return tree(*replies, helper=[{"call": "wait"}, "42"], tools=[gate.tool()], **options)[0]
+
+
+def at_work(rt: Runtime, gate: Gate) -> BackgroundRun:
+    """The only run, whose helper is at the gate."""
+    ask(rt)
+    gate.wait_for_caller()
+    return only_run(rt)
+
+
+def is_idle(rt: Runtime) -> bool:
+    return rt.turns.counts().open == 0
 
 
 WAITS = {"helper": [{"call": "approve"}, "approved"], "tools": [approve]}
@@ -143,6 +167,194 @@ def test_a_turn_that_was_cancelled_while_it_waited_has_not_heard_the_end(deploy:
         gate.wait_for_caller()
         until(lambda: sum(any(event.function_calls()) for event in stored(rt)) == 2)
         turn.cancel()
+        gate.open()
+        answered(rt, "root: it was 42")
+        assert len(told(rt)) == 1
+
+
+def test_the_end_of_a_run_is_told_when_the_store_is_back(local: Deploy, tmp_path: Path) -> None:
+    locker = SqliteLock(tmp_path / "sessions.db")
+
+    def lock() -> str:
+        """Lock the store."""
+        locker.__enter__()
+        return "locked"
+
+    agent, _ = tree(ASK, "begun", "a pity", helper=[{"call": "lock"}, "never"], tools=[lock])
+    with local(agent, settings=Settings(store_timeout_s=0.4)) as rt:
+        ask(rt)
+        until(lambda: rt.statistics().session.counts["ends_owed"] == 1)
+        locker.release()
+        assert ended(rt).status == "failed"
+        answered(rt, "root: a pity")
+        assert len(told(rt)) == 1
+        locker.__exit__(None, None, None)
+
+
+def test_a_budget_of_the_turn_bounds_each_run_by_itself(local: Deploy) -> None:
+    agent, _ = tree(ASK, "begun", "a pity", helper=[{"call": "listen"}, {"call": "listen"}, "never"], tools=[listen])
+    with local(agent) as rt:
+        ask(rt, run_config=RunConfig(budget=Budget(llm_calls=2)))
+        for _ in range(2):
+            rt.background.steer("ada", "s1", only_run(rt).id, "more")
+        run = ended(rt)
+        assert (run.status, "budget" in run.error) == ("failed", True)
+        answered(rt, "root: a pity")
+
+
+@tool
+async def listen(tool_context: ToolContext) -> str:
+    """Wait for a message."""
+    return (await tool_context.next_message()).text
+
+
+def test_runs_count_for_the_budget_of_their_user(local: Deploy, gate: Gate) -> None:
+    with local(working(gate, ASK, "begun")) as rt:
+        config = RunConfig(user_daily_budget=Budget(llm_calls=3))
+        ask(rt, run_config=config)
+        gate.open()
+        run = ended(rt)
+        assert (run.status, "budget of user 'ada' today" in run.error) == ("failed", True)
+
+
+def test_a_run_goes_on_in_its_version_when_the_tree_is_updated(deploy: Deploy, gate: Gate) -> None:
+    later, model = tree("it was 42", helper=["43"])
+    with deploy(working(gate, ASK, "begun")) as rt:
+        at_work(rt, gate)
+        rt.update(later)
+        gate.open()
+        assert ended(rt).result == "42"
+        answered(rt, "root: it was 42")
+        assert model.requests[0].contents[-1].text.endswith("42")
+
+
+def test_a_drain_waits_for_runs_and_their_ends(deploy: Deploy, gate: Gate) -> None:
+    rt = deploy(working(gate, ASK, "begun", "it was 42")).start()
+    at_work(rt, gate)
+    drain = threading.Thread(target=rt.drain)
+    drain.start()
+    gate.open()
+    drain.join()
+    with deploy(working(gate, "it was 42")) as again:
+        assert ended(again).result == "42"
+        answered(again, "root: it was 42")
+        assert len(told(again)) == 1
+
+
+def test_a_run_goes_on_in_the_next_deployment(deploy: Deploy, gate: Gate) -> None:
+    rt = deploy(working(gate, ASK, "begun")).start()
+    at_work(rt, gate)
+    rt.close(leave_turns=True)
+    gate.release()
+    gate.forget_callers()
+    agent, _ = tree("it was 42", helper=["42"], tools=[gate.tool()])
+    with deploy(agent) as rt:
+        gate.wait_for_caller()
+        gate.open()
+        assert ended(rt).result == "42"
+        answered(rt, "root: it was 42")
+        assert len(told(rt)) == 1
+
+
+def test_a_user_is_moved_to_another_store_between_runs(deploy: Deploy, gate: Gate, tmp_path: Path) -> None:
+    urls = store_files(tmp_path, 2)
+    with deploy(working(gate, ASK, "begun", "it was 42", "I see"), session_store=urls) as rt:
+        run = at_work(rt, gate)
+        there = next(url for url in urls if rt.users.move("bob", url).rows == 0)
+        gate.open()
+        answered(rt, "root: it was 42")
+        until(lambda: is_idle(rt))
+        for url in (there, *urls):
+            rt.users.move("ada", url)
+            assert ended(rt).id == run.id
+            assert len(stored(rt, run.run_session_id)) == 4
+        assert ask(rt, "well?") == "I see"
+
+
+def test_runs_are_served_by_the_actors_of_their_session(tmp_path: Path, server: str) -> None:
+    sessions = one_session_per_shard("test", "ada", SHARDS)
+    helper = LlmAgent(name="helper", model=PatternModel([], default="42"))
+    model = PatternModel([("begin", ASK), ("Background run", "heard")], default="begun")
+    root = LlmAgent(name="root", model=model, tools=[AgentTool(helper, background=True)])
+    with ShardedDeploy("local", tmp_path, server)(root) as rt:
+        for session in sessions:
+            rt.run(user_id="ada", session_id=session, message="begin")
+        for session in sessions:
+            until(lambda session=session: [event.text for event in stored(rt, session)][-1:] == ["heard"])  # type: ignore[misc]
+            assert [run.status for run in rt.background.list("ada", session)] == ["done"]
+            assert sum(event.text.startswith("Background run") for event in stored(rt, session)) == 1
+
+
+def test_a_fork_hears_nothing_and_has_no_runs(local: Deploy, gate: Gate) -> None:
+    with local(working(gate, ASK, "begun", "it was 42")) as rt:
+        at_work(rt, gate)
+        [turn] = [turn for turn in rt.turns.list() if turn.session_id == "s1"]
+        rt.sessions.fork("ada", "s1", turn.invocation_id, "fork")
+        gate.open()
+        answered(rt, "root: it was 42")
+        assert rt.background.list("ada", "fork") == []
+        assert not any(event.text.startswith("Background run") for event in stored(rt, "fork"))
+
+
+def test_a_run_whose_start_was_rewound_is_told_all_the_same(local: Deploy, gate: Gate) -> None:
+    with local(working(gate, ASK, "begun", "it was 42")) as rt:
+        at_work(rt, gate)
+        [turn] = [turn for turn in rt.turns.list() if turn.session_id == "s1"]
+        rt.sessions.rewind("ada", "s1", turn.invocation_id)
+        assert log(rt) == []
+        gate.open()
+        assert answered(rt, "root: it was 42")[0].startswith("user: Background run ")
+        assert len(told(rt)) == 1
+
+
+def test_a_schedule_of_the_session_and_another_user_disturb_no_run(local: Deploy, gate: Gate) -> None:
+    with local(working(gate, ASK, "begun", "on time", "bob's", "it was 42")) as rt:
+        run = at_work(rt, gate)
+        rt.schedules.create("once", user_id="ada", session_id="s1", message="now", at=time.time())
+        answered(rt, "root: on time")
+        assert rt.run(user_id="bob", session_id="s1", message="hi").result().text == "bob's"
+        assert rt.background.list("bob", "s1") == []
+        with pytest.raises(RunNotFoundError):
+            rt.background.cancel("bob", "s1", run.id)
+        gate.open()
+        answered(rt, "root: it was 42")
+        assert rt.schedules.list(user_id="ada") == []
+
+
+def test_runs_are_deleted_with_their_user(local: Deploy, gate: Gate, caplog: pytest.LogCaptureFixture) -> None:
+    with local(working(gate, ASK, "begun", "new")) as rt:
+        run = at_work(rt, gate)
+        rt.users.delete("ada")
+        gate.open()
+        until(lambda: is_idle(rt))
+        assert rt.background.list("ada", "s1") == []
+        assert stored(rt, run.run_session_id) == stored(rt) == []
+        assert ask(rt, "again") == "new"
+        assert not caplog.records
+
+
+def test_a_run_that_is_retried_ends_once_more(local: Deploy) -> None:
+    agent, _ = tree(ASK, "begun", "a pity", "it was 42", helper=[ValueError("no network"), "42"])
+    with local(agent) as rt:
+        ask(rt)
+        run = ended(rt)
+        answered(rt, "root: a pity")
+        [turn] = [turn for turn in rt.turns.list() if turn.session_id == run.run_session_id]
+        again = rt.retry(user_id="ada", session_id=run.run_session_id, invocation_id=turn.invocation_id)
+        assert again.result().text == "42"
+        answered(rt, "root: it was 42")
+        assert (only_run(rt).status, only_run(rt).result, len(told(rt))) == ("done", "42", 2)
+
+
+def test_a_turn_that_is_interrupted_hears_the_end_in_the_next(local: Deploy, gate: Gate) -> None:
+    agent = working(gate, ASK, {"call": "forever"}, "next", "it was 42")
+    agent = agent.model_copy(update={"tools": [*agent.tools, forever]})
+    with local(agent) as rt:
+        first = rt.run(user_id="ada", session_id="s1", message="begin")
+        gate.wait_for_caller()
+        assert ask(rt, "now", run_config=RunConfig(on_concurrent_turn="interrupt")) == "next"
+        with pytest.raises(TurnCancelledError):
+            first.result()
         gate.open()
         answered(rt, "root: it was 42")
         assert len(told(rt)) == 1
