@@ -87,3 +87,11 @@ async def test_a_request_that_finds_a_turn_which_cannot_be_stored_begins_it(sess
     with pytest.raises(StoreError, match="disk is full"):
         await first
     assert isinstance(await again, p.TurnBegun)
+
+
+async def test_a_request_that_is_repeated_is_given_all_also_where_its_program_follows_the_rest(session: SessionFixture) -> None:
+    await session.open("e-1")
+    await session.say(session.event("root", "one"), session.event("root", "two"))
+    await session.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id="e-1", after_seq=2))
+    assert isinstance(await session.ask_to_open("e-1", repeatable=True, subscriber="d"), p.TurnJoined)
+    assert await session.news("d") == (1, [(2, "one"), (3, "two")], [])
