@@ -79,6 +79,8 @@ class BackgroundRuns(SessionService):
         self._in_order: KeyedLocks[SessionKey] = KeyedLocks()
         # Of the runs whose logs are in memory, as they were read; how they end the store knows.
         self._records: dict[SessionKey, ScheduleRow] = {}
+        # Conversations that are looked at, of which no run has ended meanwhile.
+        self._undisturbed: set[SessionKey] = set()
         self._waits: WeakValueDictionary[SessionKey, asyncio.Event] = WeakValueDictionary()
         parts.logs.before_load.append(self._load)
         parts.refusals.append(self.refusal)
@@ -264,9 +266,7 @@ class BackgroundRuns(SessionService):
         key, writes = message.key, list[Write]()
         # None that it starts meanwhile is left out.
         async with self._in_order.locked(_conversation(key)):
-            [row] = await self._found(key, [message.run])
-            under_way = [each for each in (row, *await self._rows(key, _session_of(row))) if not _shown(each).is_over]
-            for each in under_way:
+            for each in await self._under_way(key, message.run):
                 run, cancel = _key_of(each), WaitingMessage(cancels=f"run-{each.id}")
                 cancelled = _changed(each, replace(_record_of(each), is_cancelled=True))
                 writes += [RemoveSchedule(each.key, each.name, each.id), AddSchedule(each.key, cancelled)]
@@ -277,6 +277,22 @@ class BackgroundRuns(SessionService):
                     self._records[run] = cancelled
             await self._write(key, writes)
         return RunsReply(runs=[_shown(each) for each in await self._found(key, [message.run])])
+
+    async def _under_way(self, key: SessionKey, run: str) -> list[ScheduleRow]:
+        """A run, and those that it has started, but for those that have ended. Raises RunNotFoundError, StoreError."""
+        conversation = _conversation(key)
+        while True:
+            # An end that is on its way to the disk would be overwritten.
+            self._undisturbed.add(conversation)
+            try:
+                await self._parts.access.commits.flush()
+                [row] = await self._found(key, [run])
+                rows = [row, *await self._rows(key, _session_of(row))]
+                if conversation in self._undisturbed:
+                    owes_end = self._parts.access.pending_ends.owes_end
+                    return [each for each in rows if not _shown(each).is_over and not owes_end(_key_of(each))]
+            finally:
+                self._undisturbed.discard(conversation)
 
     async def refusal(self, message: p.OpenTurn) -> TurnCancelledError | None:
         """No message that waits begins a turn of a run that was cancelled. Raises StoreError.
@@ -353,6 +369,7 @@ class BackgroundRuns(SessionService):
 
     def _end(self, row: ScheduleRow, outcome: p.AnyOutcome, said: str, turn: str, *, speaks: bool = True) -> list[Write]:
         """The record of a run that has ended, and the message that tells of it. `speaks`: this may begin a turn."""
+        self._undisturbed.discard(_conversation(row.key))
         now_s = self._due.now_s()
         record = _record_of(row)
         run = ended(record.run, outcome, said, now_s)
@@ -372,6 +389,7 @@ class BackgroundRuns(SessionService):
         """Wake what waits for the run, and have its end told."""
         row = self._records.get(key)
         if row is not None:
+            self._undisturbed.discard(_conversation(row.key))
             self._wake(row)
 
     def _wake(self, row: ScheduleRow) -> None:

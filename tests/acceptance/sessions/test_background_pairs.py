@@ -358,3 +358,22 @@ def test_a_turn_that_is_interrupted_hears_the_end_in_the_next(local: Deploy, gat
         gate.open()
         answered(rt, "root: it was 42")
         assert len(told(rt)) == 1
+
+
+def test_a_run_that_is_cancelled_as_it_ends_has_one_end(local: Deploy) -> None:
+    helper = LlmAgent(name="helper", model=PatternModel([], default="42"))
+    model = PatternModel([("begin", ASK), ("Background run", "heard")], default="begun")
+    with local(LlmAgent(name="root", model=model, tools=[AgentTool(helper, background=True)])) as rt:
+        for number in range(40):
+            session = f"s{number}"
+            rt.run(user_id="ada", session_id=session, message="begin").result()
+            [run] = rt.background.list("ada", session)
+            # Each a little later.
+            for _ in range(number % 8):
+                rt.background.list("ada", session)
+            rt.background.cancel("ada", session, run.id)
+            [run] = rt.background.wait("ada", session, timeout_s=10)
+            assert run.is_over
+        until(lambda: is_idle(rt))
+        for number in range(40):
+            assert sum(event.text.startswith("Background run") for event in stored(rt, f"s{number}")) == 1
