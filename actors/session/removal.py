@@ -20,6 +20,7 @@ async def remove_session(parts: SessionParts, log: SessionLog, *also: Write) -> 
         also: what is stored in the same step.
 
     Raises:
+        SessionBusyError: background runs of it work. Nothing is removed.
         StoreError: nothing is removed.
     """
     turn, lost = log.turn, log.open_id()

@@ -24,6 +24,7 @@ from actors.errors import (
     FencedError,
     RequestError,
     RunNotFoundError,
+    SessionBusyError,
     TooManyRunsError,
     TurnCancelledError,
 )
@@ -61,7 +62,6 @@ from actors.session.log.open_turn import SessionTurn
 from actors.session.log.session_log import SessionLog
 from actors.session.log.writer import Events
 from actors.session.service import SessionService
-from actors.session.sessions import refuse_if_busy
 from actors.session.turns.parts import SessionParts
 
 
@@ -98,9 +98,7 @@ class BackgroundRuns(SessionService):
         }
 
     def around(self, kind: type[Request[Message]], handler: Handler) -> Handler:
-        """A run whose turn cannot begin has failed; a session is not deleted while runs of it are under way."""
-        if kind is p.DeleteSessionRequest:
-            return lambda message: self._delete_with_runs(message, handler)
+        """A run whose turn cannot begin has failed."""
         return (lambda message: self._pass(message, handler)) if kind is PassDueTime else handler
 
     async def start_run(self, message: StartRun) -> RunsReply:
@@ -315,29 +313,24 @@ class BackgroundRuns(SessionService):
                 await self._write(row.key, [self._to_parent(row, event, now_s)])
         return p.Ack()
 
-    async def _delete_with_runs(self, message: p.DeleteSessionRequest, handler: Handler) -> Message:
-        """Delete a session, unless runs are under way that were started in it."""
-        key = message.key
-        for run in self._records:
-            log = self._parts.logs.in_memory(run)
-            if log is not None and run.session.startswith(f"{key.session}~") and (run.app, run.user) == (key.app, key.user):
-                refuse_if_busy(log)
-        return await handler(message)
-
     async def _removed(self, key: SessionKey) -> Sequence[Write]:
         """The writes that remove the runs of a session, which is removed. A run whose own session it is has ended.
 
-        Raises StoreError.
+        Raises:
+            SessionBusyError: a run works.
+            StoreError: they could not be read.
         """
-        own = await self._read(key)
-        writes = [] if own is None or _shown(own).is_over else self._end(own, p.Cancelled(), "", "removed", speaks=False)
-        for row in await self._rows(key, key.session):
-            run = _key_of(row)
+        own, rows = await self._read(key), await self._rows(key, key.session)
+        for run in map(_key_of, rows):
             log = self._parts.logs.in_memory(run)
-            if log is None or log.queue.is_idle():
-                self._parts.logs.evict(run)
-                # The turn of one that has not begun finds no message any more.
-                writes += [RemoveSession(run), RemoveSchedule(run, _first_name(row), f"run-{row.id}")]
+            if log is not None and (log.turn is not None or len(log.queue)):
+                raise SessionBusyError(run.session, log.open_id())
+        writes = [] if own is None or _shown(own).is_over else self._end(own, p.Cancelled(), "", "removed", speaks=False)
+        for row in rows:
+            run = _key_of(row)
+            self._parts.logs.evict(run)
+            # The turn of one that has not begun finds no message any more.
+            writes += [RemoveSession(run), RemoveSchedule(run, _first_name(row), f"run-{row.id}")]
             writes.append(RemoveSchedule(row.key, row.name, row.id))
         return writes
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 
 from actors.actor import Handlers
-from actors.errors import UserArrivingError, UserElsewhereError
+from actors.errors import SessionBusyError, UserArrivingError, UserElsewhereError
 from actors.layers.batches.service import KeptBatches
 from actors.layers.holds import UserHolds
 from actors.layers.retention.messages import FindOldSessions, OldSessions, PruneSessions, SessionsPruned
@@ -95,9 +95,10 @@ class Retention(SessionService):
                 still_old = {each.key: each for each in await self._old(wanted)}
                 old = [(log, still_old[log.key]) for log in taken if log.key in still_old]
                 removed = (self._remove_one(log, session) for log, session in old)
-                failed = [each for each in await asyncio.gather(*removed, return_exceptions=True) if each is not None]
-                if failed:
-                    raise failed[0]
+                for failed in await asyncio.gather(*removed, return_exceptions=True):
+                    # One whose background runs work stays.
+                    if failed is not None and not isinstance(failed, SessionBusyError):
+                        raise failed
         finally:
             for log in taken:
                 log.queue.start_next()

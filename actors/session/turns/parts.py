@@ -34,7 +34,7 @@ AppendHook = Callable[[SessionLog, p.Append, Events], Sequence[Write]]
 
 
 RemovalHook = Callable[[SessionKey], Awaitable[Sequence[Write]]]
-"""Takes a session. Returns writes. Raises StoreError."""
+"""Takes a session. Returns writes. Raises SessionBusyError: it may not be removed. StoreError."""
 
 
 Refusal = Callable[[p.OpenTurn], Awaitable[RequestError | TurnError | None]]

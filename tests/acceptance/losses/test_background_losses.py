@@ -15,6 +15,7 @@ import pytest
 from actors import (
     AgentTool,
     Background,
+    BackgroundRun,
     Content,
     CustomAgent,
     Event,
@@ -25,10 +26,12 @@ from actors import (
     ParallelAgent,
     Part,
 )
+from actors.messages import protocol as p
 from actors.messages.content import FunctionCall
+from actors.messages.session import run_of
 from runtime import Runtime
 from runtime.stores.sql.schema import schedules
-from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
+from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Process, Victim, lossy_runtime
 from tests.support.machine.folders import quick_folder
 from tests.support.polling import until
 from tests.support.runtimes import stored
@@ -158,6 +161,63 @@ def test_without_losses_a_run_ends_once(how: How) -> None:
 def test_a_run_ends_once_whichever_actor_is_lost_at_whichever_message(who: Victim, how: How, before: bool) -> None:
     for at in range(played(how).messages):
         played(how, Loss(at, who, before))
+
+
+class Held:
+    """Runs whose turns do not begin before the test wants it.
+
+    Attributes:
+        may_begin: they may.
+    """
+
+    def __init__(self, engine: LossyEngine) -> None:
+        self.may_begin = threading.Event()
+        engine.watches = True
+        engine.meddler = self._hold
+
+    async def _hold(self, sender: Process, message: p.Message, handled: bool) -> None:
+        if isinstance(message, p.OpenTurn) and run_of(message.key.session) is not None and not handled:
+            await asyncio.to_thread(self.may_begin.wait, 20)
+
+
+def two_started(rt: Runtime) -> list[BackgroundRun]:
+    rt.run(user_id="ada", session_id="s1", message="begin").result()
+    runs = rt.background.list("ada", "s1")
+    assert [run.status for run in runs] == ["running"] * 2
+    return runs
+
+
+def test_each_run_that_is_cancelled_before_it_begins_ends_once() -> None:
+    worker = LlmAgent(name="helper", model=Helper())
+    root = LlmAgent(name="root", model=Parent("helper", "helper"), tools=[AgentTool(worker, background=True)])
+    with quick_folder() as folder:
+        rt, engine = lossy_runtime(root, Path(folder))
+        held = Held(engine)
+        with rt:
+            for run in two_started(rt):
+                rt.background.cancel("ada", "s1", run.id)
+            held.may_begin.set()
+            assert [run.status for run in rt.background.wait("ada", "s1", timeout_s=20)] == ["cancelled"] * 2
+            until(lambda: len(ends(rt)) == 2 and is_idle(rt))
+            assert len(set(ends(rt))) == 2
+            assert [session.id for session in rt.sessions.list()] == ["s1"]
+        assert len(waiting(folder)) == 2
+
+
+def test_what_has_not_begun_is_deleted_with_its_session() -> None:
+    worker = LlmAgent(name="helper", model=Helper())
+    root = LlmAgent(name="root", model=Parent("helper", "helper"), tools=[AgentTool(worker, background=True)])
+    with quick_folder() as folder:
+        rt, engine = lossy_runtime(root, Path(folder))
+        held = Held(engine)
+        with rt:
+            runs = two_started(rt)
+            rt.sessions.delete("ada", "s1")
+            held.may_begin.set()
+            until(lambda: rt.statistics().runner.counts["waiting"] == 0 and is_idle(rt))
+            assert rt.background.list("ada", "s1") == []
+            assert [stored(rt, run.run_session_id) for run in runs] == [[], []]
+        assert waiting(folder) == []
 
 
 class Talker(CustomAgent):

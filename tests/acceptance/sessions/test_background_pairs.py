@@ -377,3 +377,15 @@ def test_a_run_that_is_cancelled_as_it_ends_has_one_end(local: Deploy) -> None:
         until(lambda: is_idle(rt))
         for number in range(40):
             assert sum(event.text.startswith("Background run") for event in stored(rt, f"s{number}")) == 1
+
+
+def test_a_session_is_not_pruned_while_its_runs_work(local: Deploy, gate: Gate) -> None:
+    with local(working(gate, ASK, "begun", "it was 42")) as rt:
+        run = at_work(rt, gate)
+        assert rt.sessions.prune(0.001).sessions == 0
+        gate.open()
+        answered(rt, "root: it was 42")
+        until(lambda: is_idle(rt))
+        rt.sessions.prune(0.001)
+        assert rt.background.list("ada", "s1") == []
+        assert stored(rt, run.run_session_id) == stored(rt) == []
