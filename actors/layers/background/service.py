@@ -128,7 +128,7 @@ class BackgroundRuns(SessionService):
                 _ = self._parts.versions.topology("")[message.agent]
                 self._check_room(message, rows)
                 same = self._record(message, SessionKey(key.app, key.user, session))
-                await self._write(key, [AddSchedule(same.key, same), self._first(message, session, _shown(same).started_s)])
+                await self._due.write(key, [AddSchedule(same.key, same), self._first(message, session, _shown(same).started_s)])
         return RunsReply(runs=[_shown(same)])
 
     def _check_room(self, message: StartRun, rows: Sequence[ScheduleRow]) -> None:
@@ -225,7 +225,7 @@ class BackgroundRuns(SessionService):
         told = [_record_of(row).told for row in rows if _shown(row).is_over]
         # A turn that was cancelled while it waited tells nothing to its agent.
         if told and message.heard_by and log is not None and log.open_id() == message.heard_by:
-            await self._write(key, [RemoveSchedule(key, name, of) for name, of in told if name])
+            await self._due.write(key, [RemoveSchedule(key, name, of) for name, of in told if name])
         return RunsReply(runs=[_shown(row) for row in rows])
 
     async def steer_run(self, message: SteerRun) -> RunsReply:
@@ -247,7 +247,7 @@ class BackgroundRuns(SessionService):
         async with self._in_order.locked(key):
             if not await self._is_known(key, event):
                 leaving = WaitingMessage(event=encode(event))
-                await self._write(key, [self._message(key, message.id, now_s, leaving, config, Content())])
+                await self._due.write(key, [self._message(key, message.id, now_s, leaving, config, Content())])
         return RunsReply(runs=[run])
 
     async def _is_known(self, key: SessionKey, event: Event) -> bool:
@@ -273,7 +273,7 @@ class BackgroundRuns(SessionService):
                 writes.append(self._message(run, f"cancel-{each.id}", began_s, cancel, RunConfig(), Content()))
                 if run in self._records:
                     self._records[run] = cancelled
-            await self._write(key, writes)
+            await self._due.write(key, writes)
         return RunsReply(runs=[_shown(each) for each in await self._found(key, [message.run])])
 
     async def _under_way(self, key: SessionKey, run: str) -> list[ScheduleRow]:
@@ -310,7 +310,7 @@ class BackgroundRuns(SessionService):
         event = question_event(_shown(row), message.question, message.id, now_s)
         async with self._in_order.locked(row.key):
             if not await self._is_known(row.key, event):
-                await self._write(row.key, [self._to_parent(row, event, now_s)])
+                await self._due.write(row.key, [self._to_parent(row, event, now_s)])
         return p.Ack()
 
     async def _removed(self, key: SessionKey) -> Sequence[Write]:
@@ -346,7 +346,7 @@ class BackgroundRuns(SessionService):
         is_cancelled = message.error.startswith(TurnCancelledError.__name__)
         outcome: p.AnyOutcome = p.Cancelled() if is_cancelled else p.Failed(error_code="", error_message=message.error)
         # In one step: the message would not come again.
-        await self._write(key, [AdvanceSchedule(key, time), *self._end(row, outcome, "", time.id)])
+        await self._due.write(key, [AdvanceSchedule(key, time), *self._end(row, outcome, "", time.id)])
         self._wake(row)
         return p.Ack()
 
@@ -423,14 +423,6 @@ class BackgroundRuns(SessionService):
         """The runs below a session. Raises StoreError."""
         store = store_of(self._parts.access)
         return await self._parts.access.read(lambda: store.schedules_with(key.app, key.user, runs_prefix(session)))
-
-    async def _write(self, key: SessionKey, writes: Sequence[Write]) -> None:
-        """Write changes of runs. Raises StoreError."""
-        try:
-            await self._due.write(key, *writes)
-        finally:
-            # A store that says that it has failed may have them all the same.
-            self._due.note_due(int(self._due.now_s()))
 
 
 def _conversation(key: SessionKey) -> SessionKey:

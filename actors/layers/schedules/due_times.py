@@ -2,11 +2,13 @@
 
 Rules of this file:
 
-- The store knows what is due, by an index. Nothing is kept here but until when each Runner waits, so nothing is lost with it.
+- The store knows what is due, by an index. What is kept here of it, a Runner that finds another actor reads again.
 - A due time has been dealt with when its schedule has gone on in the store, in the step in which its turn begins. Until then it
   is due, and given to each request that begins before it; the Runner knows what it is about to start.
 - The first due time that is not reached yet is read with those that are. What is created or resumed meanwhile, and due earlier,
   is noted here. So no time is looked for in vain.
+- Messages are due at once, and stand in no order of time among those of one second. So each is noted for the Runners as it is
+  stored, also between two requests; what is due and may stand before the place of a Runner is read from the first one again.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from actors.interfaces.records import Write
 from actors.layers.holds import UserHolds
 from actors.layers.schedules.messages import AwaitDue, DueReply, DueTurn
 from actors.layers.schedules.rules.missed import due_now
-from actors.layers.stores.records import AdvanceSchedule
+from actors.layers.stores.records import AddSchedule, AdvanceSchedule
 from actors.layers.stores.schedule import DuePlace, ScheduleRow
 from actors.layers.stores.session_store import store_of
 from actors.messages import protocol as p
@@ -121,24 +123,33 @@ class DueTimes:
     def note_due(self, due_s: int | None) -> None:
         """A schedule is due then: whatever waits for a later one waits no longer than that."""
         if due_s is not None:
+            is_due = due_s <= self.now_s()
             for wait in self._waits.values():
-                wait.note_due(due_s)
+                wait.note_due(due_s, is_due=is_due)
 
     async def next_due(self, message: AwaitDue) -> DueReply:
         """Wait until something is due, and return it. Raises StoreError."""
-        if message.runner in self._waits:
-            self._waits[message.runner].end()
-        wait = self._waits[message.runner] = _Wait(message.after)
+        wait = self._waits.get(message.runner)
+        if wait is None or not wait.is_between or wait.number != message.number:
+            if wait is not None:
+                wait.end()
+            wait = self._waits[message.runner] = _Wait(message.shard, message.after, message.number)
+            wait.is_behind = message.after is not None
+        wait.is_between = False
         if self._is_closed:
             wait.end()
         try:
             while not wait.is_over:
-                wait.until_s = math.inf
+                wait.until_s, wait.is_reading = math.inf, True
                 reply = await self._read_due(message, wait)
+                wait.is_reading = False
                 if not reply.turns:
                     await wait.passed(self.now_s, self._longest_nap_s)
-                if reply.turns or wait.is_behind:
-                    return reply if not wait.is_behind else DueReply(turns=reply.turns, after=None)
+                if (reply.turns or wait.is_behind) and not wait.is_over:
+                    after = None if wait.is_behind else reply.after
+                    then = self._waits[message.runner] = _Wait(message.shard, after, wait.number + 1)
+                    then.rows = wait.rows
+                    return DueReply(turns=reply.turns, after=after, number=then.number)
         finally:
             if self._waits.get(message.runner) is wait:
                 del self._waits[message.runner]
@@ -152,9 +163,10 @@ class DueTimes:
 
     async def _read_due(self, message: AwaitDue, wait: _Wait) -> DueReply:
         """Read what is due, and note for the wait what is due next."""
-        found: list[DueTurn] = []
+        noted, wait.rows = wait.rows, []
         after = message.after
         now_s = self.now_s()
+        found = await self._due_turns([row for row in noted if after is not None and row.due_place <= after], now_s, wait)
         while len(found) < PAGE:
             rows, mine = await self._access.read(self._page, message.app, after), list[ScheduleRow]()
             for row in rows:
@@ -199,43 +211,91 @@ class DueTimes:
 
     async def go_on(self, key: SessionKey, time: ScheduledTime, error: str) -> None:
         """Have a schedule go on to its next due time. Raises StoreError."""
-        await self.write(key, AdvanceSchedule(key, time, error))
+        await self.write(key, [AdvanceSchedule(key, time, error)])
         self._note(error, time, 0.0)
         self.note_due(time.next_s)
 
-    async def write(self, key: SessionKey, *writes: Write) -> None:
+    async def write(self, key: SessionKey, writes: Sequence[Write]) -> None:
         """Write changes of schedules. Raises StoreError."""
         # No log has to be without holes for it.
         of_user = SessionKey(key.app, key.user, "")
         self._access.commits.clear_failure(of_user)
-        await self._access.commits.submit(of_user, writes)
+        added = [write.row for write in writes if isinstance(write, AddSchedule)]
+        try:
+            await self._access.commits.submit(of_user, writes)
+        except BaseException:
+            # A store that says that it has failed may have them all the same.
+            for row in added:
+                self.note_due(row.due_s)
+            raise
+        for row in added:
+            self._note_added(row)
+
+    def _note_added(self, row: ScheduleRow) -> None:
+        if row.due_s is None or row.due_s > self.now_s():
+            self.note_due(row.due_s)
+            return
+        for wait in self._waits.values():
+            wait.note_row(row)
 
 
 class _Wait:
-    """A Runner that waits until something is due.
+    """A Runner that waits until something is due, or that has got a reply and will ask again.
+
+    Args:
+        shard: the sessions whose turns it runs.
+        after: the place after which is read.
+        number: of the reply that it has got.
 
     Attributes:
+        rows: messages that were stored since that reply, as far as there are not too many.
         until_s: when something is due, as far as that is known; it may only become earlier.
+        is_between: it has not asked again yet.
+        is_reading: what is due is being read.
         is_over: the Runner has asked again, or the actor stops.
-        is_behind: something is due at a time that stands before the place after which is read, or in the same second: a message
-            is due at once, and the clock may have been set back.
+        is_behind: something is due that may stand before the place after which is read: it was noted while that changed, it is
+            due in the same second, or the clock was set back.
     """
 
-    __slots__ = ("_after_s", "_changed", "is_behind", "is_over", "until_s")
+    __slots__ = (
+        "_after_s",
+        "_changed",
+        "_shard",
+        "is_behind",
+        "is_between",
+        "is_over",
+        "is_reading",
+        "number",
+        "rows",
+        "until_s",
+    )
 
-    def __init__(self, after: DuePlace | None) -> None:
+    def __init__(self, shard: Shard, after: DuePlace | None, number: int) -> None:
+        self._shard = shard
+        self.number = number
+        self.rows: list[ScheduleRow] = []
         self.until_s = math.inf
-        self.is_over = self.is_behind = False
+        self.is_between = True
+        self.is_reading = self.is_over = self.is_behind = False
         self._after_s = after.due_s if after is not None else -math.inf
         self._changed = asyncio.Event()
 
-    def note_due(self, due_s: float) -> None:
-        """Something is due then."""
-        if due_s <= self._after_s:
+    def note_due(self, due_s: float, *, is_due: bool = False) -> None:
+        """Something is due then. `is_due`: it is due now."""
+        if due_s <= self._after_s or (is_due and self.is_reading):
             self.is_behind = True
             self._changed.set()
         if due_s < self.until_s:
             self.until_s = due_s
+            self._changed.set()
+
+    def note_row(self, row: ScheduleRow) -> None:
+        """A message was stored, which is due."""
+        if holds(self._shard, row.key):
+            if len(self.rows) < PAGE:
+                self.rows.append(row)
+            else:
+                self.is_behind = True
             self._changed.set()
 
     def end(self) -> None:
@@ -245,7 +305,7 @@ class _Wait:
 
     async def passed(self, now_s: Callable[[], float], longest_nap_s: float) -> None:
         """Return when the time has come."""
-        while not self.is_over and not self.is_behind and (left_s := self.until_s - now_s()) > 0:
+        while not (self.is_over or self.is_behind or self.rows) and (left_s := self.until_s - now_s()) > 0:
             self._changed.clear()
             nap_s = None if left_s == math.inf else max(MIN_NAP_S, min(left_s, longest_nap_s))
             with suppress(TimeoutError):

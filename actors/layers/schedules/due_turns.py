@@ -90,11 +90,14 @@ class DueTurns(RunnerService):
         """
         await self._recovery.take_up_open(session, is_turn_of_schedule)
 
-    async def due(self, session: SessionRef, after: DuePlace | None) -> DueReply:
-        """Wait until something is due at a Session actor after a place, and return it. Raises StoreError, ClusterError."""
-        message = AwaitDue(
-            app=self._app, runner=self._place.runner_id, term=self._place.term, shard=self._place.shard, after=after
-        )
+    async def due(self, session: SessionRef, after: DuePlace | None, number: int) -> DueReply:
+        """Wait until something is due at a Session actor after a place, and return it. Raises StoreError, ClusterError.
+
+        Args:
+            number: of the reply that has that place.
+        """
+        place = self._place
+        message = AwaitDue(app=self._app, runner=place.runner_id, term=place.term, shard=place.shard, after=after, number=number)
         return await self._place.ask_as_leader(session, lambda: session.ask(message))
 
     async def start(self, turn: DueTurn) -> p.TurnStarted:
@@ -136,7 +139,9 @@ class _Watch:
         self._session = session
         self._starting: set[tuple[str, str]] = set()
         self._after: DuePlace | None = None
+        self._number = 0
         self._from_first = asyncio.Event()
+        self._is_behind = False
         self._failed = 0
 
     async def run(self) -> None:
@@ -146,12 +151,12 @@ class _Watch:
             while True:
                 reply = await self._reached(self._ask)
                 if reply is None:
-                    if self._starting:
+                    if self._is_behind and self._starting:
                         await asyncio.sleep(PAUSE_S)
                     self._from_first.clear()
-                    self._after = None
+                    self._is_behind, self._after = False, None
                     continue
-                self._after = reply.after
+                self._after, self._number = reply.after, reply.number
                 for turn in reply.turns:
                     schedule = (turn.key.user, turn.time.name)
                     if schedule not in self._starting:
@@ -172,7 +177,7 @@ class _Watch:
 
     async def _ask(self) -> DueReply | None:
         """Wait until something is due; None when it is to be read from the first one again."""
-        asking = asyncio.ensure_future(self._turns.due(self._session, self._after))
+        asking = asyncio.ensure_future(self._turns.due(self._session, self._after, self._number))
         changed = asyncio.ensure_future(self._from_first.wait())
         try:
             await asyncio.wait((asking, changed), return_when=asyncio.FIRST_COMPLETED)
@@ -206,8 +211,9 @@ class _Watch:
             # Also of foreign code in the message's way: what is due stays due, and other schedules do not wait for it.
             await self._wait_after(turn, error)
         self._starting.discard(schedule)
-        is_behind = self._after is not None and next_s is not None and next_s <= self._after.due_s
-        if is_behind or not self._starting:
+        if self._after is not None and next_s is not None and next_s <= self._after.due_s:
+            self._is_behind = True
+        if self._is_behind or not self._starting:
             self._from_first.set()
 
     async def _pass(self, turn: DueTurn, error: str) -> None:
@@ -221,4 +227,5 @@ class _Watch:
         self._failed += 1
         logger.warning("the turn of schedule %r of user %r begins later: %s", turn.time.name, turn.key.user, error)
         await asyncio.sleep(AGAIN.after_attempts(self._failed))
+        self._is_behind = True
         self._from_first.set()

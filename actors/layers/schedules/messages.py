@@ -103,10 +103,12 @@ class DueReply(Message, frozen=True, kw_only=True):
     Attributes:
         turns: the turns that are to be started. There may be more after the last.
         after: where to go on.
+        number: of the reply.
     """
 
     turns: Sequence[DueTurn] = ()
     after: DuePlace | None = None
+    number: int = 0
 
 
 class AwaitDue(Request[DueReply | NotLeader], frozen=True, kw_only=True):
@@ -116,6 +118,7 @@ class AwaitDue(Request[DueReply | NotLeader], frozen=True, kw_only=True):
         runner, term: of the Runner: see AnnounceRunner.
         shard: the sessions whose turns it runs.
         after: only those that are due after this one: the Runner has those before.
+        number: of the reply that said so. If that was not the last one, what is due is read from the first one again.
     """
 
     route = Route.ACTOR
@@ -126,6 +129,7 @@ class AwaitDue(Request[DueReply | NotLeader], frozen=True, kw_only=True):
     term: int = 0
     shard: Shard = ONLY_SHARD
     after: DuePlace | None = None
+    number: int = 0
 
 
 class DueTurn(Message, frozen=True, kw_only=True):

@@ -88,7 +88,7 @@ class Schedules(SessionService):
         same = await self._find(key, name)
         if same is None:
             self._check_number(message, await self._access.read(store_of(self._access).schedules, key.app, key.user))
-            await self.due.write(key, AddSchedule(key, self._new(message)))
+            await self.due.write(key, [AddSchedule(key, self._new(message))])
             # Another Session actor may have created one of that name for a session of its own.
             same = await self._find(key, name)
         if same is None or same.id != message.id:
@@ -123,16 +123,16 @@ class Schedules(SessionService):
         """
         key, name = message.key, message.name
         if message.change == "delete":
-            await self.due.write(key, RemoveSchedule(key, name, message.id))
+            await self.due.write(key, [RemoveSchedule(key, name, message.id)])
             return SchedulesReply()
         row = await self._find(key, name)
         if row is not None and row.id == message.id:
             if message.change == "pause" and not row.paused:
-                await self.due.write(key, SetDueTime(key, name, row.id, None, paused=True))
+                await self.due.write(key, [SetDueTime(key, name, row.id, None, paused=True)])
             if message.change == "resume" and row.due_s is None:
                 # What was due while it was paused was not missed.
                 due_s = self._next_due_s(row)
-                await self.due.write(key, SetDueTime(key, name, row.id, due_s, paused=False))
+                await self.due.write(key, [SetDueTime(key, name, row.id, due_s, paused=False)])
                 self.due.note_due(due_s)
             row = await self._find(key, name)
         return SchedulesReply(schedules=[row] if row is not None and row.id == message.id else [])

@@ -139,11 +139,7 @@ class Steering(SessionService):
         timing = Timing(at_s=due_s, start_s=due_s)
         plan = SchedulePlan(timing=timing, missed="all", content=Content(), config=config, message=message)
         row = ScheduleRow(key=key, name=name, id=invocation_id, due_s=due_s, raw=encode(plan))
-        try:
-            await self._due.write(key, AddSchedule(key, row))
-        finally:
-            # A store that says that it has failed may have it all the same.
-            self._due.note_due(due_s)
+        await self._due.write(key, [AddSchedule(key, row)])
 
     async def send_message(self, message: p.SendMessage) -> p.Ack:
         """Store a message of an agent for another.

@@ -1,38 +1,67 @@
-"""What is due is found also where the clock was set back while turns of later due times were about to begin."""
+"""What is due is found once it is stored, also before the place up to which a Runner has it, and until it is dealt with."""
 
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
 from actors import Content
 from actors.errors import ScheduleNotFoundError
 from actors.layers.schedules.messages import AwaitDue, CreateSchedule, DueReply, PassDueTime
-from actors.layers.stores.schedule import DuePlace, SchedulePlan, Timing
+from actors.layers.stores.schedule import SchedulePlan, Timing, message_prefix
 from actors.messages import protocol as p
-from actors.messages.event import now_s
 from actors.messages.protocol.turns import ScheduledTime
-from tests.support.fixtures.session_fixture import KEY, SessionFixture
+from tests.support.fixtures.session_fixture import KEY, SessionFixture, settled
 
 
-async def test_what_is_created_before_the_place_that_a_runner_has_read_is_read_from_the_first(tmp_path: Path) -> None:
-    session = SessionFixture(tmp_path)
-    now = int(now_s())
-    message = AwaitDue(app="app", runner="app/runner/one", after=DuePlace(now + 3_600, "ada", "read before"))
-    waiting = asyncio.create_task(session.ref.ask(message))
-    await asyncio.sleep(0.1)
-    plan = SchedulePlan(timing=Timing(at_s=now + 2), content=Content.of_text("go"))
-    (await session.ref.ask(CreateSchedule(key=KEY, name="soon", id="1", plan=plan))).schedules[0]
+async def due(session: SessionFixture, after: DueReply | None = None) -> DueReply:
+    """Ask for what is due after a reply."""
+    place, number = (after.after, after.number) if after is not None else (None, 0)
     async with asyncio.timeout(10):
-        reply = await waiting
-        assert isinstance(reply, DueReply)
-        assert (list(reply.turns), reply.after) == ([], None)
-        found = await session.ref.ask(AwaitDue(app="app", runner="app/runner/one", after=reply.after))
-    assert isinstance(found, DueReply)
-    assert [turn.time.name for turn in found.turns] == ["soon"]
-    await session.ref.stop()
+        reply = await session.ref.ask(AwaitDue(app="app", runner="app/runner/one", after=place, number=number))
+    assert isinstance(reply, DueReply)
+    return reply
+
+
+async def send(session: SessionFixture, agent: str) -> None:
+    """Store a message to an agent, under its name."""
+    await session.ref.ask(
+        p.SendMessage(turn=session.turn_ref(), sender="root", agent=agent, id=agent, content=Content.of_text("go"))
+    )
+
+
+def found(reply: DueReply) -> list[str]:
+    return [turn.time.id for turn in reply.turns]
+
+
+@pytest.mark.parametrize("is_waiting", [False, True], ids=["between", "waiting"])
+async def test_a_message_that_stands_before_the_place_of_a_runner_is_found(session: SessionFixture, *, is_waiting: bool) -> None:
+    await session.open()
+    then, first = sorted(("root", "a"), key=lambda agent: message_prefix(KEY, agent))
+    await send(session, first)
+    reply = await due(session)
+    assert (found(reply), reply.after is None) == ([first], False)
+    if is_waiting:
+        asked = asyncio.create_task(due(session, reply))
+        await settled()
+        await send(session, then)
+        assert found(await asked) == [then]
+    else:
+        await send(session, then)
+        assert found(await due(session, reply)) == [then]
+
+
+async def test_a_runner_that_has_lost_a_reply_is_given_all_again(session: SessionFixture) -> None:
+    await session.open()
+    await send(session, "a")
+    reply = await due(session)
+    await send(session, "root")
+    # Its reply does not come.
+    await due(session, reply)
+    again = await due(session, reply)
+    assert again.after is None
+    assert sorted(found(await due(session, again))) == ["a", "root"]
 
 
 @pytest.mark.parametrize("how", ["begun", "passed"])
