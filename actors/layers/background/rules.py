@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from hashlib import blake2b
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -36,20 +37,20 @@ def ended(run: BackgroundRun, outcome: p.AnyOutcome, said: str, now_s: float) ->
             return replace(run, status="done", ended_s=now_s, result=_cut(said), error="")
 
 
-def words_of(invocation_id: str, last: Sequence[bytes], before: Iterable[bytes]) -> str:
-    """The last words of the agents of a turn, as far as they are among these events.
+class Words(NamedTuple):
+    """What an agent has said in a turn."""
 
-    Args:
-        last: the events with which it ends.
-        before: those before them, the newest first.
-    """
-    for raw in (*reversed(last), *before):
+    invocation_id: str
+    text: str
+
+
+def last_words(events: Iterable[bytes]) -> Words | None:
+    """The last words of an agent among events, the newest of which comes first; None: there are none."""
+    for raw in events:
         event = decode_event(raw, 0)
-        if event.invocation_id != invocation_id:
-            break
         if event.author != USER and event.is_final_response() and event.content is not None and event.content.text:
-            return event.content.text
-    return ""
+            return Words(event.invocation_id, event.content.text)
+    return None
 
 
 def told_id(run: BackgroundRun, turn: str) -> str:

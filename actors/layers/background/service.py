@@ -31,7 +31,7 @@ from actors.errors import (
 from actors.errors.suggestions import did_you_mean
 from actors.interfaces.records import RemoveSession, Write
 from actors.layers.background.messages import AskParent, CancelRun, FindRuns, RunsReply, StartRun, SteerRun
-from actors.layers.background.rules import ended, question_event, told_event, told_id, words_of
+from actors.layers.background.rules import Words, ended, last_words, question_event, told_event, told_id
 from actors.layers.schedules.due_times import DueTimes
 from actors.layers.schedules.messages import PassDueTime
 from actors.layers.stores.records import AddSchedule, AdvanceSchedule, RemoveSchedule
@@ -64,6 +64,12 @@ from actors.session.log.writer import Events
 from actors.session.service import SessionService
 from actors.session.turns.parts import SessionParts
 
+LAST_EVENTS = 100
+"""Among so many events of a run that is read again its last words are looked for."""
+
+HEARING = frozenset({"check_run", "wait_for_runs"})
+"""The tools by which an agent takes note of ends."""
+
 
 class BackgroundRuns(SessionService):
     """Answers StartRun, FindRuns, SteerRun, CancelRun and AskParent, and has a part in the end of turns: see `EndingHook`.
@@ -82,7 +88,12 @@ class BackgroundRuns(SessionService):
         # Conversations that are looked at, of which no run has ended meanwhile.
         self._undisturbed: set[SessionKey] = set()
         self._waits: WeakValueDictionary[SessionKey, asyncio.Event] = WeakValueDictionary()
+        # The messages about ends of which the open turn of a session takes note: they are removed with its note.
+        self._heard: dict[SessionKey, dict[str, str]] = {}
+        # What agents of runs have said last.
+        self._words: dict[SessionKey, Words | None] = {}
         parts.logs.before_load.append(self._load)
+        parts.append_hooks.append(self._appended)
         parts.refusals.append(self.refusal)
         parts.ending_hooks.append(self)
         parts.removal_hooks.append(self._removed)
@@ -225,7 +236,7 @@ class BackgroundRuns(SessionService):
         told = [_record_of(row).told for row in rows if _shown(row).is_over]
         # A turn that was cancelled while it waited tells nothing to its agent.
         if told and message.heard_by and log is not None and log.open_id() == message.heard_by:
-            await self._due.write(key, [RemoveSchedule(key, name, of) for name, of in told if name])
+            self._heard.setdefault(key, {}).update(told)
         return RunsReply(runs=[_shown(row) for row in rows])
 
     async def steer_run(self, message: SteerRun) -> RunsReply:
@@ -357,8 +368,19 @@ class BackgroundRuns(SessionService):
         row = self._records.get(log.key)
         if row is None:
             return ()
-        said = words_of(turn.row.invocation_id, [raw for raw, _ in events], (stored.raw for stored in log.newest_events()))
-        return self._end(row, outcome, said, f"{turn.row.invocation_id}-{turn.row.epoch}")
+        words, invocation_id = self._words.get(log.key), turn.row.invocation_id
+        said = words.text if words is not None and words.invocation_id == invocation_id else ""
+        return self._end(row, outcome, said, f"{invocation_id}-{turn.row.epoch}")
+
+    def _appended(self, log: SessionLog, _: p.Append, events: Events) -> Sequence[Write]:
+        """Note what the agents of a run say. With the note of an end the message about it is removed."""
+        key = log.key
+        if key in self._records:
+            words = last_words(raw for raw, _ in reversed(events))
+            self._words[key] = words or self._words.get(key)
+        if key not in self._heard or not any(name in HEARING for _, event in events for name, _ in event.tool_results()):
+            return ()
+        return [RemoveSchedule(key, name, of) for name, of in self._heard.pop(key).items() if name]
 
     def _end(self, row: ScheduleRow, outcome: p.AnyOutcome, said: str, turn: str, *, speaks: bool = True) -> list[Write]:
         """The record of a run that has ended, and the message that tells of it. `speaks`: this may begin a turn."""
@@ -380,6 +402,7 @@ class BackgroundRuns(SessionService):
 
     def ended(self, key: SessionKey) -> None:
         """Wake what waits for the run, and have its end told."""
+        self._heard.pop(key, None)
         row = self._records.get(key)
         if row is not None:
             self._undisturbed.discard(_conversation(row.key))
@@ -398,9 +421,12 @@ class BackgroundRuns(SessionService):
         logs = self._parts.logs
         for other in [each for each in self._records if logs.in_memory(each) is None and not logs.is_loading(each)]:
             del self._records[other]
+            self._words.pop(other, None)
         row = await self._read(key)
         if row is not None:
             self._records[key] = row
+            newest = await self._parts.reader.events(key, limit=LAST_EVENTS, newest=True)
+            self._words[key] = last_words(stored.raw for stored in reversed(newest))
         else:
             self._records.pop(key, None)
 

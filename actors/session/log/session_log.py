@@ -253,10 +253,6 @@ class SessionLog:
             return None
         return [event for event in self._tail if event.seq > seq]
 
-    def newest_events(self) -> Iterator[StoredEvent]:
-        """The stored events in memory, the newest first."""
-        return reversed(self._tail)
-
     def events_missed_by_agents(self) -> list[StoredEvent]:
         """The newest events, as far as some agent has missed them, if they are few."""
         if len(self._authors) <= 1:
