@@ -71,7 +71,9 @@ class RunInbox:
                 [
                     event
                     async for event in self._reader.events(after_seq)
-                    if event.invocation_id == message.turn.invocation_id and event.reader() == message.agent
+                    if event.invocation_id == message.turn.invocation_id
+                    and event.reader() == message.agent
+                    and event.content is not None
                 ]
             )
             self._seq = self._again[-1].seq if self._again else 0
@@ -80,7 +82,7 @@ class RunInbox:
             found.append(self._again.popleft().received())
         return found
 
-    async def _read_new(self) -> Sequence[Received]:
+    async def _read_new(self, most: int = 0) -> Sequence[Received]:
         if not self._news.is_set():
             return ()
         # One that comes while these are read is read by the next call.
@@ -92,6 +94,7 @@ class RunInbox:
             branch=message.branch,
             again=self._is_doubtful,
             after_seq=self._seq,
+            most=most,
         )
         try:
             read = await self._session.ask(request)
@@ -110,15 +113,19 @@ class RunInbox:
     async def next_message(self) -> Received:
         """Wait for the next message: see Inbox."""
         if not self._read:
-            self._read.extend(await self.wait())
+            # No more than it is given: those behind it wait for its code, or for the next run.
+            self._read.extend(await self._next(most=1))
         return self._read.popleft()
 
     async def wait(self) -> Sequence[Received]:
         """Wait for messages: see Inbox."""
+        return await self._next()
+
+    async def _next(self, most: int = 0) -> Sequence[Received]:
         read: Sequence[Received] = await self._read_before()
         while not read:
             await self._news.wait()
-            read = await self._read_new()
+            read = await self._read_new(most)
         return read
 
     async def send(self, agent: str, content: Content, message_id: str) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import msgspec
 
 from actors.actor import Handlers
-from actors.errors import OverloadedError, RequestError
+from actors.errors import OverloadedError, RequestError, SessionBusyError
 from actors.interfaces.records import Write
 from actors.layers.schedules.due_times import DueTimes
 from actors.layers.steering.messages import FindMessage, LeaveMessage, MessageLeft, MessagePlace
@@ -78,6 +78,7 @@ class Steering(SessionService):
         self._last_s = 0.0
         self._sent: dict[tuple[SessionKey, str], _Sent] = {}
         parts.removal_hooks.append(self._left_behind)
+        parts.refusals.append(self.refusal)
 
     def handlers(self) -> Handlers:
         """Its messages."""
@@ -87,6 +88,15 @@ class Steering(SessionService):
             p.SendMessage: self.send_message,
             FindMessage: self.find_message,
         }
+
+    async def refusal(self, message: p.OpenTurn) -> SessionBusyError | None:
+        """A message of an agent begins no turn before those that were sent to its receiver before. Raises StoreError."""
+        time, key = message.due, message.key
+        if time is None or not time.is_sent:
+            return None
+        [first, *_] = [*await self._named(key, [f"{time.name.rsplit('/', 2)[0]}/"], 1), None]
+        is_behind = first is not None and first.due_s is not None and first.name < time.name
+        return SessionBusyError(key.session, first.id) if first is not None and is_behind else None
 
     async def leave_message(self, message: LeaveMessage) -> MessageLeft:
         """Store a message for the turn that runs.
@@ -210,8 +220,11 @@ class Steering(SessionService):
         events: list[tuple[bytes, EventScan]] = []
         writes: list[Write] = []
         temp: JsonObject = {}
-        is_under_way = False
+        is_under_way, given, more = False, 0, len(rows) == MOST_MESSAGES
         for row in rows:
+            if message.most and given == message.most:
+                more = True
+                break
             waiting = row.plan.message
             if waiting is None or not waiting.event:
                 # It begins a turn of its own in any case.
@@ -228,12 +241,13 @@ class Steering(SessionService):
             )
             try:
                 self._parts.admission.event(log, raw, scanned)
-                given = {**temp, **only_temp(waiting.state_delta)}
-                self._parts.admission.temp(turn.temp, given)
+                all_temp = {**temp, **only_temp(waiting.state_delta)}
+                self._parts.admission.temp(turn.temp, all_temp)
             except RequestError:
                 # A state has grown since: it begins a turn, which says so.
                 continue
-            temp = given
+            temp = all_temp
+            given += event.content is not None
             events.append((raw, scanned))
             writes.append(RemoveSchedule(row.key, row.name, row.id))
         if temp:
@@ -251,8 +265,9 @@ class Steering(SessionService):
         read_now = [decode_event(raw, turn.stored[event.id]) for raw, event in events]
         messages = [*unheard, *read_now]
         return p.MessagesRead(
-            messages=[event.received() for event in messages],
-            more=bool(events) and len(rows) == MOST_MESSAGES,
+            # A change of the state is no message.
+            messages=[event.received() for event in messages if event.content is not None],
+            more=bool(events) and more,
             last_seq=messages[-1].seq if messages else 0,
         )
 

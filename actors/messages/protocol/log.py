@@ -167,6 +167,7 @@ class ReadMessages(Request[MessagesRead], frozen=True, kw_only=True):
         turn: the run that reads them.
         agent: its agent, which their events name.
         branch: it runs on: there stands what other agents have sent to it.
+        most: so many at most are read; 0: all.
         again: the reply to such a request was lost: what this has read comes first.
         after_seq: the position of the last message that the run got.
     """
@@ -180,6 +181,7 @@ class ReadMessages(Request[MessagesRead], frozen=True, kw_only=True):
     branch: str | None = None
     again: bool = False
     after_seq: int = 0
+    most: int = 0
 
 
 class SendMessage(Request[Ack], frozen=True, kw_only=True):

@@ -105,6 +105,17 @@ def test_a_message_to_an_agent_that_does_not_run_begins_its_turn(deploy: Deploy)
         assert len([turn for turn in rt.turns.list() if turn.session_id == "s1"]) == 2
 
 
+def test_code_that_takes_one_message_leaves_the_others(deploy: Deploy) -> None:
+    root = SequentialAgent(name="root", sub_agents=[Teller(name="ann", to="hearer"), Hearer(name="hearer", messages=1)])
+    with deploy(root) as rt:
+        ask(rt)
+        assert words(log(rt), "hearer") == ["ann: ann 0"]
+    later = SequentialAgent(name="root", sub_agents=[Hearer(name="hearer", messages=2)])
+    with deploy(later) as rt:
+        ask(rt)
+        assert words(log(rt), "hearer") == ["ann: ann 0", "ann: ann 1", "ann: ann 2"]
+
+
 def test_a_message_that_was_not_read_waits_for_the_next_run(deploy: Deploy) -> None:
     root = SequentialAgent(
         name="root", sub_agents=[Hearer(name="hearer", messages=0), Teller(name="ann", to="hearer", messages=1)]
