@@ -45,7 +45,7 @@ def other_requests(story: Story) -> Iterator[str]:
 def message_is_kept(story: Story) -> Iterator[str]:
     """2 Messages: the Runner stores a copy of the message, with the role `user`; it is the first event of its turn."""
     for turn in story.turns.values():
-        sent = {ask.message.text for ask in story.of_turn(turn.id) if ask.begins and ask.message is not None}
+        sent = {ask.message.text for ask in story.of_turn(turn.id) if ask.begins and not ask.steers and ask.message}
         if sent and turn.messages and turn.messages[0].text not in sent:
             yield f"turn {turn.id} began with {turn.messages[0].text!r}, and {sorted(sent)} were sent"
         if sent and turn.events[0] not in turn.messages:

@@ -15,7 +15,9 @@ from unittest import mock
 from actors import BaseAgent
 from actors.agent.environment import AgentEnvironment
 from actors.definitions.tree.spec import AgentSpec
+from actors.interfaces.access import BackgroundAccess
 from actors.interfaces.clock import Clock
+from actors.layers.background.client import SessionRuns
 from actors.layers.flows.definitions.plan import FlowPlans
 from actors.layers.interceptors import INTERCEPTORS
 from actors.layers.kinds import agent_actor
@@ -330,12 +332,17 @@ class World:
     def _environment(self, process: HostProcess, runner: HostProcess) -> AgentEnvironment:
         handle = Handle(self._wires, process, lambda: runner, can_restart=False)
         clock: Clock = _LoopClock()
+        session = self.session_ref(process)
         return AgentEnvironment(
-            self.session_ref(process),
+            session,
             RunnerRef(handle.link("the Runner")),
             FailingArtifactStore(),
             model_of,
-            means={FlowPlans: lambda _: FlowPlans(self.plans.find)},
+            means={
+                FlowPlans: lambda _: FlowPlans(self.plans.find),
+                SessionRuns: lambda key: SessionRuns(session, key, clock),
+                BackgroundAccess: lambda key: SessionRuns(session, key, clock),
+            },
             clock=clock,
             toolsets=OpenToolsets(),
             interceptors=INTERCEPTORS,
