@@ -185,3 +185,40 @@ def test_who_follows_a_session_learns_that_it_is_gone_though_the_store_could_not
     scenario = Scenario(root=Node(kind="flow", name="n3", tasks=[()]), turns=[acts])
     faults = [Fault(what="kill", who="runner", kind="Append", nth=1), Fault(what="store unsure", for_s=2.5290159547718325)]
     assert check(Case(1871, scenario, FaultPlan(faults=faults, store_timeout_s=0.5)))[0] == []
+
+
+def test_an_answer_whose_turn_is_known_while_its_program_subscribes_again_is_followed() -> None:
+    root = llm("n1", Step(does="confirm"), Step(), Step(does="work"))
+    turns = [
+        [Act(deed="attach", after_s=0.083), Act(deed="cancel", after_s=0.011), Act(deed="answer", after_s=0.013, waits=True)]
+    ]
+    faults = [Fault(what="kill", who="session", kind="Commit", nth=10)]
+    plan = FaultPlan(faults=faults, network=Network(seed=14545, slow=10, slow_s=1.5))
+    assert check(Case(14545, Scenario(root=root, turns=turns), plan))[0] == []
+
+
+def test_a_turn_that_its_runner_is_given_twice_goes_on() -> None:
+    helper = Node(
+        kind="llm", name="helper", steps=[Step(does="work", takes_s=2.0), Step(does="confirm")], counts=True, thinks_s=0.5
+    )
+    steps = [Step(does="transfer", to="helper"), Step(does="work"), Step(does="work")]
+    desk = Node(kind="llm", name="desk", children=[helper], steps=steps, counts=True, thinks_s=0.5)
+    works = [Step(does="work", takes_s=0.3), Step(does="work", takes_s=0.02)]
+    last = Node(kind="llm", name="last", steps=works, counts=True, thinks_s=0.5)
+    scenario = Scenario(
+        root=Node(kind="seq", name="root", children=[last, desk]),
+        turns=[[Act(deed="withdraw", after_s=0.03336698477174143, waits=True, share=0.5775289640306952)], []],
+        between=[
+            [Act(deed="late", after_s=5.344862664451402), Act(deed="elsewhere", after_s=0.17490383084228786, waits=True)],
+        ],
+        streams=True,
+    )
+    faults = [
+        Fault(what="lose reply", kind="TellPartial", nth=1),
+        Fault(what="kill", who="sender", kind="StopRun", nth=2, for_s=7.058784369150541),
+        Fault(what="kill", who="session", kind="Commit", nth=34, phase="handled", for_s=0.2738678573000398),
+        Fault(what="store fails", kind="Commit AddEvent", nth=42, for_s=0.03338632056928889),
+        Fault(what="break", kind="ResumeTurn", nth=1, after_s=0.037351750372219474),
+    ]
+    plan = FaultPlan(faults=faults, network=Network(seed=7846, slow=10, slow_s=1.5))
+    assert check(Case(7846, scenario, plan))[0] == []

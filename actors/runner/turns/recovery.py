@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Container, Sequence
+from contextlib import suppress
 from itertools import count
 from typing import TypeVar
 
@@ -78,6 +79,8 @@ class TurnResumer:
         # The sessions whose turns are resumed once their Session actor and the store can be asked; None: all.
         self._due: dict[SessionRef, set[SessionKey] | None] = {}
         place.on_announced = self._recover_again
+        tasks.on_fenced = self._take_back_soon
+        self._taking_back: set[asyncio.Task[None]] = set()
         # No other Session actor has a turn of this Runner.
         self._sessions = session.sharing(place.shard)
 
@@ -134,6 +137,28 @@ class TurnResumer:
     def resume_later(self, key: SessionKey) -> None:
         """Resume a session's turn once the store can be asked: a request that has failed may have left it open."""
         self._recover_soon(self._session.of(key), {key})
+
+    def _take_back_soon(self, turn: RunningTurn) -> None:
+        task = asyncio.create_task(self._take_back(turn))
+        self._taking_back.add(task)
+        task.add_done_callback(self._taking_back.discard)
+
+    async def _take_back(self, turn: RunningTurn) -> None:
+        """Go on with a turn that this Runner has in a later epoch without knowing: a request that it has sent twice came late.
+
+        One that another Runner has, or that has ended, stays as it is.
+        """
+        key, place = (turn.ref.key, turn.ref.invocation_id), self._place
+        with suppress(RaygroveError):
+            if turn.task.life.was_cancelled:
+                await self._session.cancel_turn(p.CancelTurn(key=key[0], invocation_id=key[1], runner=place.runner_id))
+                return
+            async with self._table.resuming(key):
+                if self._table.get(key) is None:
+                    message = p.ResumeTurn(key=key[0], invocation_id=key[1], runner=place.runner_id, term=place.term)
+                    reply = await self._session.resume_turn(message)
+                    if isinstance(reply, p.TurnResumed):
+                        await self.run(key, reply)
 
     async def _ask_as_leader(self, turn: TurnKey, ask: Callable[[], Awaitable[T | p.NotLeader]]) -> T:
         """The reply to a request that takes a turn up. One that the store has failed is resumed later."""

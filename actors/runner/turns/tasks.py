@@ -49,6 +49,9 @@ class TurnTasks:
         counts: the Runner's figures.
         telemetry: learns of the turns.
         make_spans: makes the spans of a turn; None: there are none.
+
+    Attributes:
+        on_fenced: called with a turn whose end was refused: it has ended, or another epoch of it runs.
     """
 
     def __init__(
@@ -75,6 +78,7 @@ class TurnTasks:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._left: set[TurnTask] = set()
         self._unstored_cancels: set[TurnKey] = set()
+        self.on_fenced: Callable[[RunningTurn], None] = lambda _: None
 
     @property
     def unsaved(self) -> int:
@@ -172,18 +176,23 @@ class TurnTasks:
                 self._tell(turn, outcome)
             else:
                 with self._table.closing(turn):
-                    await self._close(turn, outcome)
+                    is_fenced = not await self._close(turn, outcome)
+                if is_fenced:
+                    self.on_fenced(turn)
         finally:
             self._versions.release(turn.version)
             turn.task.forget()
 
-    async def _close(self, turn: RunningTurn, outcome: p.AnyOutcome) -> None:
+    async def _close(self, turn: RunningTurn, outcome: p.AnyOutcome) -> bool:
+        """Returns False when the end is another Runner's to say, or was said."""
         if await self._closer.close(turn.ref, turn.agent, outcome):
             self._tell(turn, outcome)
-        elif turn.task.life.was_cancelled:
+            return True
+        if turn.task.life.was_cancelled:
             # The cancel came just after its last event had closed it.
             finished = p.Finished(agent=turn.agent)
             self._tell(turn, finished, left=finished)
+        return False
 
     def _tell(self, turn: RunningTurn, outcome: p.AnyOutcome, left: p.AnyOutcome | None = None) -> None:
         if turn.trace is not None:

@@ -125,6 +125,7 @@ class Subscriber:
         self._seeker: asyncio.Task[None] | None = None
         # Turns that the Session actor does not know, and how often it was asked for them.
         self._missing: dict[TurnKey, int] = {}
+        self._asks_again = False
         self._ack = 0
         self._outbox = ""
 
@@ -180,7 +181,7 @@ class Subscriber:
         Args:
             opened_seq: see TurnState.
         """
-        is_missing = turn.turn_key in self._missing
+        is_missing = turn.turn_key in self._missing or self._asks_again
         self.remove(turn)
         turn.rename(invocation_id)
         turn.opened_seq = opened_seq
@@ -245,9 +246,13 @@ class Subscriber:
 
     async def _subscribe_again(self) -> None:
         """Subscribe to every turn after its last event: the Session actor does not know this subscriber, or no longer does."""
-        for turn in list(self._turns):
-            if not await self._is_found(turn):
-                self._missing[turn] = 0
+        self._asks_again = True
+        try:
+            for turn in list(self._turns):
+                if not await self._is_found(turn):
+                    self._missing[turn] = 0
+        finally:
+            self._asks_again = False
         if self._missing:
             self._seek_soon()
 
