@@ -25,6 +25,8 @@ from actors import (
     LlmResponse,
     ParallelAgent,
     Part,
+    ToolContext,
+    tool,
 )
 from actors.messages import protocol as p
 from actors.messages.content import FunctionCall
@@ -36,7 +38,15 @@ from tests.support.machine.folders import quick_folder
 from tests.support.polling import until
 from tests.support.runtimes import stored
 
-How = Literal["read", "own_turn", "cancelled", "cancelled_at_once"]
+How = Literal["read", "own_turn", "cancelled", "cancelled_at_once", "refused"]
+
+STATUS = {"cancelled": "cancelled", "cancelled_at_once": "cancelled", "refused": "failed", "read": "done", "own_turn": "done"}
+
+
+@tool
+async def start_empty(tool_context: ToolContext) -> str:
+    """Start a run with a message that no turn may begin with."""
+    return (await tool_context.start("helper", "")).id
 
 
 def words(text: str) -> LlmResponse:
@@ -106,17 +116,18 @@ def waiting(folder: str) -> list[str]:
 
 def played(how: How, *losses: Loss) -> LossyEngine:
     """A turn that starts a run, which ends."""
-    parent, helper = Parent("helper", *["wait"] * (how == "read")), Helper()
+    tools = ["start_empty" if how == "refused" else "helper", *["wait"] * (how == "read")]
+    parent, helper = Parent(*tools), Helper()
     worker = LlmAgent(name="helper", description="looks up", model=helper)
-    tool = AgentTool(worker, background=Background())
+    given = [AgentTool(worker, background=Background()), parent.wait, start_empty]
     with quick_folder() as folder:
-        rt, engine = lossy_runtime(LlmAgent(name="root", model=parent, tools=[tool, parent.wait]), Path(folder), losses)
+        rt, engine = lossy_runtime(LlmAgent(name="root", model=parent, tools=given), Path(folder), losses)
         engine.watches = True
         with rt:
             turn = rt.run(user_id="ada", session_id="s1", message="begin")
             until(lambda: bool(rt.background.list("ada", "s1")))
             [run] = rt.background.list("ada", "s1")
-            if how != "cancelled_at_once":
+            if how not in ("cancelled_at_once", "refused"):
                 assert helper.is_at_work.wait(20)
             if how in ("own_turn", "cancelled"):
                 assert turn.result().text == "0 heard"
@@ -125,7 +136,7 @@ def played(how: How, *losses: Loss) -> LossyEngine:
             else:
                 helper.may_end.set()
             [run] = rt.background.wait("ada", "s1", timeout_s=20)
-            assert run.status == ("cancelled" if how.startswith("cancelled") else "done")
+            assert run.status == STATUS[how]
             parent.may_go_on.set()
             turn.result()
             until(lambda: bool(ends(rt)) and is_idle(rt))
@@ -143,7 +154,7 @@ def check(rt: Runtime, how: How) -> None:
     assert len(ends(rt)) == 1
     assert (log[-1].author, log[-1].text) == ("root", "1 heard")
     of_run = [event.text for event in stored(rt, run.run_session_id)]
-    if how.startswith("cancelled"):
+    if how.startswith("cancelled") or how == "refused":
         assert of_run in ([], ["look it up"])
     else:
         assert of_run == ["look it up", "42"]
