@@ -119,7 +119,8 @@ class Steering(SessionService):
 
     async def _left(self, log: SessionLog, message: LeaveMessage, event: EventScan) -> MessageLeft:
         key = message.key
-        waiting = await self._waiting(key)
+        # Ends of background runs that begin no turn may wait for long.
+        waiting = [row for row in await self._waiting(key) if row.due_s is not None]
         is_known = any(row.id == event.invocation_id for row in waiting)
         if not is_known and await self._parts.reader.position(key, event.id) is not None:
             # Sent again: it was read, or has begun its turn.
@@ -285,7 +286,8 @@ class Steering(SessionService):
     async def find_message(self, message: FindMessage) -> MessagePlace:
         """Tell which turn has a message, or whether it waits. Raises StoreError."""
         key, reader = message.key, self._parts.reader
-        waits = any(row.id == message.invocation_id for row in await self._waiting(key))
+        # Behind ends of background runs, which are not counted.
+        waits = any(row.id == message.invocation_id for row in await self._waiting(key, most=MOST_SENT))
         position = await reader.position(key, message.event_id)
         if position is None:
             log = await self._parts.logs.find(key)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from actors import AgentTool, BackgroundRun, Budget, LlmAgent, RunConfig, ToolContext, tool
+from actors import AgentTool, Background, BackgroundRun, Budget, LlmAgent, RunConfig, ToolContext, tool
 from actors.errors import RunNotFoundError, TurnCancelledError
 from actors.messages.protocol.outcomes import Finished, Paused
 from actors.testing import PatternModel, ScriptedModel
@@ -389,3 +389,38 @@ def test_a_session_is_not_pruned_while_its_runs_work(local: Deploy, gate: Gate) 
         rt.sessions.prune(0.001)
         assert rt.background.list("ada", "s1") == []
         assert stored(rt, run.run_session_id) == stored(rt) == []
+
+
+def test_an_end_does_not_wait_for_what_the_parent_asks_the_user(local: Deploy, gate: Gate) -> None:
+    agent = working(gate, ASK, {"call": "approve"}, "it was 42", "approved")
+    agent = agent.model_copy(update={"tools": [*agent.tools, approve]})
+    with local(agent) as rt:
+        ask(rt)
+        [call] = rt.pending(user_id="ada")
+        gate.open()
+        answered(rt, "root: it was 42")
+        assert rt.answer(call, {"allowed": True}).result().text == "approved"
+        assert len(told(rt)) == 1
+
+
+@tool
+async def start_many(tool_context: ToolContext) -> None:
+    """Start more runs than messages may wait."""
+    background = Background(on_done="wait", most=200, most_in_all=200)
+    for _ in range(101):
+        await tool_context.start("helper", "look it up", background=background)
+
+
+def test_ends_that_wait_for_the_next_turn_leave_the_user_room_for_messages(local: Deploy, gate: Gate) -> None:
+    helper = LlmAgent(name="helper", model=PatternModel([], default="42"), disallow_transfer_to_parent=True)
+    model = ScriptedModel([{"call": "start_many"}, "begun", {"call": "wait"}, "I see"])
+    with local(LlmAgent(name="root", model=model, tools=[start_many, gate.tool()], sub_agents=[helper])) as rt:
+        ask(rt)
+        assert {run.status for run in rt.background.wait("ada", "s1", timeout_s=30)} == {"done"}
+        turn = rt.run(user_id="ada", session_id="s1", message="well?")
+        gate.wait_for_caller()
+        second = rt.run(user_id="ada", session_id="s1", message="more", run_config=RunConfig(on_concurrent_turn="steer"))
+        assert second.steered is not None
+        gate.open()
+        assert turn.result().text == "I see"
+        assert len(told(rt)) >= 100
