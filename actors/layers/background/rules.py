@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ from actors.messages.background import Background, BackgroundRun
 from actors.messages.codec import decode_event
 from actors.messages.content import Content
 from actors.messages.event import NO_ACTIONS, RUN, SENDER, USER, Event, EventActions
+from actors.messages.session import conversation_of
 
 MOST_SAID = 20_000
 """Characters of a result that are passed on; the log of the run has all of it."""
@@ -35,6 +36,21 @@ def ended(run: BackgroundRun, outcome: p.AnyOutcome, said: str, now_s: float) ->
             return replace(run, status="cancelled", ended_s=now_s, result="", error="")
         case _:
             return replace(run, status="done", ended_s=now_s, result=_cut(said), error="")
+
+
+def excess(session: str, options: Background, under_way: Sequence[str]) -> tuple[str, str] | None:
+    """Why a session may start no run: what it has, and the option that allows no more. None: it may.
+
+    Args:
+        under_way: the sessions in which the runs of its conversation were started that are under way.
+    """
+    depth = (len(session) - len(conversation_of(session))) // 17 + 1
+    if depth > options.most_depth:
+        return f"would have runs {depth} deep", f"most_depth={options.most_depth}"
+    for count, name in ((under_way.count(session), "most"), (len(under_way), "most_in_all")):
+        if count >= getattr(options, name):
+            return f"has {count} runs under way", f"{name}={getattr(options, name)}"
+    return None
 
 
 class Words(NamedTuple):

@@ -31,7 +31,7 @@ from actors.errors import (
 from actors.errors.suggestions import did_you_mean
 from actors.interfaces.records import RemoveSession, Write
 from actors.layers.background.messages import AskParent, CancelRun, FindRuns, RunsReply, StartRun, SteerRun
-from actors.layers.background.rules import Words, ended, last_words, question_event, told_event, told_id
+from actors.layers.background.rules import Words, ended, excess, last_words, question_event, told_event, told_id
 from actors.layers.schedules.due_times import DueTimes
 from actors.layers.schedules.messages import PassDueTime
 from actors.layers.stores.records import AddSchedule, AdvanceSchedule, RemoveSchedule
@@ -48,7 +48,7 @@ from actors.layers.stores.schedule import (
 )
 from actors.layers.stores.session_store import store_of
 from actors.messages import protocol as p
-from actors.messages.background import BackgroundRun
+from actors.messages.background import Background, BackgroundRun
 from actors.messages.codec import encode
 from actors.messages.config import RunConfig
 from actors.messages.content import Content
@@ -85,6 +85,8 @@ class BackgroundRuns(SessionService):
         self._in_order: KeyedLocks[SessionKey] = KeyedLocks()
         # Of the runs whose logs are in memory, as they were read; how they end the store knows.
         self._records: dict[SessionKey, ScheduleRow] = {}
+        # Of each conversation: see `_with_room`.
+        self._counted: dict[SessionKey, Sequence[str]] = {}
         # Conversations that are looked at, of which no run has ended meanwhile.
         self._undisturbed: set[SessionKey] = set()
         self._waits: WeakValueDictionary[SessionKey, asyncio.Event] = WeakValueDictionary()
@@ -129,28 +131,35 @@ class BackgroundRuns(SessionService):
                 f"session id {key.session!r} is too long for a background run: it may have {MAX_ID - 17} characters"
             )
         async with self._in_order.locked(_conversation(key)):
-            rows = await self._rows(key, conversation_of(key.session))
-            same = next((row for row in rows if _session_of(row) == session), None)
+            run = SessionKey(key.app, key.user, session)
+            same = await self._read(run)
             if same is None:
+                under_way = await self._with_room(key, message.options)
                 log = await self._parts.logs.load(key)
                 parent = self._records.get(key)
                 if log.open_id() != message.invocation_id or (parent is not None and _record_of(parent).is_cancelled):
                     raise FencedError(message.invocation_id, 0)
                 _ = self._parts.versions.topology("")[message.agent]
-                self._check_room(message, rows)
-                same = self._record(message, SessionKey(key.app, key.user, session))
+                same = self._record(message, run)
                 await self._due.write(key, [AddSchedule(same.key, same), self._first(message, session, _shown(same).started_s)])
+                self._counted[_conversation(key)] = [*under_way, key.session]
         return RunsReply(runs=[_shown(same)])
 
-    def _check_room(self, message: StartRun, rows: Sequence[ScheduleRow]) -> None:
-        key, options = message.key, message.options
-        depth = (len(key.session) - len(conversation_of(key.session))) // 17 + 1
-        if depth > options.most_depth:
-            raise TooManyRunsError(key.session, f"would have runs {depth} deep", f"most_depth={options.most_depth}")
-        under_way = [row.key.session for row in rows if not _shown(row).is_over]
-        for found, name in ((under_way.count(key.session), "most"), (len(under_way), "most_in_all")):
-            if found >= getattr(options, name):
-                raise TooManyRunsError(key.session, f"has {found} runs under way", f"{name}={getattr(options, name)}")
+    async def _with_room(self, key: SessionKey, options: Background) -> Sequence[str]:
+        """The sessions in which runs were started that are under way, and maybe some whose runs have ended.
+
+        They are forgotten: where the start fails, only the store knows. Raises TooManyRunsError, StoreError.
+        """
+        conversation = _conversation(key)
+        counted = self._counted.pop(conversation, None)
+        if counted is not None and excess(key.session, options, counted) is None:
+            return counted
+        for other in [each for each in self._counted if self._parts.logs.in_memory(each) is None]:
+            del self._counted[other]
+        under_way = [row.key.session for row in await self._rows(key, conversation.session) if not _shown(row).is_over]
+        if (found := excess(key.session, options, under_way)) is not None:
+            raise TooManyRunsError(key.session, *found)
+        return under_way
 
     def _record(self, message: StartRun, key: SessionKey) -> ScheduleRow:
         run = BackgroundRun(
@@ -439,11 +448,17 @@ class BackgroundRuns(SessionService):
 
     async def _found(self, key: SessionKey, runs: Sequence[str]) -> list[ScheduleRow]:
         """The runs of a session, in the order in which they were started. Raises RunNotFoundError, StoreError."""
-        rows = {row.id: row for row in await self._rows(key, key.session) if row.key == key}
-        for run in runs:
-            if run not in rows:
-                raise RunNotFoundError(run, key.session, did_you_mean(run, rows))
-        return sorted((rows[run] for run in runs or rows), key=lambda row: _shown(row).started_s)
+        store = store_of(self._parts.access)
+        named = [(key.user, run_name(run_session(key.session, run))) for run in runs]
+        rows_named = (await self._parts.access.read(store.schedules_named, key.app, named)).values() if runs else ()
+        found = [row for row in rows_named if row.key == key]
+        if not runs or len(found) < len({*runs}):
+            rows = {row.id: row for row in await self._rows(key, key.session) if row.key == key}
+            for run in runs:
+                if run not in rows:
+                    raise RunNotFoundError(run, key.session, did_you_mean(run, rows))
+            found = [rows[run] for run in dict.fromkeys(runs) or rows]
+        return sorted(found, key=lambda row: _shown(row).started_s)
 
     async def _rows(self, key: SessionKey, session: str) -> list[ScheduleRow]:
         """The runs below a session. Raises StoreError."""

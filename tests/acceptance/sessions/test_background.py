@@ -274,6 +274,13 @@ def test_as_many_run_as_may(deploy: Deploy, gate: Gate) -> None:
         ended(rt)
 
 
+def test_a_run_that_has_ended_makes_room(deploy: Deploy) -> None:
+    agent, _ = tree(ASK, {"call": "wait_for_runs"}, ASK, {"call": "wait_for_runs"}, "both", helper=["42", "43"], most=1)
+    with deploy(agent) as rt:
+        assert ask(rt) == "both"
+        assert [run.result for run in rt.background.list("ada", "s1")] == ["42", "43"]
+
+
 def test_a_run_starts_others_and_they_end_with_it(deploy: Deploy, gate: Gate) -> None:
     leaf = LlmAgent(name="leaf", model=ScriptedModel([{"call": "wait"}, "never"]), tools=[gate.tool()])
     helper = LlmAgent(
