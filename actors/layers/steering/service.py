@@ -221,9 +221,9 @@ class Steering(SessionService):
         events: list[tuple[bytes, EventScan]] = []
         writes: list[Write] = []
         temp: JsonObject = {}
-        is_under_way, given, more = False, 0, len(rows) == MOST_MESSAGES
+        is_under_way, given, more = False, len(unheard), len(rows) == MOST_MESSAGES
         for row in rows:
-            if message.most and given == message.most:
+            if message.most and given >= message.most:
                 more = True
                 break
             waiting = row.plan.message
@@ -268,7 +268,7 @@ class Steering(SessionService):
         return p.MessagesRead(
             # A change of the state is no message.
             messages=[event.received() for event in messages if event.content is not None],
-            more=bool(events) and more,
+            more=bool(messages) and more,
             last_seq=messages[-1].seq if messages else 0,
         )
 

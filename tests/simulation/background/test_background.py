@@ -31,6 +31,13 @@ def test_code_is_given_what_it_has_read_though_the_reply_was_lost() -> None:
     assert play(given, 0).problems == []
 
 
+def test_no_more_is_read_than_code_takes_though_the_reply_was_lost() -> None:
+    faults = [Fault(what="lose reply", kind="ReadMessages", nth=1, phase="handled")]
+    desk = [sends("a", "b", "b"), Talker(name="b", steps=[Doing(does="work", takes_s=2.0), Doing(does="hear")])]
+    given = Errands(chief=TO_DESK, desk=desk, said=[Said(turn="t0")], plan=FaultPlan(faults=faults))
+    assert play(given, 0).problems == []
+
+
 def test_messages_that_begin_turns_begin_them_in_their_order() -> None:
     desk = [sends("a", "clerk", "clerk", "clerk")]
     for seed in range(6, 11):
