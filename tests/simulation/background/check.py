@@ -96,8 +96,8 @@ def _of_its_end(world: Office, name: str, record: Any, statuses: dict[str, str])
     is_heard = is_over or is_kept or run.id in _noticed(log)
     if not is_heard and not (1 if run.status == "cancelled" else number) <= len(ends):
         yield f"{name} has ended {number} times, and that was told {len(ends)} times"
-    if ends and not is_heard and _run_in(ends[-1])["status"] != run.status:
-        yield f"{name} is {run.status}, and the last that was told is {_run_in(ends[-1])['status']}"
+    if ends and not is_heard and run.status not in (said := [_run_in(end)["status"] for end in ends]):
+        yield f"{name} is {run.status}, and what was told is {said}"
 
 
 def _noticed(log: Sequence[Event]) -> Iterator[str]:
