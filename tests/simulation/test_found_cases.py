@@ -7,6 +7,8 @@ import pytest
 from tests.simulation.faults import Fault, FaultPlan, Network
 from tests.simulation.scenarios import Act, Node, Scenario, Step
 from tests.simulation.simulate import Case, check
+from tests.simulation.steering.play import play as talk
+from tests.simulation.steering.talk import Said, Talk
 
 
 def llm(name: str, *steps: Step, thinks_s: float = 0.0, fails: int = 0) -> Node:
@@ -222,3 +224,15 @@ def test_a_turn_that_its_runner_is_given_twice_goes_on() -> None:
     ]
     plan = FaultPlan(faults=faults, network=Network(seed=7846, slow=10, slow_s=1.5))
     assert check(Case(7846, scenario, plan))[0] == []
+
+
+def test_messages_of_one_program_that_were_read_before_they_are_sent_again_are_answered() -> None:
+    root = Node(kind="seq", name="n1", children=[Node(kind="flow", name="n2", tasks=[()])])
+    said = [
+        Said(turn="t0"),
+        Said(turn="m0", again_after_s=0.0076, steers=True, program=1),
+        Said(turn="m1", at_s=0.43, steers=True, program=1),
+        Said(turn="m3", at_s=0.0075, steers=True, program=1),
+    ]
+    plan = FaultPlan(faults=[Fault(what="kill", who="runner", kind="Append", nth=3)], store_s=0.2)
+    assert talk(Talk(root=root, said=said, plan=plan), 129).problems == []

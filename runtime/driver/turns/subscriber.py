@@ -185,7 +185,9 @@ class Subscriber:
         self.remove(turn)
         turn.rename(invocation_id)
         turn.opened_seq = opened_seq
-        self.add(turn)
+        # Another object of that turn may have been fed with its events before.
+        if not self.joins(turn):
+            self.add(turn)
         if is_missing:
             # The Session actor that knew this subscriber was lost since, and was asked for the other id only.
             self._missing[turn.turn_key] = 0
