@@ -44,6 +44,9 @@ MOST_MESSAGES, MOST_BYTES = 100, 16 * MIB
 """Messages of one session that may wait, and their bytes: they are read together, and travel in one reply when they are due.
 One may wait whatever its size."""
 
+AHEAD = 8
+"""So many more messages than are wanted are looked at: some may be changes of the state, or begin turns of their own."""
+
 MOST_SENT = 1_000
 """Messages of agents to one agent that may wait."""
 
@@ -216,12 +219,13 @@ class Steering(SessionService):
         """
         log, turn = await self._lookup.current(message.turn)
         unheard = await self._unheard(log.key, turn.row.opened_seq, message) if message.again else []
-        rows = await self._waiting(log.key, "", message.agent)
+        at_once = message.most + AHEAD if message.most else MOST_MESSAGES
+        rows = await self._waiting(log.key, "", message.agent, most=at_once)
         log, turn = await self._lookup.current(message.turn)
         events: list[tuple[bytes, EventScan]] = []
         writes: list[Write] = []
         temp: JsonObject = {}
-        is_under_way, given, more = False, len(unheard), len(rows) == MOST_MESSAGES
+        is_under_way, given, more = False, len(unheard), len(rows) == at_once
         for row in rows:
             if message.most and given >= message.most:
                 more = True
@@ -268,7 +272,7 @@ class Steering(SessionService):
         return p.MessagesRead(
             # A change of the state is no message.
             messages=[event.received() for event in messages if event.content is not None],
-            more=bool(messages) and more,
+            more=bool(messages or events) and more,
             last_seq=messages[-1].seq if messages else 0,
         )
 

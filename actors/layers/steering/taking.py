@@ -9,9 +9,7 @@ from contextlib import suppress
 from actors.errors import ActorLostError
 from actors.interfaces.transport import Link
 from actors.layers.steering.messages import LeaveMessage
-from actors.layers.stores.schedule import message_prefix
 from actors.messages import protocol as p
-from actors.messages.protocol.turns import ScheduledTime
 from actors.refs.agent import AgentRef
 from actors.rules.routing.branches import tool_root
 from actors.runner.running.running_turn import RunningTurn
@@ -60,25 +58,25 @@ class MessageTaker(RunnerService):
         await self._table.opened(key, OPENING_S)
         turn = self._table.get(key)
         if turn is not None:
-            await _notify(turn, message.due)
+            await _notify(turn, message.config.agent if message.due is not None and message.due.is_sent else "")
         if waits:
             return None
         agent = turn.agent if turn is not None else ""
         return p.TurnStarted(invocation_id=left.invocation_id, agent=agent, seq=left.after_seq, message=opening.event.id)
 
 
-async def _notify(turn: RunningTurn, time: ScheduledTime | None) -> None:
+async def _notify(turn: RunningTurn, agent: str) -> None:
     """Notify the agents that run in a turn, and those that will. One that is asked as a tool works for its caller only.
 
     Args:
-        time: of a message that waits: one that was sent to an agent concerns no other.
+        agent: to which the message was sent: it concerns no other. "": any may read it.
     """
     turn.has_messages = True
     by_link: dict[Link, list[Run]] = {}
     for run in turn.runs.all():
         if run.link is None or tool_root(run.branch) is not None:
             continue
-        if time is None or not time.is_sent or time.name.startswith(message_prefix(turn.ref.key, run.agent)):
+        if agent in ("", run.agent):
             by_link.setdefault(run.link, []).append(run)
     await asyncio.gather(*(_notify_at(turn, link, runs) for link, runs in by_link.items()))
 

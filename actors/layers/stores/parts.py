@@ -231,7 +231,7 @@ class OperationsStore:
             found += [row for row in page if row.name.startswith(prefix)]
             if len(page) < at_once or not page[-1].name.startswith(prefix) or (limit is not None and len(found) >= limit):
                 return found[:limit]
-            at_once = MANY
+            at_once = MANY if limit is None else min(MANY, limit - len(found))
 
     def schedules_named(self, app: str, places: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], ScheduleRow]:
         """The schedules of an app with the given users and names, by user and name, without those that do not exist."""

@@ -26,13 +26,16 @@ SCHEDULE = select(schedules).where(
 def schedule_list(*, of_user: bool, after_another: bool) -> Select[*tuple[Any, ...]]:
     """Schedules by user and name.
 
-    Parameters: app, limit; `user` if `of_user`; `after_user` and `after_name` if `after_another`.
+    Parameters: app, limit; `user` if `of_user`; if `after_another`, `after_name`, and `after_user` unless `of_user`.
     """
     by_name = (schedules.c.user, schedules.c.name)
     query = select(schedules).where(schedules.c.app == bindparam("app")).order_by(*by_name).limit(bindparam("limit"))
     if of_user:
         query = query.where(schedules.c.user == bindparam("user"))
-    if after_another:
+    if of_user and after_another:
+        # By pairs SQLite would go through all of the user.
+        query = query.where(schedules.c.name > bindparam("after_name"))
+    elif after_another:
         query = query.where(tuple_(*by_name) > tuple_(bindparam("after_user"), bindparam("after_name")))
     return query
 

@@ -320,8 +320,12 @@ class SqlSessionStore(PlacedSqlStore, BatchReadingStore, SessionStore):
         self, app: str, user: str | None, *, limit: int | None = None, after: tuple[str, str] | None = None
     ) -> list[ScheduleRow]:
         """The schedules of a user, or with None of all users of the app, by user and name."""
+        if user is not None and after is not None and after[0] != user:
+            if after[0] > user:
+                return []
+            after = None
         of_user: dict[str, object] = {} if user is None else {"user": user}
-        place = {} if after is None else {"after_user": after[0], "after_name": after[1]}
+        place = {} if after is None else {"after_name": after[1]} if of_user else {"after_user": after[0], "after_name": after[1]}
         query = of_schedules.schedule_list(of_user=user is not None, after_another=after is not None)
         rows = self._rows(query, app=app, limit=limit if limit is not None else MAX_ROWS, **of_user, **place)
         return [schedule_row(row) for row in rows]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Select, text
 
 from actors import Content, RunConfig
 from actors.layers.stores.records import AddSchedule, AdvanceSchedule, RemoveSchedule, SetDueTime
@@ -151,20 +151,38 @@ def test_what_is_due_is_found_by_the_index(url: str, store: SqlSessionStore) -> 
     store.close()
     database = Database(url)
     database.open()
-    given = {"app": APP, "limit": 10, "after_due_s": 700, "after_user": "ada", "after_name": "n"}
     for after_another in (False, True):
-        with database.transaction() as connection:
-            compiled: Any = queries.next_schedules(after_another=after_another).compile(dialect=connection.dialect)
-            if not database.is_sqlite:
-                connection.execute(text("ANALYZE raygrove_schedules"))
-            explain = "EXPLAIN QUERY PLAN " if database.is_sqlite else "EXPLAIN "
-            bound = compiled.construct_params(given)
-            values = tuple(bound[name] for name in compiled.positiontup) if compiled.positional else bound
-            plan = " ".join(map(str, connection.exec_driver_sql(explain + str(compiled), values)))
+        plan = plan_of(database, queries.next_schedules(after_another=after_another))
         assert "raygrove_schedules_due" in plan
         assert "TEMP B-TREE" not in plan
         assert "Sort" not in plan
     database.close()
+
+
+def test_the_schedules_of_a_user_are_read_from_a_name_on(url: str, store: SqlSessionStore) -> None:
+    rows = [row(f"n-{number:04}", None) for number in range(2_000)]
+    store.commit([AddSchedule(S1, each) for each in rows])
+    assert store.schedules(APP, "ada", limit=3, after=("ada", "n-1000")) == rows[1_001:1_004]
+    assert store.schedules(APP, "ada", after=("aaron", "z")) == rows
+    assert store.schedules(APP, "ada", after=("bob", "")) == []
+    store.close()
+    database = Database(url)
+    database.open()
+    assert "name>" in plan_of(database, queries.schedule_list(of_user=True, after_another=True)).replace(" ", "")
+    database.close()
+
+
+def plan_of(database: Database, query: Select[*tuple[Any, ...]]) -> str:
+    """How the database carries out a query."""
+    given = {"app": APP, "user": "ada", "limit": 10, "after_due_s": 700, "after_user": "ada", "after_name": "n"}
+    with database.transaction() as connection:
+        compiled: Any = query.compile(dialect=connection.dialect)
+        if not database.is_sqlite:
+            connection.execute(text("ANALYZE raygrove_schedules"))
+        explain = "EXPLAIN QUERY PLAN " if database.is_sqlite else "EXPLAIN "
+        bound = compiled.construct_params(given)
+        values = tuple(bound[name] for name in compiled.positiontup) if compiled.positional else bound
+        return " ".join(map(str, connection.exec_driver_sql(explain + str(compiled), values)))
 
 
 def test_schedules_are_copied_exported_and_imported_with_the_store(url: str, store: SqlSessionStore, tmp_path: Path) -> None:
