@@ -95,6 +95,7 @@ class RunInbox:
             again=self._is_doubtful,
             after_seq=self._seq,
             most=most,
+            notes=message.notes,
         )
         try:
             read = await self._session.ask(request)

@@ -37,7 +37,7 @@ from actors.rules.checks.state import only_temp
 from actors.session.log.event_scan import EventScan, new_event, scan
 from actors.session.log.session_log import SessionLog
 from actors.session.service import SessionService
-from actors.session.turns.lookup import TurnLookup
+from actors.session.turns.lookup import TurnLookup, missing_notes
 from actors.session.turns.parts import SessionParts
 
 MOST_MESSAGES, MOST_BYTES = 100, 16 * MIB
@@ -255,12 +255,14 @@ class Steering(SessionService):
             given += event.content is not None
             events.append((raw, scanned))
             writes.append(RemoveSchedule(row.key, row.name, row.id))
+        # What a run has read stands behind the note that it begins.
+        stored = [*missing_notes(turn, message.notes), *events] if events else []
         if temp:
             turn.temp.update(temp)
-            log.state_seq = log.head_seq + len(events)
+            log.state_seq = log.head_seq + len(stored)
             writes.append(log.put_turn(turn.record()))
         if events:
-            await self._parts.writer.add(log, events, writes)
+            await self._parts.writer.add(log, stored, writes)
             read = {event.id for _, event in events}
             log.queue.send_back(lambda waiter: waiter.event_id in read)
         elif is_under_way:

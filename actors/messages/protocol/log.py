@@ -168,6 +168,7 @@ class ReadMessages(Request[MessagesRead], frozen=True, kw_only=True):
         agent: its agent, which their events name.
         branch: it runs on: there stands what other agents have sent to it.
         most: so many at most are read; 0: all.
+        notes: see Append.
         again: the reply to such a request was lost: what this has read comes first.
         after_seq: the position of the last message that the run got.
     """
@@ -182,6 +183,7 @@ class ReadMessages(Request[MessagesRead], frozen=True, kw_only=True):
     again: bool = False
     after_seq: int = 0
     most: int = 0
+    notes: Sequence[Note] = ()
 
 
 class SendMessage(Request[Ack], frozen=True, kw_only=True):

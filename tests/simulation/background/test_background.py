@@ -31,6 +31,14 @@ def test_code_is_given_what_it_has_read_though_the_reply_was_lost() -> None:
     assert play(given, 0).problems == []
 
 
+def test_what_a_child_has_read_stands_behind_the_note_that_it_begins() -> None:
+    desk = [sends("a", "b"), Talker(name="b", steps=[Doing(does="hear"), Doing(does="work", takes_s=2.0)])]
+    network = Network(seed=7, usual_s=0.03, slow=3, slow_s=0.3)
+    faults = [Fault(what="kill", who="runner", kind="ReadMessages", nth=1, phase="handled", after_s=1.0)]
+    plan = FaultPlan(network=network, faults=faults)
+    assert play(Errands(chief=TO_DESK, desk=desk, beside=False, said=[Said(turn="t0")], plan=plan), 7).problems == []
+
+
 def test_no_more_is_read_than_code_takes_though_the_reply_was_lost() -> None:
     faults = [Fault(what="lose reply", kind="ReadMessages", nth=1, phase="handled")]
     desk = [sends("a", "b", "b"), Talker(name="b", steps=[Doing(does="work", takes_s=2.0), Doing(does="hear")])]
