@@ -218,9 +218,10 @@ class Steering(SessionService):
             StoreError: nothing was read.
         """
         log, turn = await self._lookup.current(message.turn)
-        unheard = await self._unheard(log.key, turn.row.opened_seq, message) if message.again else []
         at_once = message.most + AHEAD if message.most else MOST_MESSAGES
         rows = await self._waiting(log.key, "", message.agent, most=at_once)
+        # Later than that: what a request under way has read is here or there.
+        unheard = await self._unheard(log.key, turn.row.opened_seq, message) if message.again else []
         log, turn = await self._lookup.current(message.turn)
         events: list[tuple[bytes, EventScan]] = []
         writes: list[Write] = []
@@ -236,8 +237,11 @@ class Steering(SessionService):
                 continue
             event = decode_event(waiting.event, 0)
             if event.id in turn.stored:
-                # Another run has just read it.
+                # Another run has just read it, or a request of this one whose reply was lost.
                 is_under_way = True
+                if message.again:
+                    await self._parts.access.commits.flush()
+                    return await self.read_messages(message)
                 continue
             metadata = {**(event.custom_metadata or {}), READ_BY: message.agent}
             branch = message.branch if SENDER in metadata else None

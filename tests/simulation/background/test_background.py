@@ -46,6 +46,24 @@ def test_no_more_is_read_than_code_takes_though_the_reply_was_lost() -> None:
     assert play(given, 0).problems == []
 
 
+def test_code_is_given_what_a_request_reads_whose_connection_broke() -> None:
+    def talker(name: str, *does: str) -> Talker:
+        of = {"hear": Doing(does="hear"), "work": Doing(does="work", takes_s=2.0)}
+        return Talker(name=name, steps=[of.get(each) or Doing(does="send", to=each) for each in does])
+
+    pair = [
+        talker("h0a", "hear", "h0b", "hear", "hear", "h0b", "h0b", "h0b"),
+        talker("h0b", "h0a", "work", "h0a", "h0a", "hear", "hear", "hear", "hear"),
+    ]
+    chief = Hand(name="chief", steps=[Doing(does="check"), Doing(does="start", to="h0")], helpers=[Hand(name="h0", pair=pair)])
+    faults = [
+        Fault(what="kill", who="runner", after_s=0.046),
+        Fault(what="break", kind="ReadMessages", nth=6, after_s=0.004),
+    ]
+    given = Errands(chief=chief, said=[Said(turn="t0", session="r")], plan=FaultPlan(faults=faults))
+    assert play(given, 1044).problems == []
+
+
 def test_messages_that_begin_turns_begin_them_in_their_order() -> None:
     desk = [sends("a", "clerk", "clerk", "clerk")]
     for seed in range(6, 11):
