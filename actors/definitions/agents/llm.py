@@ -64,9 +64,9 @@ class LlmAgent(BaseAgent):
         code_executor: BuiltInCodeExecutor() lets Gemini run code while it answers; default None.
         generate_content_config: google-genai's GenerateContentConfig, or its fields as a dictionary. Its `tools` are those
             that the service runs itself; functions belong into the agent's `tools`.
-        interrupt_tools: True cancels the tools that run when a message comes for the agent, such as one of the user with
-            `on_concurrent_turn="steer"`: the model is called at once with the message, and the call has an error as its result. A
-            list of names does so with these tools only. A sync function runs on in its thread. Default False.
+        interrupt_tools: True cancels the tools that run when a message of the user with `on_concurrent_turn="steer"` comes, or
+            one of another agent: the model is called at once, and the call has an error as its result. A list of names does so
+            with these tools only. A sync function runs on in its thread. Default False.
         before_model_callback: called with (CallbackContext, LlmRequest); an LlmResponse, Content or text that it returns
             replaces the model call.
         after_model_callback: called with (CallbackContext, LlmResponse); what it returns replaces the response.

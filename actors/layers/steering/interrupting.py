@@ -11,14 +11,14 @@ from actors.definitions.agents.llm import LlmAgent
 from actors.definitions.tree.spec import AgentSpec
 from actors.messages.protocol.outcomes import AnyOutcome
 
-INTERRUPTED = {"error": "interrupted: a message has come"}
-"""The result of a call that was cancelled."""
-
 
 class InterruptsTools(RunInterceptor):
-    """Cancels the calls of one step when a message was read that has come meanwhile."""
+    """Cancels the calls of one step when the user, or another agent, says something meanwhile.
 
-    _reading: asyncio.Task[object] | None = None
+    Messages about background runs are read with their results.
+    """
+
+    _reading: asyncio.Task[str] | None = None
 
     def __init__(self, run: RunParts, which: bool | Sequence[str]) -> None:
         super().__init__(run)
@@ -55,14 +55,21 @@ class InterruptsTools(RunInterceptor):
 
     async def _until_message(self, call: CallTool) -> object:
         if self._reading is None:
-            self._reading = asyncio.ensure_future(self.run.context.inbox.wait())
+            self._reading = asyncio.ensure_future(self._said())
         calling = asyncio.ensure_future(self.next.call_tool(call))
         try:
             await asyncio.wait((calling, self._reading), return_when=asyncio.FIRST_COMPLETED)
             if calling.done() or self._reading.exception() is not None:
                 return await calling
-            return INTERRUPTED
+            return {"error": f"interrupted by a message: {self._reading.result()}"}
         finally:
             if not calling.done():
                 calling.cancel()
                 await asyncio.wait([calling])
+
+    async def _said(self) -> str:
+        """Wait until something is said, and return its texts."""
+        while True:
+            read = await self.run.context.inbox.wait()
+            if said := [message.text for message in read if not message.run]:
+                return "\n".join(said)

@@ -37,19 +37,25 @@ class BackgroundService(RuntimeService[M]):
         return list(await self._of(user_id, session_id).list())
 
     @waits
-    async def get(self, user_id: str, session_id: str, run: str) -> BackgroundRun:
-        """A run. Raises RunNotFoundError, InvalidIdError, StoreError."""
-        [found] = await self._of(user_id, session_id).list([run])
+    async def get(self, user_id: str, session_id: str, run: str | BackgroundRun) -> BackgroundRun:
+        """A run, by its id or as it was. Raises RunNotFoundError, InvalidIdError, StoreError."""
+        [found] = await self._of(user_id, session_id).list([_id(run)])
         return found
 
     @waits
     async def wait(
-        self, user_id: str, session_id: str, runs: Sequence[str] = (), *, wanted: Wanted = "all", timeout_s: float = 3_600.0
+        self,
+        user_id: str,
+        session_id: str,
+        runs: Sequence[str | BackgroundRun] = (),
+        *,
+        wanted: Wanted = "all",
+        timeout_s: float = 3_600.0,
     ) -> Runs:
         """Wait until runs have ended, and return them as they are then.
 
         Args:
-            runs: their ids; empty: all of the session.
+            runs: the runs, or their ids; empty: all of the session.
             wanted: whether to wait for all of them, or for any.
             timeout_s: seconds to wait at most.
 
@@ -59,10 +65,10 @@ class BackgroundService(RuntimeService[M]):
             StoreError: the store failed.
         """
         checked_choice("wanted", wanted, ("any", "all"))
-        return list(await self._of(user_id, session_id).wait(runs, wanted, timeout_s))
+        return list(await self._of(user_id, session_id).wait([_id(run) for run in runs], wanted, timeout_s))
 
     @waits
-    async def steer(self, user_id: str, session_id: str, run: str, message: Any) -> BackgroundRun:
+    async def steer(self, user_id: str, session_id: str, run: str | BackgroundRun, message: Any) -> BackgroundRun:
         """Leave a message for the agent of a run, which reads it before its next model call.
 
         Args:
@@ -77,19 +83,23 @@ class BackgroundService(RuntimeService[M]):
         content = messages.checked(to_content(message))
         if has_function_responses(content):
             raise RequestError("what is said to a background run answers no call: use rt.answer")
-        return await self._of(user_id, session_id).steer(run, content, f"steer-{uuid.uuid4().hex}")
+        return await self._of(user_id, session_id).steer(_id(run), content, f"steer-{uuid.uuid4().hex}")
 
     @waits
-    async def cancel(self, user_id: str, session_id: str, run: str) -> BackgroundRun:
-        """Have a run cancelled, and those that it has started. It may run on for a moment.
+    async def cancel(self, user_id: str, session_id: str, run: str | BackgroundRun) -> BackgroundRun:
+        """Ask for the end of a run, and of those that it has started: `wait` for it. One that has ended stays as it is.
 
         Raises RunNotFoundError, InvalidIdError, StoreError.
         """
-        return await self._of(user_id, session_id).cancel(run)
+        return await self._of(user_id, session_id).cancel(_id(run))
 
     def _of(self, user_id: str, session_id: str) -> SessionRuns:
         key = checked_known_key(self._client.app_name, user_id, session_id)
         return SessionRuns(self._client.session, key, WallClock())
+
+
+def _id(run: str | BackgroundRun) -> str:
+    return run.id if isinstance(run, BackgroundRun) else run
 
 
 class RunList(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from actors import LlmAgent
+from actors import AgentTool, LlmAgent
 from actors.errors import DefinitionError
 from actors.testing import ScriptedModel
 from tests.acceptance.sessions.test_steering import log, start, steer
@@ -37,7 +37,7 @@ def test_a_message_cancels_the_tools_that_run(deploy: Deploy, gate: Gate) -> Non
         gate.wait_for_caller()
         steer(rt, "stop that")
         assert turn.result().text == "stopped"
-        assert results(rt) == [{"error": "interrupted: a message has come"}] * 2
+        assert results(rt) == [{"error": "interrupted by a message: stop that"}] * 2
         assert log(rt) == ["user: begin", "user: stop that (root)", "root: stopped"]
         assert any(content.text == "stop that" for content in model.requests[1].contents)
 
@@ -51,7 +51,7 @@ def test_only_those_that_are_named(deploy: Deploy, gate: Gate) -> None:
         gate.open()
         assert turn.result().text == "done"
         interrupted, waited = results(rt)
-        assert interrupted == {"error": "interrupted: a message has come"}
+        assert interrupted == {"error": "interrupted by a message: stop that"}
         assert waited != interrupted
 
 
@@ -68,3 +68,17 @@ def test_without_a_message_they_end_by_themselves(deploy: Deploy, gate: Gate) ->
 def test_a_tool_that_it_does_not_have_is_refused() -> None:
     with pytest.raises(DefinitionError, match=r"no tool 'forevr'\. Did you mean 'forever'"):
         LlmAgent(name="root", model=ScriptedModel([]), tools=[forever], interrupt_tools=["forevr"])
+
+
+def test_the_end_of_a_background_run_cancels_none(deploy: Deploy, gate: Gate) -> None:
+    helper = LlmAgent(name="helper", description="helps", model=ScriptedModel(["42"]))
+    model = ScriptedModel([{"call": "helper", "args": {"request": "go"}}, {"call": "wait"}, "it is 42"])
+    tools = [gate.tool(), AgentTool(helper, background=True)]
+    with deploy(LlmAgent(name="root", model=model, tools=tools, interrupt_tools=True)) as rt:
+        turn = start(rt, "begin")
+        gate.wait_for_caller()
+        [run] = rt.background.wait("ada", "s1")
+        assert rt.background.get("ada", "s1", run) == run
+        gate.open()
+        assert turn.result().text == "it is 42"
+        assert "error" not in results(rt)[1]  # type: ignore[operator]
