@@ -201,7 +201,7 @@ class Invocation(RunAccess):
 
     @cached_property
     def inbox(self) -> RunInbox:
-        """Messages of the user to the turn."""
+        """Messages to agents of the turn, of the user and of other agents."""
         return RunInbox(self.parts.environment.session, self.message, self.reader, lambda: self.done)
 
     def notify(self) -> None:

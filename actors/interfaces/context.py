@@ -79,7 +79,7 @@ class Context(RunContext, Protocol):
 
     @property
     def inbox(self) -> Inbox:
-        """Messages of the user to the turn."""
+        """Messages to agents of the turn, of the user and of other agents."""
         ...
 
     @property

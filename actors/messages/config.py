@@ -127,7 +127,6 @@ class RunConfig(Shown, CheckedStruct, frozen=True, kw_only=True, omit_defaults=T
         model_input_context: what the models of the turn are shown beside the conversation, right before the message that began
             the turn: contents, google-genai's or ours, their dictionaries, or texts. They are no events, so later turns do not
             have them. A turn that is answered or retried keeps them, unless it is given others. Default None.
-
         agent: the agent that gets the message, in the tree or as a tool of an agent in it; default "", for the one that is
             selected. A turn that is answered or retried goes on where it is.
 

@@ -49,6 +49,11 @@ MORE_RESULTS = "raygrove:more_results"
 decided, which takes effect with the last event of the same response."""
 
 
+def words_id(invocation_id: str) -> str:
+    """The id of the event of words for which an agent may wait: the same however often their turn is asked for."""
+    return f"words-{invocation_id}"
+
+
 class RequestedInput(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
     """What a tool asks the user in the middle of a call. With the answer the call is made again.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from hashlib import blake2b
 from typing import NamedTuple
 
 import msgspec
@@ -25,6 +26,15 @@ _RUN = re.compile("~[0-9a-f]{16}")
 _RUNS = re.compile(f"(?:{_RUN.pattern})+$")
 
 
+RUN_LENGTH = 17
+"""So many characters more has the id of a run's session than that of the session in which it was started."""
+
+
+def digest(text: str) -> str:
+    """An id that is the same for the same text: 16 hexadecimal digits."""
+    return blake2b(text.encode(), digest_size=8).hexdigest()
+
+
 def run_session(session: str, run: str) -> str:
     """The id of the session of a background run that was started in a session."""
     return f"{session}~{run}"
@@ -32,7 +42,7 @@ def run_session(session: str, run: str) -> str:
 
 def run_of(session: str) -> tuple[str, str] | None:
     """The session in which a background run was started, and the run, by the id of its session; None: it is no run's."""
-    started_in, run = session[:-17], session[-17:]
+    started_in, run = session[:-RUN_LENGTH], session[-RUN_LENGTH:]
     return (started_in, run[1:]) if started_in and _RUN.fullmatch(run) else None
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from hashlib import blake2b
 from typing import Any, Protocol
 
 from actors.errors import RequestError
@@ -12,6 +11,7 @@ from actors.messages.background import DEFAULT_BACKGROUND, Background, Backgroun
 from actors.messages.config import RunConfig
 from actors.messages.content import Content
 from actors.messages.llm.drafts import own_content
+from actors.messages.session import digest
 
 
 class Sender(Protocol):
@@ -82,7 +82,7 @@ class Outgoing:
         self._counts[what, f"{agent} {key}"] += 1
         sender = self._sender
         parts = (sender.invocation_id, sender.agent_name, self._place, what, agent, key, self._counts[what, f"{agent} {key}"])
-        return blake2b(" ".join(map(str, parts)).encode(), digest_size=8).hexdigest()
+        return digest(" ".join(map(str, parts)))
 
 
 def _content(message: Any) -> Content:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from hashlib import blake2b
 
 from actors.errors import RequestError
 from actors.interfaces.access import Start
@@ -11,7 +10,7 @@ from actors.interfaces.clock import Clock
 from actors.layers.background.messages import AskParent, CancelRun, FindRuns, StartRun, SteerRun, Wanted
 from actors.messages.background import BackgroundRun
 from actors.messages.content import Content
-from actors.messages.session import SessionKey, run_of
+from actors.messages.session import SessionKey, digest, run_of
 from actors.refs.session import SessionRef
 
 LONGEST_WAIT_S = 20.0
@@ -80,8 +79,3 @@ class SessionRuns:
         if of is None:
             raise RequestError("this is no background run: there is no agent to ask")
         await self._session.ask(AskParent(key=self._key, id=f"asks-{of[1]}-{digest(call)}", question=question))
-
-
-def digest(text: str) -> str:
-    """An id that is the same for the same text: 16 hexadecimal digits."""
-    return blake2b(text.encode(), digest_size=8).hexdigest()

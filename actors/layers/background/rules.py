@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from hashlib import blake2b
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -12,8 +11,8 @@ from actors.messages import protocol as p
 from actors.messages.background import Background, BackgroundRun
 from actors.messages.codec import decode_event
 from actors.messages.content import Content
-from actors.messages.event import NO_ACTIONS, RUN, SENDER, USER, Event, EventActions
-from actors.messages.session import conversation_of
+from actors.messages.event import NO_ACTIONS, RUN, SENDER, USER, Event, EventActions, words_id
+from actors.messages.session import RUN_LENGTH, conversation_of, digest
 
 MOST_SAID = 20_000
 """Characters of a result that are passed on; the log of the run has all of it."""
@@ -44,7 +43,7 @@ def excess(session: str, options: Background, under_way: Sequence[str]) -> tuple
     Args:
         under_way: the sessions in which the runs of its conversation were started that are under way.
     """
-    depth = (len(session) - len(conversation_of(session))) // 17 + 1
+    depth = (len(session) - len(conversation_of(session))) // RUN_LENGTH + 1
     if depth > options.most_depth:
         return f"would have runs {depth} deep", f"most_depth={options.most_depth}"
     for count, name in ((under_way.count(session), "most"), (len(under_way), "most_in_all")):
@@ -71,7 +70,7 @@ def last_words(events: Iterable[bytes]) -> Words | None:
 
 def told_id(run: BackgroundRun, turn: str) -> str:
     """The id of the message that tells of the end of a turn of a run: each end has one of its own."""
-    return f"told-{run.id}-{blake2b(f'{turn} {run.status}'.encode(), digest_size=8).hexdigest()}"
+    return f"told-{run.id}-{digest(f'{turn} {run.status}')}"
 
 
 def told_event(run: BackgroundRun, options: Background, invocation_id: str, now_s: float) -> Event:
@@ -100,7 +99,7 @@ def _event(
     actions: EventActions = NO_ACTIONS,
 ) -> Event:
     return Event(
-        id=f"words-{invocation_id}",
+        id=words_id(invocation_id),
         invocation_id=invocation_id,
         author=USER,
         timestamp=now_s,

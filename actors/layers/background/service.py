@@ -45,6 +45,7 @@ from actors.layers.stores.schedule import (
     message_prefix,
     run_name,
     runs_prefix,
+    waiting_row,
 )
 from actors.layers.stores.session_store import store_of
 from actors.messages import protocol as p
@@ -52,10 +53,10 @@ from actors.messages.background import Background, BackgroundRun
 from actors.messages.codec import encode
 from actors.messages.config import RunConfig
 from actors.messages.content import Content
-from actors.messages.event import RUN, USER, Event
+from actors.messages.event import RUN, USER, Event, words_id
 from actors.messages.protocol.base import Message
 from actors.messages.protocol.request import Request
-from actors.messages.session import SessionKey, conversation_of, run_of, run_session
+from actors.messages.session import RUN_LENGTH, SessionKey, conversation_of, run_of, run_session
 from actors.refs.keyed_locks import KeyedLocks
 from actors.rules.checks.ids import MAX_ID
 from actors.session.log.open_turn import SessionTurn
@@ -128,7 +129,7 @@ class BackgroundRuns(SessionService):
         session = run_session(key.session, message.run)
         if len(session) > MAX_ID:
             raise RequestError(
-                f"session id {key.session!r} is too long for a background run: it may have {MAX_ID - 17} characters"
+                f"session id {key.session!r} is too long for a background run: it may have {MAX_ID - RUN_LENGTH} characters"
             )
         async with self._in_order.locked(_conversation(key)):
             run = SessionKey(key.app, key.user, session)
@@ -216,11 +217,8 @@ class BackgroundRuns(SessionService):
         is_new: bool = False,
     ) -> AddSchedule:
         """A message that waits. `is_due`: it begins a turn if no agent reads it."""
-        due_s = int(self._due.now_s())
-        timing = Timing(at_s=due_s, start_s=due_s)
-        plan = SchedulePlan(timing=timing, missed="all", content=content, config=config, message=message)
-        name = message_name(key, sent_s, invocation_id, is_new=is_new)
-        row = ScheduleRow(key=key, name=name, id=invocation_id, due_s=due_s if is_due else None, raw=encode(plan))
+        name, at_s = message_name(key, sent_s, invocation_id, is_new=is_new), int(self._due.now_s())
+        row = waiting_row(key, name, invocation_id, message, config, at_s=at_s, content=content, is_due=is_due)
         return AddSchedule(key, row)
 
     async def find_runs(self, message: FindRuns) -> RunsReply:
@@ -262,7 +260,7 @@ class BackgroundRuns(SessionService):
             raise RequestError(f"background run {run.id!r} is {run.status}: it reads no message")
         key = SessionKey(message.key.app, message.key.user, run.run_session_id)
         now_s = self._due.now_s()
-        event = Event(id=f"words-{message.id}", invocation_id=message.id, author=USER, timestamp=now_s, content=message.content)
+        event = Event(id=words_id(message.id), invocation_id=message.id, author=USER, timestamp=now_s, content=message.content)
         config = RunConfig(agent=run.agent, on_concurrent_turn="steer")
         async with self._in_order.locked(key):
             if not await self._is_known(key, event):

@@ -13,10 +13,11 @@ from actors.definitions.tools.function import FunctionTool, tool
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import RequestError
 from actors.layers.agent_tool import AgentTool
-from actors.layers.background.client import SessionRuns, digest
+from actors.layers.background.client import SessionRuns
 from actors.messages.background import BackgroundRun
 from actors.messages.content import Content
 from actors.messages.json_types import JsonObject
+from actors.messages.session import digest
 
 
 class KnowsRuns(RunInterceptor):

@@ -22,13 +22,13 @@ from actors.interfaces.records import Write
 from actors.layers.schedules.due_times import DueTimes
 from actors.layers.steering.messages import FindMessage, LeaveMessage, MessageLeft, MessagePlace
 from actors.layers.stores.records import AddSchedule, RemoveSchedule
-from actors.layers.stores.schedule import SchedulePlan, ScheduleRow, Timing, WaitingMessage, message_name, message_prefix
+from actors.layers.stores.schedule import ScheduleRow, WaitingMessage, message_name, message_prefix, waiting_row
 from actors.layers.stores.session_store import store_of
 from actors.messages import protocol as p
-from actors.messages.codec import decode_event, encode
+from actors.messages.codec import decode_event
 from actors.messages.config import RunConfig
 from actors.messages.content import Content, Part
-from actors.messages.event import READ_BY, SENDER, USER, Event
+from actors.messages.event import READ_BY, SENDER, USER, Event, words_id
 from actors.messages.json_types import JsonObject
 from actors.messages.limits import MIB
 from actors.messages.session import SessionKey
@@ -149,10 +149,7 @@ class Steering(SessionService):
         return MessageLeft(invocation_id=read_by, after_seq=log.committed_seq)
 
     async def _add(self, key: SessionKey, name: str, invocation_id: str, message: WaitingMessage, config: RunConfig) -> None:
-        due_s = int(self._due.now_s())
-        timing = Timing(at_s=due_s, start_s=due_s)
-        plan = SchedulePlan(timing=timing, missed="all", content=Content(), config=config, message=message)
-        row = ScheduleRow(key=key, name=name, id=invocation_id, due_s=due_s, raw=encode(plan))
+        row = waiting_row(key, name, invocation_id, message, config, at_s=int(self._due.now_s()))
         await self._due.write(key, [AddSchedule(key, row)])
 
     async def send_message(self, message: p.SendMessage) -> p.Ack:
@@ -170,7 +167,7 @@ class Steering(SessionService):
         is_llm = self._parts.versions.topology(turn.row.version)[to].is_llm
         async with self._in_order.locked((key, to)):
             sent = await self._sent_to(log, to)
-            if message.id in sent.ids or await self._parts.reader.position(key, f"words-{message.id}") is not None:
+            if message.id in sent.ids or await self._parts.reader.position(key, words_id(message.id)) is not None:
                 return p.Ack()
             if not sent.room:
                 raise OverloadedError(f"agent {to!r} in session {key.session!r}", f"{MOST_SENT} messages", "one agent", 1.0)
@@ -181,7 +178,7 @@ class Steering(SessionService):
             metadata = {SENDER: message.sender}
             raw, scanned = new_event(
                 Event(
-                    id=f"words-{message.id}",
+                    id=words_id(message.id),
                     invocation_id=message.id,
                     author=USER,
                     timestamp=sent_s,

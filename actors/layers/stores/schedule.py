@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from actors.messages.background import DEFAULT_BACKGROUND, Background, BackgroundRun
+from actors.messages.codec import encode
 from actors.messages.config import DEFAULT_RUN_CONFIG, RunConfig
 from actors.messages.content import Content
 from actors.messages.json_types import StateDelta
@@ -137,6 +138,31 @@ class ScheduleRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _plans = msgspec.msgpack.Decoder(SchedulePlan)
+
+
+def waiting_row(
+    key: SessionKey,
+    name: str,
+    invocation_id: str,
+    message: WaitingMessage,
+    config: RunConfig,
+    *,
+    at_s: int,
+    content: Content | None = None,
+    is_due: bool = True,
+) -> ScheduleRow:
+    """A message as it is stored while it waits.
+
+    Args:
+        name: see message_name.
+        invocation_id: the turn that it begins if no agent reads it.
+        at_s: when it begins that turn, in seconds since the epoch.
+        content: what the turn begins with; None: the event of the message has it.
+        is_due: it may begin a turn.
+    """
+    timing = Timing(at_s=at_s, start_s=at_s)
+    plan = SchedulePlan(timing=timing, missed="all", content=content or Content(), config=config, message=message)
+    return ScheduleRow(key=key, name=name, id=invocation_id, due_s=at_s if is_due else None, raw=encode(plan))
 
 
 def message_prefix(key: SessionKey, to: str | None = "") -> str:

@@ -12,7 +12,7 @@ from actors.errors import ArtifactError, InputSchemaError, InvalidMessageError, 
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.content import Content, Part
-from actors.messages.event import ADDRESSED, FINGERPRINT, NO_ACTIONS, USER, Event, EventActions, new_event_id, now_s
+from actors.messages.event import ADDRESSED, FINGERPRINT, NO_ACTIONS, USER, Event, EventActions, new_event_id, now_s, words_id
 from actors.messages.flow import CONTROLLER, FlowMark
 from actors.messages.json_types import JsonObject, StateDelta
 from actors.messages.session import SessionKey
@@ -112,7 +112,7 @@ class UserMessages:
                 fingerprint=message.fingerprint,
                 auto_create=message.auto_create,
                 may_answer_task=may_answer_task,
-                event_id=words_id(message) if self._may_join(message, answers) and message.repeatable else "",
+                event_id=words_id(message.invocation_id) if self._may_join(message, answers) and message.repeatable else "",
                 wants_questions=self._topology.has_graphs,
             )
         )
@@ -124,7 +124,7 @@ class UserMessages:
 
     def event_id(self, message: p.StartTurn, answers: Sequence[str]) -> str:
         """The id for the event of a message, the same in a retry; "" for a new one."""
-        return words_id(message) if self._may_join(message, answers) else message.event_id
+        return words_id(message.invocation_id) if self._may_join(message, answers) else message.event_id
 
     def _may_join(self, message: p.StartTurn, answers: Sequence[str]) -> bool:
         """True for words that another turn than their own may have: its log says so."""
@@ -175,11 +175,6 @@ class UserMessages:
 def saves(message: p.StartTurn, content: Content) -> bool:
     """True when there is data in the message that goes to the artifact store."""
     return message.config.save_input_blobs_as_artifacts and messages.has_blobs(content)
-
-
-def words_id(message: p.StartTurn) -> str:
-    """The id of the event of words for which an agent may wait: the same however often the turn is asked for."""
-    return f"words-{message.invocation_id}"
 
 
 def user_event(message: p.StartTurn, content: Content, event_id: str, invocation_id: str, actions: Actions | None) -> Event:

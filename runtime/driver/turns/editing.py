@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from actors.layers.listing.client import get_turn
-from actors.layers.stores.schedule import SchedulePlan, ScheduleRow, Timing, WaitingMessage, message_name
+from actors.layers.stores.schedule import ScheduleRow, WaitingMessage, message_name, waiting_row
 from actors.messages import protocol as p
-from actors.messages.codec import decode_event, encode
+from actors.messages.codec import decode_event
 from actors.messages.event import now_s
 from actors.messages.protocol.turns import ScheduledTime
 from actors.messages.session import SessionKey
@@ -38,14 +38,9 @@ def _begun_later(message: p.StartTurn) -> tuple[ScheduleRow, p.StartTurn]:
     """The message as it waits, and the request that begins its turn before that is due."""
     key, sent_s = message.key, now_s()
     due_s = int(sent_s) + BEGINS_S
-    plan = SchedulePlan(
-        timing=Timing(at_s=due_s, start_s=int(sent_s)),
-        content=message.content,
-        config=message.config,
-        message=WaitingMessage(state_delta=message.state_delta, traceparent=message.traceparent),
-    )
+    waiting = WaitingMessage(state_delta=message.state_delta, traceparent=message.traceparent)
     name = message_name(key, sent_s, message.invocation_id, is_new=True)
-    row = ScheduleRow(key=key, name=name, id=message.invocation_id, due_s=due_s, raw=encode(plan))
+    row = waiting_row(key, name, message.invocation_id, waiting, message.config, at_s=due_s, content=message.content)
     due = ScheduledTime(name, row.id, due_s)
     return row, msgspec.structs.replace(message, due=due, repeatable=True, auto_create=False)
 
