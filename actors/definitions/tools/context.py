@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from actors.definitions.tools.outgoing import Outgoing
+from actors.definitions.tools.outgoing import MessageContext, Outgoing
 from actors.definitions.tools.state import Sharing, State
 from actors.errors import NotEncodableError, RequestError, UnknownAgentError
 from actors.errors.calls import explains_wrong_calls
 from actors.errors.suggestions import did_you_mean
 from actors.interfaces.access import ArtifactAccess, Inbox, MemoryAccess, Offload, Reach
 from actors.interfaces.session import LogAccess, RunSession
-from actors.messages.background import Background, BackgroundRun
 from actors.messages.config import RunConfig
-from actors.messages.content import Content, Part, Received
+from actors.messages.content import Content, Part
 from actors.messages.event import EventActions, RequestedInput
 from actors.messages.json_types import JsonMapping, JsonObject, JsonValue, StateDelta
 from actors.messages.memory import MemoryEntry
@@ -320,7 +319,7 @@ class CallbackContext(ReadonlyContext):
         return await self._memory.search(query)
 
 
-class ToolContext(CallbackContext):
+class ToolContext(CallbackContext, MessageContext):
     """The call of a tool: a CallbackContext with the call's id.
 
     Attributes:
@@ -329,7 +328,6 @@ class ToolContext(CallbackContext):
         input: what the user has answered to the question of this call; None as long as there is no answer.
         tool_confirmation: what the user has decided on this call; None as long as there is no decision.
         node_runner: runs nodes below this call; None: nothing does.
-        inbox: see `steering`; None outside of a run.
     """
 
     def __init__(
@@ -354,87 +352,7 @@ class ToolContext(CallbackContext):
         self._delegate = delegate
         self.node_runner: RunNode | None = None
         self._report = report
-        self.inbox = inbox
         self._outgoing = Outgoing(self, inbox, f"{self.branch} {function_call_id}")
-
-    async def steering(self) -> Sequence[Received]:
-        """Read the messages that wait for this agent, the oldest first.
-
-        They are those that the user has sent with `on_concurrent_turn="steer"` and that no agent has read, and those that other
-        agents have sent to it. They are appended to the log now: the model sees them with the result.
-
-        Raises:
-            FencedError: the turn was taken over or has ended.
-            StoreError: they could not be read, and wait.
-        """
-        return await self.inbox.read() if self.inbox is not None else ()
-
-    async def next_message(self) -> Received:
-        """Wait for such a message, and read it. Raises as `steering` does, and RequestError outside of a run."""
-        if self.inbox is None:
-            raise RequestError("no message can come outside of a run")
-        return await self.inbox.next_message()
-
-    async def start(self, agent: str, message: Any, *, background: Background | None = None, key: str = "") -> BackgroundRun:
-        """Start an agent in the background: it works on in a turn and a session of its own, and this agent hears of its end.
-
-        Called again after a loss it returns the run that it has started before.
-
-        Args:
-            agent: the name of an agent in the tree, or that is a tool of one.
-            message: what it is asked: a text or a Content.
-            background: how it runs.
-            key: tells this start from others, where their order may differ when the code is run again.
-
-        Raises:
-            UnknownAgentError: there is no such agent.
-            TooManyRunsError: as many are under way as may.
-            RequestError: there is no run in which it could be started.
-            FencedError: the turn has ended.
-            StoreError: it could not be stored.
-        """
-        return await self._outgoing.start(agent, message, background, key)
-
-    async def steer_run(self, run: str, message: Any) -> BackgroundRun:
-        """Send a message to the agent of a background run, which reads it before its next model call.
-
-        Args:
-            run: the id of a run that was started in this session.
-            message: a text or a Content.
-
-        Raises:
-            RunNotFoundError: it is not there.
-            RequestError: it has ended, or there is no run from which it could be sent.
-            StoreError: it could not be stored.
-        """
-        return await self._outgoing.steer_run(run, message)
-
-    async def cancel_run(self, run: str) -> BackgroundRun:
-        """Have a background run cancelled, and those that it has started. This agent hears of its end.
-
-        Raises RunNotFoundError, RequestError, StoreError.
-        """
-        return await self._outgoing.cancel_run(run)
-
-    async def send(self, agent: str, message: Any) -> None:
-        """Send another agent of the tree a message.
-
-        It waits in the store until that agent reads it: with `next_message`, or before its next model call. Messages of one agent
-        to another come in their order, each once, also when processes are lost. One that is not read while the turn runs begins a
-        turn of that agent, or, where the agent is run by another, waits until it runs again.
-
-        Args:
-            agent: the name of an agent in the tree.
-            message: a text or a Content.
-
-        Raises:
-            UnknownAgentError: there is no such agent.
-            OverloadedError: 1,000 messages wait for it.
-            RequestError: there is no run from which it could be sent.
-            FencedError: the turn was taken over or has ended.
-            StoreError: it could not be stored.
-        """
-        await self._outgoing.send(agent, message)
 
     async def report_progress(self, value: Any) -> None:
         """Show readers of the turn how far the call is, in a partial event, which no log and no model has.

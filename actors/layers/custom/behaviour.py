@@ -5,20 +5,18 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from math import inf
-from typing import Any, cast
+from typing import cast
 
 from actors.agent.invocation import Invocation
-from actors.definitions.tools.outgoing import Outgoing
+from actors.definitions.tools.outgoing import MessageContext, Outgoing
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import FencedError, UnknownAgentError
 from actors.errors.suggestions import did_you_mean
 from actors.interfaces.session import RunSession
 from actors.layers.custom.definitions import HOW_TO_RUN, CustomAgent
-from actors.messages.background import Background, BackgroundRun
-from actors.messages.content import Received
 from actors.messages.event import USER, Event, EventActions
 from actors.messages.json_types import JsonMapping
 from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused, Transfer
@@ -84,7 +82,7 @@ async def _events_of(definition: CustomAgent, given: CustomContext) -> AsyncIter
             await close()
 
 
-class CustomContext:
+class CustomContext(MessageContext):
     """Implements InvocationContext, and keeps which calls the agents wait for that user code ran.
 
     Attributes:
@@ -115,30 +113,6 @@ class CustomContext:
     def state(self) -> JsonMapping:
         """Session state by prefixed keys, as of the last event."""
         return self._context.state
-
-    async def send(self, agent: str, message: Any) -> None:
-        """Send another agent a message: see InvocationContext."""
-        await self._outgoing.send(agent, message)
-
-    async def steering(self) -> Sequence[Received]:
-        """Read the messages that wait: see InvocationContext."""
-        return await self._context.inbox.read()
-
-    async def next_message(self) -> Received:
-        """Wait for a message: see InvocationContext."""
-        return await self._context.inbox.next_message()
-
-    async def start(self, agent: str, message: Any, *, background: Background | None = None, key: str = "") -> BackgroundRun:
-        """Start an agent in the background: see InvocationContext."""
-        return await self._outgoing.start(agent, message, background, key)
-
-    async def steer_run(self, run: str, message: Any) -> BackgroundRun:
-        """Send a message to a background run: see InvocationContext."""
-        return await self._outgoing.steer_run(run, message)
-
-    async def cancel_run(self, run: str) -> BackgroundRun:
-        """Have a background run cancelled: see InvocationContext."""
-        return await self._outgoing.cancel_run(run)
 
     async def change_state(self, changes: JsonMapping) -> None:
         """Store changes of the state: see InvocationContext."""

@@ -7,11 +7,10 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any, ClassVar, Literal, Protocol
 
 from actors.definitions.agents.base import BaseAgent
+from actors.definitions.tools.outgoing import MessageContext
 from actors.errors import DefinitionError
 from actors.interfaces.context import RunContext
 from actors.interfaces.session import RunSession
-from actors.messages.background import Background, BackgroundRun
-from actors.messages.content import Received
 from actors.messages.event import Event
 from actors.messages.json_types import JsonMapping
 from actors.messages.protocol.outcomes import AnyOutcome
@@ -19,7 +18,7 @@ from actors.messages.protocol.outcomes import AnyOutcome
 HOW_TO_RUN = "write it as `async def run(self, context)` and `yield` each Event"
 
 
-class InvocationContext(RunContext, Protocol):
+class InvocationContext(RunContext, MessageContext, Protocol):
     """What a CustomAgent is given.
 
     Attributes:
@@ -40,82 +39,6 @@ class InvocationContext(RunContext, Protocol):
     @property
     def session(self) -> RunSession:
         """The session, to look at: its ids, its state as it is now, and its events after `await session.read_events()`."""
-        ...
-
-    async def send(self, agent: str, message: Any) -> None:
-        """Send another agent of the tree a message.
-
-        It waits in the store until that agent reads it: with `next_message`, or before its next model call. Messages of one agent
-        to another come in their order, each once, also when processes are lost; those that the code sends again when it begins
-        again are no others. One that is not read while the turn runs begins a turn of that agent, or, where the agent is run by
-        another, waits until it runs again.
-
-        Args:
-            agent: the name of an agent in the tree.
-            message: a text or a Content.
-
-        Raises:
-            UnknownAgentError: there is no such agent.
-            OverloadedError: 1,000 messages wait for it.
-            FencedError: the turn was taken over or has ended.
-            StoreError: it could not be stored.
-        """
-        ...
-
-    async def steering(self) -> Sequence[Received]:
-        """Read the messages that wait for this agent, the oldest first.
-
-        They are those that the user has sent with `on_concurrent_turn="steer"` and that no agent has read, and those that other
-        agents have sent to it. They are appended to the log now, so models see them as well.
-
-        Raises:
-            FencedError: the turn was taken over or has ended.
-            StoreError: they could not be read, and wait.
-        """
-        ...
-
-    async def next_message(self) -> Received:
-        """Wait for such a message, and read it. Raises as `steering` does."""
-        ...
-
-    async def start(self, agent: str, message: Any, *, background: Background | None = None, key: str = "") -> BackgroundRun:
-        """Start an agent in the background: it works on in a turn and a session of its own, and this agent hears of its end.
-
-        Starts are counted in the order in which `run` makes them, so that one that is made again after a loss is no other.
-
-        Args:
-            agent: the name of an agent in the tree, or that is a tool of one.
-            message: what it is asked: a text or a Content.
-            background: how it runs.
-            key: tells this start from others, where their order may differ when the code is run again.
-
-        Raises:
-            UnknownAgentError: there is no such agent.
-            TooManyRunsError: as many are under way as may.
-            FencedError: the turn has ended.
-            StoreError: it could not be stored.
-        """
-        ...
-
-    async def steer_run(self, run: str, message: Any) -> BackgroundRun:
-        """Send a message to the agent of a background run, which reads it before its next model call.
-
-        Args:
-            run: the id of a run that was started in this session.
-            message: a text or a Content.
-
-        Raises:
-            RunNotFoundError: it is not there.
-            RequestError: it has ended.
-            StoreError: it could not be stored.
-        """
-        ...
-
-    async def cancel_run(self, run: str) -> BackgroundRun:
-        """Have a background run cancelled, and those that it has started. This agent hears of its end.
-
-        Raises RunNotFoundError, StoreError.
-        """
         ...
 
     async def change_state(self, changes: JsonMapping) -> None:
