@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from actors.errors import (
     ActorLostError,
@@ -31,6 +31,21 @@ _Where = tuple[SessionKey, str, int]
 """A turn, and its epoch."""
 
 
+class _PendingEnd(NamedTuple):
+    """The end of a turn that is still to be stored.
+
+    Attributes:
+        also: what is stored with it.
+        then: called when that is done.
+        is_doubtful: the turn may never have been open in the store.
+    """
+
+    record: PutTurn
+    also: Sequence[Write]
+    then: Callable[[], None]
+    is_doubtful: bool
+
+
 class PendingTurnEnds:
     """Write-behind for ends of turns that could not be stored because the store was away.
 
@@ -46,10 +61,7 @@ class PendingTurnEnds:
         self._store = store
         self._thread = thread
         self._pause = pause
-        self._pending: dict[_Where, PutTurn] = {}
-        self._also: dict[_Where, tuple[Sequence[Write], Callable[[], None]]] = {}
-        # Of these the turns that may never have been open in the store.
-        self._doubtful: set[_Where] = set()
+        self._pending: dict[_Where, _PendingEnd] = {}
         self._flusher: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
@@ -69,16 +81,16 @@ class PendingTurnEnds:
             return stored
         # One that was resumed may have got no further there than the epoch before. One that is doubtful has then not begun.
         owed = [
-            record.row
-            for where, record in self._pending.items()
+            end.record.row
+            for where, end in self._pending.items()
             if where[:2] == (key, stored.invocation_id)
-            and (where[2] == stored.epoch or (where[2] > stored.epoch and where not in self._doubtful))
+            and (where[2] == stored.epoch or (where[2] > stored.epoch and not end.is_doubtful))
         ]
         return max(owed, key=lambda row: row.epoch, default=stored)
 
     def of(self, wanted: TurnFilter) -> list[tuple[SessionKey, TurnRow]]:
         """Ends that the store does not know yet, of turns of an app, or of its user or session. None that is doubtful."""
-        known = (record for where, record in self._pending.items() if where not in self._doubtful)
+        known = (end.record for end in self._pending.values() if not end.is_doubtful)
         return [(record.key, record.row) for record in known if wanted.concerns(record.key)]
 
     def owes(self, wanted: TurnFilter) -> bool:
@@ -100,25 +112,20 @@ class PendingTurnEnds:
             is_doubtful: the turn could not be opened, and may be open in the store all the same.
         """
         where = record.key, record.row.invocation_id, record.row.epoch
-        self._pending[where], self._also[where] = record, (also, then)
-        (self._doubtful.add if is_doubtful else self._doubtful.discard)(where)
+        self._pending[where] = _PendingEnd(record, also, then, is_doubtful)
         if self._flusher is None or self._flusher.done():
             self._flusher = asyncio.create_task(self._flush_later())
 
     def forget_ends(self, key: SessionKey, invocation_id: str, epoch: int) -> None:
         """The turn is open in that epoch: its ends in older ones need not be stored any more."""
         for where in [each for each in self._pending if each[:2] == (key, invocation_id) and each[2] < epoch]:
-            self._drop(where)
+            del self._pending[where]
 
     def forget_attempt(self, key: SessionKey, invocation_id: str, epoch: int) -> None:
         """The turn is about to be opened in that epoch, and may run then: its end was that of an attempt that has failed."""
         where = key, invocation_id, epoch
-        if where in self._doubtful:
-            self._drop(where)
-
-    def _drop(self, where: _Where) -> None:
-        del self._pending[where], self._also[where]
-        self._doubtful.discard(where)
+        if where in self._pending and self._pending[where].is_doubtful:
+            del self._pending[where]
 
     async def flush(self, *, waits: bool = False) -> None:
         """Try to store all of them now. One that is refused is kept.
@@ -129,21 +136,20 @@ class PendingTurnEnds:
         Raises:
             StoreUnavailableError, StoreRevertedError: nothing can be stored.
         """
-        for where, record in list(self._pending.items()):
-            if self._pending.get(where) is not record:
+        for where, end in list(self._pending.items()):
+            if self._pending.get(where) is not end:
                 continue
-            also, then = self._also[where]
             try:
-                await self._thread.call(self._store_end, record, also, writing=True, waits=waits)
+                await self._thread.call(self._store_end, end, writing=True, waits=waits)
             except (StoreUnavailableError, StoreRevertedError):
                 raise
             except StoreError as error:
                 # What was wrong may pass, and without its end the turn would be open until this actor is lost.
-                logger.error("the end of turn %s could not be stored, and is tried again: %s", record.row.invocation_id, error)
+                logger.error("the end of turn %s could not be stored, and is tried again: %s", where[1], error)
                 continue
-            if self._pending.get(where) is record:
-                self._drop(where)
-            then()
+            if self._pending.get(where) is end:
+                del self._pending[where]
+            end.then()
 
     async def close(self) -> None:
         """Try once more, then give up."""
@@ -162,11 +168,12 @@ class PendingTurnEnds:
             with suppress(StoreUnavailableError, StoreRevertedError):
                 await self.flush()
 
-    def _store_end(self, record: PutTurn, also: Sequence[Write]) -> None:
+    def _store_end(self, end: _PendingEnd) -> None:
         """Store one end, in the store's thread."""
+        record = end.record
         stored = self._store.turn(record.key, record.row.invocation_id)
         if stored is not None and stored.status == "running" and stored.epoch <= record.row.epoch:
-            self._store.commit([record, *also])
+            self._store.commit([record, *end.also])
 
 
 logger = logging.getLogger(__name__)
