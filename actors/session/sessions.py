@@ -8,10 +8,8 @@ from collections.abc import Sequence
 import msgspec
 
 from actors.errors import SessionBusyError, SessionExistsError
-from actors.interfaces.records import SessionRow
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
-from actors.messages.session import SessionPlace, run_of
 from actors.rules.checks import state as scopes
 from actors.session.log.event_scan import new_event, scan
 from actors.session.log.session_log import SessionLog
@@ -68,16 +66,9 @@ class StoredSessions:
         return p.SessionReply(session=_info(log, events))
 
     async def list_sessions(self, message: p.ListSessionsRequest) -> p.SessionsReply:
-        """List sessions, without those of background runs. Raises StoreError."""
+        """List sessions. Raises StoreError."""
         infos = []
-        rows, before = list[SessionRow](), message.before
-        while True:
-            page = await self._reader.sessions(message.app, message.user, message.limit, before)
-            rows += [row for row in page if run_of(row.key.session) is None]
-            if message.limit is None or len(page) < message.limit or len(rows) >= message.limit:
-                break
-            before = SessionPlace(page[-1].updated_s, page[-1].key.user, page[-1].key.session)
-        rows = rows[: message.limit]
+        rows = await self._reader.sessions(message.app, message.user, message.limit, message.before)
         shared = await self._parts.shared.of_users(message.app, {row.key.user for row in rows})
         for number, row in enumerate(rows, 1):
             app_state, user_state = shared[row.key.user]

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import cast
 from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
@@ -56,9 +57,10 @@ from actors.messages.content import Content
 from actors.messages.event import RUN, USER, Event, words_id
 from actors.messages.protocol.base import Message
 from actors.messages.protocol.request import Request
-from actors.messages.session import RUN_LENGTH, SessionKey, conversation_of, run_of, run_session
+from actors.messages.session import RUN_LENGTH, SessionKey, SessionPlace, conversation_of, run_of, run_session
 from actors.refs.keyed_locks import KeyedLocks
 from actors.rules.checks.ids import MAX_ID
+from actors.rules.routing.selection import address_obstacle
 from actors.session.log.open_turn import SessionTurn
 from actors.session.log.session_log import SessionLog
 from actors.session.log.writer import Events
@@ -112,8 +114,10 @@ class BackgroundRuns(SessionService):
         }
 
     def around(self, kind: type[Request[Message]], handler: Handler) -> Handler:
-        """A run whose turn cannot begin has failed."""
-        return (lambda message: self._pass(message, handler)) if kind is PassDueTime else handler
+        """A run whose turn cannot begin has failed; lists of sessions have none of runs."""
+        if kind is PassDueTime:
+            return lambda message: self._pass(message, handler)
+        return (lambda message: self._listed(message, handler)) if kind is p.ListSessionsRequest else handler
 
     async def start_run(self, message: StartRun) -> RunsReply:
         """Start a run.
@@ -181,11 +185,9 @@ class BackgroundRuns(SessionService):
     def _speaker(self, agent: str) -> str:
         """The agent, if the user may speak to it by itself; else ""."""
         topology = self._parts.versions.topology("")
-        if topology.find(agent) is None or topology.is_beside(agent):
+        if topology.find(agent) is None or topology.is_beside(agent) or address_obstacle(topology, agent) is not None:
             return ""
-        lineage = list(topology.lineage(agent))
-        is_run_by_another = any(not node.is_llm for node in lineage[1:]) or topology.is_delegate(agent)
-        return "" if is_run_by_another else agent
+        return agent
 
     def _first(self, message: StartRun, session: str, started_s: float) -> AddSchedule:
         """The message with which the turn of a run begins."""
@@ -367,6 +369,17 @@ class BackgroundRuns(SessionService):
         await self._due.write(key, [AdvanceSchedule(key, time), *self._end(row, outcome, "", time.id)])
         self._wake(row)
         return p.Ack()
+
+    async def _listed(self, message: p.ListSessionsRequest, handler: Handler) -> Message:
+        """Sessions without those of runs. Raises StoreError."""
+        sessions, limit = list[p.SessionInfo](), message.limit
+        while True:
+            page = cast(p.SessionsReply, await handler(message)).sessions
+            sessions += [each for each in page if run_of(each.key.session) is None]
+            if limit is None or len(page) < limit or len(sessions) >= limit:
+                return p.SessionsReply(sessions=sessions[:limit])
+            last = page[-1]
+            message = replace(message, before=SessionPlace(last.updated_s, last.key.user, last.key.session))
 
     # The part in the end of turns.
 

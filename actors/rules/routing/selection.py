@@ -82,6 +82,25 @@ def obstacle(topology: Topology, name: str) -> PassedOver | None:
     return None
 
 
+def supervisor(topology: Topology, agent: str) -> AgentNode | None:
+    """The agent that runs another one; None: messages of the user may reach that."""
+    return next((each for each in topology.lineage(agent) if each.name != agent and not each.is_llm), None)
+
+
+def address_obstacle(topology: Topology, agent: str, *, works_alone: bool = False) -> str | None:
+    """Why no message may be addressed to an agent; None when it may. Raises UnknownAgentError.
+
+    Args:
+        works_alone: also if another agent runs it elsewhere.
+    """
+    above = supervisor(topology, agent)
+    if above is not None and not works_alone:
+        return f"agent {agent!r} is run by {above.name!r}: a message to it is addressed to that one"
+    if topology.is_delegate(agent):
+        return f"agent {agent!r} works for the calls of {topology[agent].parent!r}, and gets no message"
+    return None
+
+
 def deciding(topology: Topology, authors: Iterable[str]) -> tuple[str, ...]:
     """The authors that a selection depends on: the first transferable one, and the unknown ones before it.
 

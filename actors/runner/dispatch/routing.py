@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from actors.errors import InvalidMessageError, RaygroveError, TransferLimitExceededError, TransferTargetError
 from actors.messages import protocol as p
 from actors.messages.graph import NodeTask, root_path
-from actors.messages.topology import GRAPH, TASK, AgentNode, Topology
+from actors.messages.topology import GRAPH, TASK, Topology
 from actors.refs.session import SessionRef
 from actors.rules.routing import resumption
-from actors.rules.routing.selection import select_agent
+from actors.rules.routing.selection import address_obstacle, select_agent, supervisor
 from actors.rules.routing.transfer import route_refusal
 from actors.runner.running.running_turn import RunningTurn
 
@@ -66,25 +66,13 @@ class Routing:
         """Where transfers of a turn that is addressed to an agent stay: at or below one that no message of the user reaches."""
         if not addressed or self.topology.find(addressed) is None:
             return None
-        is_alone = self.topology.is_beside(addressed) or self._supervisor(addressed) is not None
+        is_alone = self.topology.is_beside(addressed) or supervisor(self.topology, addressed) is not None
         return addressed if is_alone else None
 
-    def _supervisor(self, agent: str) -> AgentNode | None:
-        """The agent that runs another one; None: messages of the user may reach that."""
-        return next((each for each in self.topology.lineage(agent) if each.name != agent and not each.is_llm), None)
-
-    def checked_address(self, addressed: str, *, is_of_run: bool = False) -> None:
-        """Check that a message may be addressed to an agent. Raises UnknownAgentError, InvalidMessageError.
-
-        Args:
-            is_of_run: in the session of a background run, whose agent works alone also if another one runs it elsewhere.
-        """
-        node, above = self.topology[addressed], self._supervisor(addressed)
-        if above is not None and not is_of_run:
-            why = f"agent {addressed!r} is run by {above.name!r}: a message to it is addressed to that one"
+    def checked_address(self, addressed: str, *, works_alone: bool = False) -> None:
+        """Refuse an agent that gets no message: see address_obstacle. Raises UnknownAgentError, InvalidMessageError."""
+        if (why := address_obstacle(self.topology, addressed, works_alone=works_alone)) is not None:
             raise InvalidMessageError(why)
-        if self.topology.is_delegate(addressed):
-            raise InvalidMessageError(f"agent {addressed!r} works for the calls of {node.parent!r}, and gets no message")
 
     def waiting_calls(self, progress: p.TurnProgress) -> list[p.WaitingCall]:
         """The calls of LLM agents in the tree that wait for the user; agents of other kinds say so themselves when they run."""

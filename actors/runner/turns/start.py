@@ -17,7 +17,7 @@ from actors.messages.config import Budget
 from actors.messages.content import Content
 from actors.messages.event import Event
 from actors.messages.flow import CONTROLLER
-from actors.messages.session import SessionKey, TurnKey, run_of
+from actors.messages.session import SessionKey, TurnKey
 from actors.messages.topology import GRAPH
 from actors.refs.keyed_locks import KeyedLocks
 from actors.refs.session import SessionRef
@@ -211,11 +211,9 @@ class TurnStarter:
         for take in self.takers:
             if (started := await take(opening)) is not None:
                 return started
-        if message.config.agent:
-            # One that has waited may have been read by an agent to which no turn is addressed.
-            due = message.due
-            is_of_run = due is not None and due.is_message and not due.is_sent and run_of(message.key.session) is not None
-            self._versions.current.routing.checked_address(message.config.agent, is_of_run=is_of_run)
+        if message.config.agent and message.due is not None and message.due.is_message:
+            # One that was sent could wait for an agent to which no turn is addressed; others were checked when they came.
+            self._versions.current.routing.checked_address(message.config.agent, works_alone=not message.due.is_sent)
         # `start_turn` has entered the id of the request itself. The block lasts until the turn is launched, so that a reply which
         # is out of date is known.
         if invocation_id == message.invocation_id:
