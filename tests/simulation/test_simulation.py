@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from tests.simulation.faults import What
 from tests.simulation.mutants.table import rows
 from tests.simulation.mutants.worlds import MUTANTS
 from tests.simulation.simulate import PLANS, case, check, plain, reference, run_seed, standing_by
+from tests.simulation.virtual_loop import EndlessError, VirtualLoop
 from tests.simulation.worlds import WORLDS
 
 SEEDS = 300
@@ -142,3 +144,20 @@ def test_other_drivers_follow_turns_in_line_and_answer_calls_that_are_answered()
         if all(ends[how] >= seen for how, seen in wanted.items()):
             break
     assert all(ends[how] >= seen for how, seen in wanted.items()), ends
+
+
+def test_a_loop_that_is_interrupted_while_it_ends_ends_all_the_same() -> None:
+    async def lasting(steps: int) -> None:
+        try:
+            await asyncio.sleep(1000)
+        finally:
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            raise EndlessError
+
+    for steps in range(25):
+        loop = VirtualLoop()
+        loop.create_task(lasting(steps))
+        loop.run_until_complete(asyncio.sleep(0))
+        loop.forget()
+        assert loop.is_closed()

@@ -233,8 +233,8 @@ class VirtualLoop(base_events.BaseEventLoop):
             task._log_destroy_pending = False
         is_over = False
         while not is_over:
-            # Each task that waits for one that was interrupted passes it on.
-            with suppress(EndlessError):
+            # Each task that waits for one that was interrupted passes it on, and an interrupted `_cancel_all` cancels the next.
+            with suppress(EndlessError, asyncio.CancelledError):
                 self.run_until_complete(self._cancel_all())
                 is_over = True
         self.close()
