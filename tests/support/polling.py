@@ -9,9 +9,9 @@ PATIENCE_S = 80.0
 """Starting a few processes may take half a minute where other tests start some, too."""
 
 
-def until(happened: Callable[[], object]) -> None:
+def until(happened: Callable[[], object], patience_s: float = PATIENCE_S) -> None:
     """Return once it has happened; fail when that takes too long."""
-    end_s = time.monotonic() + PATIENCE_S
+    end_s = time.monotonic() + patience_s
     while not happened():
         assert time.monotonic() < end_s
         time.sleep(0.01)

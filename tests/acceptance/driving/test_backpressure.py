@@ -45,11 +45,6 @@ class FloodingModel(CustomAgent):
             yield Event(content=Content.of_text(f"{number} {LARGE}", role="model"))
 
 
-@pytest.fixture
-def local(tmp_path: Path) -> Deploy:
-    return Deploy("local", tmp_path)
-
-
 def start(rt: Runtime, session_id: str = "s1") -> Turn:
     return rt.run(user_id="ada", session_id=session_id, message="go", run_config=SSE)
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -21,14 +19,6 @@ from tests.support.agents.conversation_tools import Gate
 from tests.support.polling import until
 from tests.support.runtimes import Deploy, stored
 from tests.support.servers.web_server import TIMEOUT_S, serving
-
-
-@pytest.fixture
-def gate(tmp_path: Path) -> Iterator[Gate]:
-    """Where the tool `wait` waits."""
-    made = Gate(tmp_path)
-    yield made
-    made.release()
 
 
 def agent(gate: Gate) -> LlmAgent:

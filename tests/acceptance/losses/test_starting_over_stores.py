@@ -26,11 +26,6 @@ def root() -> LlmAgent:
     return LlmAgent(name="root", model=PatternModel([], default="ok"))
 
 
-@pytest.fixture
-def local(tmp_path: Path) -> Deploy:
-    return Deploy("local", tmp_path)
-
-
 def no_database(path: Path) -> None:
     path.write_text("no database at all, but longer than the head of one" * 100)
 

@@ -15,9 +15,7 @@ import pytest
 from actors import (
     BaseAgent,
     Content,
-    CustomAgent,
     Event,
-    InvocationContext,
     LlmAgent,
     LlmRequest,
     LlmResponse,
@@ -29,11 +27,10 @@ from actors import (
 from actors.errors import TurnError
 from actors.messages.content import FunctionCall
 from actors.rules.prompt.arrange import NO_ANSWER
+from tests.acceptance.sessions.test_steering import STEER, Listener
 from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
 from tests.support.machine.folders import quick_folder
 from tests.support.runtimes import stored
-
-STEER = RunConfig(on_concurrent_turn="steer")
 
 
 class Echo:
@@ -182,19 +179,6 @@ def test_a_workflow_that_was_answered_and_given_a_message_goes_on_after_a_loss()
         return engine
 
     played_with(Loss(played_with().messages - 5, "runner", True))
-
-
-class Listener(CustomAgent):
-    """Says how many messages have come, and then the next two."""
-
-    async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
-        yield said(str(len(await context.steering())))
-        for _ in range(2):
-            yield said((await context.next_message()).text)
-
-
-def said(text: str) -> Event:
-    return Event(content=Content.of_text(text, role="model"))
 
 
 def heard(*losses: Loss) -> LossyEngine:

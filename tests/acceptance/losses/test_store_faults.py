@@ -51,11 +51,6 @@ def settings(timeout_s: float) -> Settings:
     return Settings(store_timeout_s=timeout_s)
 
 
-@pytest.fixture
-def local(tmp_path: Path) -> Deploy:
-    return Deploy("local", tmp_path)
-
-
 class OutageLog(logging.Handler):
     """Sets `found` when an actor of this process logs that its store is unavailable."""
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -22,14 +20,6 @@ from tests.support.models.metered_model import MeteredModel
 from tests.support.polling import until
 from tests.support.runtimes import Deploy
 from tests.support.servers.web_server import TIMEOUT_S, serving
-
-
-@pytest.fixture
-def gate(tmp_path: Path) -> Iterator[Gate]:
-    """Where the tool `wait` waits."""
-    made = Gate(tmp_path)
-    yield made
-    made.release()
 
 
 def fail_if_told(context: CallbackContext, request: LlmRequest) -> None:

@@ -10,21 +10,16 @@ import httpx2
 import pytest
 from typer.testing import CliRunner
 
-from actors import AgentTool, BackgroundRun, LlmAgent, ToolContext, tool
+from actors import AgentTool, LlmAgent
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime
 from runtime.frontends.console import cli, joining
 from runtime.web import Principal, StaticTokens, app_for
+from tests.acceptance.sessions.test_background import listen, only_run
 from tests.support.runtimes import Deploy
 from tests.support.servers.web_server import TIMEOUT_S, serving
 
 ADA, BOB = "ada-token-0123456789", "bob-token-0123456789"
-
-
-@tool
-async def listen(tool_context: ToolContext) -> str:
-    """Wait for a message."""
-    return (await tool_context.next_message()).text
 
 
 @pytest.fixture
@@ -41,11 +36,6 @@ def rt(local: Deploy) -> Iterator[Runtime]:
     with local(root, app_name="desk") as made:
         made.run(user_id="ada", session_id="s1", message="begin").result()
         yield made
-
-
-def only(rt: Runtime) -> BackgroundRun:
-    [run] = rt.background.list("ada", "s1")
-    return run
 
 
 def test_users_look_after_their_runs_over_http(rt: Runtime) -> None:
@@ -78,7 +68,7 @@ def test_they_are_listed_steered_and_cancelled_at_a_terminal(rt: Runtime, monkey
     def do(*arguments: str) -> str:
         return CliRunner().invoke(cli.app, ["background", *arguments]).output
 
-    run = only(rt).id
+    run = only_run(rt).id
     head, line = do("list", "desk", "s1").splitlines()
     assert head.split("\t") == ["run", "agent", "status", "started", "ended", "result"]
     assert line.split("\t")[:3] == [run, "helper", "running"]

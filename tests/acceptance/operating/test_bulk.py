@@ -31,13 +31,6 @@ def pay(amount: int) -> dict[str, int]:
     return {"paid": amount}
 
 
-@pytest.fixture
-def gate(tmp_path: Path) -> Iterator[Gate]:
-    made = Gate(tmp_path)
-    yield made
-    made.release()
-
-
 def desk(gate: Gate, flag: Path) -> LlmAgent:
     """An agent that waits, asks for consent, or fails until the flag is there."""
 

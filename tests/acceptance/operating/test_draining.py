@@ -36,14 +36,6 @@ pytestmark = pytest.mark.sampled(2, of="module")
 
 
 @pytest.fixture
-def gate(tmp_path: Path) -> Iterator[Gate]:
-    """Where the tool `wait` waits."""
-    made = Gate(tmp_path)
-    yield made
-    made.release()
-
-
-@pytest.fixture
 def thread() -> Iterator[ThreadPoolExecutor]:
     """Another thread of the program."""
     with ThreadPoolExecutor(1) as executor:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -17,14 +16,6 @@ from runtime import Runtime
 from tests.support.agents.conversation_tools import Gate
 from tests.support.polling import until
 from tests.support.runtimes import Deploy
-
-
-@pytest.fixture
-def gate(tmp_path: Path) -> Iterator[Gate]:
-    """Where the tool `wait` waits."""
-    made = Gate(tmp_path)
-    yield made
-    made.release()
 
 
 @tool(long_running=True)

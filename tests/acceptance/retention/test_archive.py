@@ -117,11 +117,6 @@ def test_a_session_is_read_goes_on_and_is_rewound_as_before(deploy: Deploy, tmp_
         assert connection.execute("SELECT count(*) FROM raygrove_archive").fetchall() == [(0,)]
 
 
-@pytest.fixture
-def local(tmp_path: Path) -> Deploy:
-    return Deploy("local", tmp_path)
-
-
 async def test_others_talk_and_a_reader_reads_while_events_are_archived(local: Deploy, tmp_path: Path) -> None:
     for number in range(4):
         write_old_session(f"sqlite:///{tmp_path}/sessions.db", f"s{number}")

@@ -79,11 +79,6 @@ def test_old_sessions_go_with_their_artifacts_and_all_others_stay(deploy: Deploy
         assert ([event.text for event in found.events], found.state) == (["hi again", "ok"], {"user:k": 2})
 
 
-@pytest.fixture
-def local(tmp_path: Path) -> Deploy:
-    return Deploy("local", tmp_path)
-
-
 @pytest.mark.parametrize("older_than", [0, -1, float("nan"), float("inf"), timedelta(0), "90d", None, True])
 def test_a_time_span_that_is_none_is_refused(older_than: Any, local: Deploy) -> None:
     with local(desk()) as rt, pytest.raises(RequestError, match="older_than must be a timedelta above zero"):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ from actors import (
     AgentTool,
     Background,
     BackgroundRun,
-    Content,
     CustomAgent,
     Event,
     FunctionTool,
@@ -27,17 +26,12 @@ from actors import (
 from actors.errors import RequestError, RunNotFoundError, SessionBusyError, UnknownAgentError
 from actors.testing import ScriptedModel
 from runtime import Runtime
+from tests.support import polling
+from tests.support.agents.conversation_agents import said
 from tests.support.agents.conversation_tools import Gate
 from tests.support.runtimes import Deploy, stored
 
-
-@pytest.fixture
-def gate(tmp_path: Path) -> Iterator[Gate]:
-    """A gate that is released when the test has ended, also when it failed."""
-    made = Gate(tmp_path)
-    yield made
-    made.release()
-
+until = partial(polling.until, patience_s=30)
 
 ASK = {"call": "helper", "args": {"request": "look it up"}}
 
@@ -54,13 +48,6 @@ def ask(rt: Runtime, message: str = "begin", **options: Any) -> str:
     return rt.run(user_id="ada", session_id="s1", message=message, **options).result().text
 
 
-def until(found: Callable[[], bool], what: str = "") -> None:
-    deadline = time.monotonic() + 30
-    while not found():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
-
-
 def log(rt: Runtime) -> list[str]:
     return [f"{event.author}: {event.text}" for event in stored(rt) if event.text]
 
@@ -71,7 +58,7 @@ def test_the_parent_goes_on_and_the_end_begins_a_turn(deploy: Deploy, gate: Gate
         assert ask(rt) == "it works on it"
         gate.wait_for_caller()
         gate.open()
-        until(lambda: log(rt)[-1] == "root: it was 42", str(log(rt)))
+        until(lambda: log(rt)[-1] == "root: it was 42")
         told = log(rt)[-2]
         assert told.startswith("user: Background run ")
         assert told.endswith("of helper is done. It says:\n42")
@@ -99,7 +86,7 @@ def ended(rt: Runtime) -> BackgroundRun:
 
 def answered(rt: Runtime, last: str) -> list[str]:
     """The log, once these are its last words."""
-    until(lambda: log(rt)[-1:] == [last], last)
+    until(lambda: log(rt)[-1:] == [last])
     return log(rt)
 
 
@@ -178,7 +165,7 @@ class Supervisor(CustomAgent):
         for _ in range(3):
             message = await context.next_message()
             assert (message.sender, message.run) == ("helper", run.id)
-            yield Event(content=Content.of_text(f"{message.status}: {message.text.partition(chr(10))[2]}", role="model"))
+            yield said(f"{message.status}: {message.text.partition(chr(10))[2]}")
             if message.text.endswith("which one?"):
                 await context.steer_run(run.id, "red")
             elif message.status == "asks":
@@ -200,7 +187,7 @@ class Starter(CustomAgent):
 
     async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
         await context.start("helper", "look it up", background=Background(on_done="wait"))
-        yield Event(content=Content.of_text("begun", role="model"))
+        yield said("begun")
 
 
 @tool(long_running=True)
@@ -376,5 +363,5 @@ def test_a_run_goes_on_in_the_next_deployment(deploy: Deploy, tmp_path: Path) ->
         run = ended(rt)
         assert run.result == "42", run
         # Its parent's script begins anew as well.
-        until(lambda: len(log(rt)) >= 4, "the end")
+        until(lambda: len(log(rt)) >= 4)
         assert log(rt)[2].endswith("of helper is done. It says:\n42")

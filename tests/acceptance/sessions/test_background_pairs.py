@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,25 +15,12 @@ from actors.messages.protocol.outcomes import Finished, Paused
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime
 from runtime.settings import Settings
-from tests.acceptance.sessions.test_background import ASK, answered, ask, ended, log, only_run, tree, until
+from tests.acceptance.sessions.test_background import ASK, answered, ask, ended, listen, log, only_run, tree, until
 from tests.support.agents.conversation_tools import Gate, forever
 from tests.support.placing.several import store_files
 from tests.support.runtimes import Deploy, stored
 from tests.support.sharded_runtimes import SHARDS, ShardedDeploy, one_session_per_shard
 from tests.support.stores.sqlite_lock import SqliteLock
-
-
-@pytest.fixture
-def gate(tmp_path: Path) -> Iterator[Gate]:
-    """A gate that is released when the test has ended, also when it failed."""
-    made = Gate(tmp_path)
-    yield made
-    made.release()
-
-
-@pytest.fixture
-def local(tmp_path: Path) -> Deploy:
-    return Deploy("local", tmp_path)
 
 
 @tool(long_running=True)
@@ -49,7 +35,7 @@ def told(rt: Runtime) -> list[str]:
 
 def waiting(rt: Runtime) -> BackgroundRun:
     """The only run, once it waits for the user."""
-    until(lambda: only_run(rt).status == "waiting", "the run never waits")
+    until(lambda: only_run(rt).status == "waiting")
     return only_run(rt)
 
 
@@ -200,12 +186,6 @@ def test_a_budget_of_the_turn_bounds_each_run_by_itself(local: Deploy) -> None:
         run = ended(rt)
         assert (run.status, "budget" in run.error) == ("failed", True)
         answered(rt, "root: a pity")
-
-
-@tool
-async def listen(tool_context: ToolContext) -> str:
-    """Wait for a message."""
-    return (await tool_context.next_message()).text
 
 
 def test_runs_count_for_the_budget_of_their_user(local: Deploy, gate: Gate) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import aclosing
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -28,14 +27,6 @@ def agent(*tools: Any) -> LlmAgent:
 
 def start(rt: Runtime, message: str, **options: Any) -> Turn:
     return rt.run(user_id="ada", session_id="s1", message=message, **options)
-
-
-@pytest.fixture
-def gate(tmp_path: Path) -> Iterator[Gate]:
-    """A gate that is released when the test has ended, also when it failed."""
-    made = Gate(tmp_path)
-    yield made
-    made.release()
 
 
 def begun(turn: Turn) -> Iterator[Event]:

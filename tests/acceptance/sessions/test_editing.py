@@ -67,8 +67,7 @@ def test_the_state_is_as_it_was(deploy: Deploy) -> None:
         assert session.state == {"mood": "calm"}
 
 
-def test_what_cannot_be_edited_leaves_all_as_it_is(deploy: Deploy, tmp_path: Path) -> None:
-    gate = Gate(tmp_path)
+def test_what_cannot_be_edited_leaves_all_as_it_is(deploy: Deploy, gate: Gate) -> None:
     model = ScriptedModel(["one", {"call": "wait"}, "two"])
     with deploy(LlmAgent(name="root", model=model, tools=[gate.tool()])) as rt:
         [first] = say(rt, "a")

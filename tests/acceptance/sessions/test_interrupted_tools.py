@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from actors import AgentTool, LlmAgent
@@ -13,15 +10,6 @@ from actors.testing import ScriptedModel
 from tests.acceptance.sessions.test_steering import log, start, steer
 from tests.support.agents.conversation_tools import Gate, forever
 from tests.support.runtimes import Deploy, stored
-
-
-@pytest.fixture
-def gate(tmp_path: Path) -> Iterator[Gate]:
-    """A gate that is released when the test has ended, also when it failed."""
-    made = Gate(tmp_path)
-    yield made
-    made.release()
-
 
 CALLS = {"parts": [{"call": "forever"}, {"call": "wait"}]}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 from actors import Content, CustomAgent, Event, EventActions, InvocationContext, LlmAgent
 from actors.messages.llm.model import LlmRequest, LlmResponse
@@ -62,8 +61,7 @@ def test_ten_sessions_at_once_do_not_mix_state_history_or_branches(deploy: Deplo
             assert not [event for event in session.events if event.branch == "p.b" and "a saw" in event.text]
 
 
-def test_a_tool_that_blocks_in_one_session_delays_no_other(deploy: Deploy, tmp_path: Path) -> None:
-    gate = Gate(tmp_path)
+def test_a_tool_that_blocks_in_one_session_delays_no_other(deploy: Deploy, gate: Gate) -> None:
     model = PatternModel([("sleep", {"call": "wait"}), ("tool:", "good morning")], default="hello")
     with deploy(LlmAgent(name="root", model=model, tools=[gate.tool()])) as rt:
         _ten_turns_s(rt)

@@ -7,15 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from actors import Content, CustomAgent, Event, InvocationContext, LlmAgent, LoopAgent, ParallelAgent, SequentialAgent
+from actors import CustomAgent, Event, InvocationContext, LlmAgent, LoopAgent, ParallelAgent, SequentialAgent
 from actors.errors import OverloadedError, UnknownAgentError
 from actors.testing import ScriptedModel
 from tests.acceptance.sessions.test_background import answered, ask, log
+from tests.support.agents.conversation_agents import said
 from tests.support.runtimes import Deploy, stored
-
-
-def said(text: str) -> Event:
-    return Event(content=Content.of_text(text, role="model"))
 
 
 class Teller(CustomAgent):

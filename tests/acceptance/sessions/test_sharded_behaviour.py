@@ -11,7 +11,6 @@ from tests.acceptance.operating.test_forks import (
     test_a_paused_turn_waits_in_its_fork_and_each_is_answered_by_itself,
 )
 from tests.acceptance.sessions.test_concurrent_turns import (
-    gate,
     test_a_cancelled_turn_is_sealed_whatever_still_works_in_a_thread,
     test_a_running_turn_can_be_joined_from_its_first_event_and_from_behind_it,
     test_a_second_turn_waits_in_line_and_is_refused_when_it_asks_for_that,
@@ -48,7 +47,6 @@ from tests.acceptance.workflows.test_workflows_paused import (
 from tests.support.sharded_runtimes import ShardedDeploy
 
 __all__ = [
-    "gate",
     "test_a_cancelled_turn_is_sealed_whatever_still_works_in_a_thread",
     "test_a_fork_has_all_up_to_the_end_of_a_turn_and_goes_its_own_way",
     "test_a_loop_goes_on_at_its_iteration_and_child",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,6 @@ import pytest
 
 from actors import (
     AgentTool,
-    Content,
     CustomAgent,
     Event,
     InvocationContext,
@@ -26,19 +25,12 @@ from actors.errors import TurnCancelledError
 from actors.testing import ScriptedModel
 from runtime import Runtime
 from runtime.driver.turns.turn import Turn
+from tests.support.agents.conversation_agents import said
 from tests.support.agents.conversation_tools import Gate, forever
 from tests.support.models.waiting_model import GatedModel
 from tests.support.runtimes import Deploy, stored
 
 STEER = RunConfig(on_concurrent_turn="steer")
-
-
-@pytest.fixture
-def gate(tmp_path: Path) -> Iterator[Gate]:
-    """A gate that is released when the test has ended, also when it failed."""
-    made = Gate(tmp_path)
-    yield made
-    made.release()
 
 
 @tool
@@ -54,10 +46,6 @@ class Listener(CustomAgent):
         yield said(str(len(await context.steering())))
         for _ in range(2):
             yield said((await context.next_message()).text)
-
-
-def said(text: str) -> Event:
-    return Event(content=Content.of_text(text, role="model"))
 
 
 def worker(gate: Gate, *replies: Any, name: str = "root") -> tuple[LlmAgent, ScriptedModel]:

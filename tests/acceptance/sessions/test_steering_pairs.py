@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -37,19 +37,6 @@ from tests.support.polling import until
 from tests.support.runtimes import Deploy, stored
 from tests.support.sharded_runtimes import SHARDS, ShardedDeploy, one_session_per_shard
 from tests.support.stores.plain_session_store import PlainStore
-
-
-@pytest.fixture
-def gate(tmp_path: Path) -> Iterator[Gate]:
-    """A gate that is released when the test has ended, also when it failed."""
-    made = Gate(tmp_path)
-    yield made
-    made.release()
-
-
-@pytest.fixture
-def local(tmp_path: Path) -> Deploy:
-    return Deploy("local", tmp_path)
 
 
 def test_an_agent_without_the_conversation_keeps_the_whole_turn(local: Deploy, gate: Gate) -> None:

@@ -25,11 +25,6 @@ from tests.support.runtimes import Deploy, run_turn
 from tests.support.sharded_runtimes import SHARDS, ShardedDeploy, one_session_per_shard
 
 
-@pytest.fixture
-def local(tmp_path: Path) -> Deploy:
-    return Deploy("local", tmp_path)
-
-
 @tool
 def note(text: str, context: ToolContext) -> str:
     """Note something about the user."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,11 +15,6 @@ from runtime import Runtime
 from runtime.settings import Settings
 from tests.support.runtimes import Deploy, run_turn
 from tests.support.stores.plain_session_store import PlainStore
-
-
-@pytest.fixture
-def local(tmp_path: Path) -> Deploy:
-    return Deploy("local", tmp_path)
 
 
 def desk() -> LlmAgent:

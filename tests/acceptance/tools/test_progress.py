@@ -87,9 +87,7 @@ def test_what_a_tool_yields_is_shown_and_the_last_value_is_its_result(
         assert [event for event in stored(rt) if event.partial] == []
 
 
-def test_readers_see_a_value_while_the_tool_runs(deploy: Deploy, tmp_path: Path) -> None:
-    gate = Gate(tmp_path)
-
+def test_readers_see_a_value_while_the_tool_runs(deploy: Deploy, gate: Gate) -> None:
     def wait() -> Iterator[str]:
         """Wait for a reader."""
         yield "before"

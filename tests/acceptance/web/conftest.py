@@ -10,7 +10,7 @@ import pytest
 
 from runtime import Runtime
 from runtime.web import app_for
-from tests.support.agents.web_agents import SteppedModel, desk
+from tests.support.agents.web_agents import Gate, SteppedModel, desk
 from tests.support.runtimes import Deploy
 from tests.support.servers.web_server import TIMEOUT_S, serving
 
@@ -46,3 +46,11 @@ async def client(url: str) -> AsyncIterator[httpx2.AsyncClient]:
 def user(request: pytest.FixtureRequest) -> str:
     """A user of the test's own."""
     return str(request.node.name)
+
+
+@pytest.fixture
+def gate(gates: Path, user: str) -> Iterator[Gate]:
+    """Where the model waits for the test's user."""
+    made = Gate(gates, user)
+    yield made
+    made.close()

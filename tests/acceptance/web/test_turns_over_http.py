@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -22,13 +22,6 @@ from tests.support.servers.web_server import TIMEOUT_S, Frame, all_frames, frame
 from tests.support.stores.sqlite_lock import SqliteLock
 
 SSE = {"Accept": "text/event-stream"}
-
-
-@pytest.fixture
-def gate(gates: Path, user: str) -> Iterator[Gate]:
-    gate = Gate(gates, user)
-    yield gate
-    gate.close()
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from actors import BaseAgent, LlmAgent, LongRunningFunctionTool
@@ -124,8 +122,7 @@ def test_an_answer_to_a_call_of_a_turn_that_is_over_does_not_run_the_workflow_ag
         assert run(rt, waiting) == (["a a knows"], "Finished")
 
 
-def test_an_answer_to_a_call_of_a_turn_that_has_failed_does_not_continue_what_failed(deploy: Deploy, tmp_path: Path) -> None:
-    gate = Gate(tmp_path)
+def test_an_answer_to_a_call_of_a_turn_that_has_failed_does_not_continue_what_failed(deploy: Deploy, gate: Gate) -> None:
     with deploy(seq("root", par("p", asks("a"), FailsBehindGate(name="b", gate=gate)), says("c"))) as rt:
         turn = rt.run(user_id="ada", session_id="s1", message="go")
         events = iter(turn)

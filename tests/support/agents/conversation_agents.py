@@ -22,6 +22,11 @@ from actors.testing import PatternModel
 from tests.support.agents.conversation_tools import look_up
 
 
+def said(text: str) -> Event:
+    """What an agent says."""
+    return Event(content=Content.of_text(text, role="model"))
+
+
 def support_tree(model: Model, billing: Model | None = None) -> LlmAgent:
     """A concierge with `billing` below it, which counts the orders that it has looked up."""
     return LlmAgent(
@@ -54,7 +59,7 @@ class ChildRunner(CustomAgent):
             outcome = await context.run_agent(child)
             if isinstance(outcome, Paused):
                 return
-            yield Event(content=Content.of_text(f"{child}: {type(outcome).__name__}", role="model"))
+            yield said(f"{child}: {type(outcome).__name__}")
 
 
 class Impatient(CustomAgent):
@@ -68,7 +73,7 @@ class Impatient(CustomAgent):
             async with asyncio.timeout(self.patience_s):
                 await context.run_agent("slow")
         except TimeoutError:
-            yield Event(content=Content.of_text("slow was given up", role="model"))
+            yield said("slow was given up")
         await other
 
 
@@ -77,7 +82,7 @@ class StateReader(CustomAgent):
 
     async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
         await context.run_agent("writer")
-        yield Event(content=Content.of_text(f"read: {context.state['draft']}", role="model"))
+        yield said(f"read: {context.state['draft']}")
 
 
 class StateAdder(CustomAgent):
@@ -86,14 +91,14 @@ class StateAdder(CustomAgent):
     async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
         total = context.state.get("total", 0) + context.state["amount"]
         yield Event(actions=EventActions(state_delta={"total": total, "temp:last": total}))
-        yield Event(content=Content.of_text(f"total {context.state['total']}, last {context.state['temp:last']}", role="model"))
+        yield said(f"total {context.state['total']}, last {context.state['temp:last']}")
 
 
 class OneEvent:
     """An async iterator of one event that is no generator, so it has no `aclose`."""
 
     def __init__(self) -> None:
-        self._left = [Event(content=Content.of_text("from an iterator", role="model"))]
+        self._left = [said("from an iterator")]
 
     def __aiter__(self) -> OneEvent:
         return self

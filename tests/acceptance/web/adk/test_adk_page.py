@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,12 +46,6 @@ def runtimes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Runtime]
 def url(runtimes: list[Runtime], page: Path) -> Iterator[str]:
     with serving(app_for(*runtimes, adk_web=page)) as url:
         yield url
-
-
-@pytest.fixture
-async def client(url: str) -> AsyncIterator[httpx2.AsyncClient]:
-    async with httpx2.AsyncClient(base_url=url, timeout=TIMEOUT_S) as client:
-        yield client
 
 
 async def run(client: httpx2.AsyncClient, app: str, message: object) -> list[Any]:

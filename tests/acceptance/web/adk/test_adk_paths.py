@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -21,13 +19,6 @@ from tests.support.servers.web_server import TIMEOUT_S, all_frames, serving
 @pytest.fixture
 def sessions(user: str) -> str:
     return f"/apps/desk/users/{user}/sessions"
-
-
-@pytest.fixture
-def gate(gates: Path, user: str) -> Iterator[Gate]:
-    gate = Gate(gates, user)
-    yield gate
-    gate.close()
 
 
 def run_body(user: str, message: object, **more: object) -> dict[str, Any]:
