@@ -15,7 +15,17 @@ import pytest
 from tests.simulation import frame, poison
 from tests.simulation.crowds.crowd import crowd
 from tests.simulation.frame import Left, in_virtual_time
+from tests.simulation.limits.play import play as play_limits
+from tests.simulation.limits.traffic import traffic
+from tests.simulation.moves.plan import plan
+from tests.simulation.moves.play import play as play_moves
+from tests.simulation.nodes.weather import weather
+from tests.simulation.schedules.play import play as play_schedules
+from tests.simulation.schedules.timetable import timetable
+from tests.simulation.spending.check import AT_LIMIT, BUDGETS, DAILY, spending
 from tests.simulation.telling import as_test
+from tests.simulation.updates.edition import edition
+from tests.simulation.updates.play import play as play_updates
 from tests.simulation.worlds import WORLDS
 
 
@@ -80,3 +90,72 @@ def test_crowds_are_answered_refused_and_cancelled() -> None:
     ends = Counter(ask.ended for ask in asks)
     assert {*ends} == {"Finished", "OverloadedError", "TurnCancelledError"}
     assert min(ends.values()) >= 8
+
+
+@pytest.mark.full
+def test_traffic_has_changes_losses_and_stops_of_the_actor_and_of_agents() -> None:
+    seeds = range(0, 120, 4)
+    left = [play_limits(traffic(seed), seed) for seed in seeds]
+    assert sum(len(each.world.lives) > 1 for each in left) > 3
+    stopped = {name.split("#")[0].split()[0] for each in left for name, _, _ in each.world.frozen}
+    assert stopped >= {"limiter", "agent"}
+    assert any(died.startswith(("agent", "group")) for each in left for died in each.world.died_s)
+    changes = [change for each in left for change, ask in each.changed if ask.ended == "done"]
+    assert {change.fields is None for change in changes} == {True, False}
+    assert "Finished" in {ask.ended for each in left for _, ask in each.asked}
+    assert any(made.failed for each in left for made in each.made)
+    assert any(traffic(seed).is_plain for seed in seeds)
+
+
+@pytest.mark.full
+def test_programs_and_session_actors_are_lost_stopped_and_replaced_in_the_midst_of_moves() -> None:
+    left = [play_moves(plan(seed), seed) for seed in range(20)]
+    assert sum(each.moved for each in left) > 30
+    assert sum(each.talked for each in left) > 20
+    fired = {what for each in left for what in each.fired}
+    assert fired >= {"kill sender", "freeze sender", "kill receiver", "kill another", "replace", "store unsure", "a part is lost"}
+
+
+@pytest.mark.full
+def test_a_seed_of_moves_does_the_same_steps_again() -> None:
+    for seed in range(3):
+        assert play_moves(plan(seed), seed).trace.digest() == play_moves(plan(seed), seed).trace.digest()
+
+
+def test_nodes_come_drain_and_end_while_turns_run() -> None:
+    given = [weather(seed) for seed in range(30)]
+    assert {change.what for each in given for change in each.changes} == {"comes", "drains", "ends"}
+    assert 5 < sum(each.is_mild for each in given) < 20
+    assert {asked.program for each in given for asked in each.turns} == {0, 1}
+
+
+def test_timetables_have_turns_losses_pauses_and_deletions() -> None:
+    left = [play_schedules(timetable(seed), seed) for seed in range(12)]
+    assert sum(len(messages) for each in left for messages in each.messages.values()) > 100
+    assert any(made.pauses for each in left for made in each.made)
+    assert any(made.deleted_s for each in left for made in each.made)
+
+
+@pytest.mark.soak
+def test_cases_have_each_budget_with_faults_and_without() -> None:
+    cases = [spending(seed) for seed in range(120)]
+    kinds = {(case.scenario.budget, case.scenario.at_limit) for case in cases}
+    assert len(kinds) == len(BUDGETS) * len(AT_LIMIT)
+    assert {bool(case.plan.faults) for case in cases} == {True, False}
+    assert {case.scenario.then for case in cases} == {"", "fork", "rewind"}
+    assert {case.scenario.budget for case in cases if case.scenario.midnight} == {*DAILY}
+    deeds = {act.deed for case in cases for acts in case.scenario.turns for act in acts}
+    assert deeds >= {"answer", "midnight", "beside"}
+
+
+@pytest.mark.full
+def test_editions_have_updates_rollbacks_shares_pauses_losses_and_conflicts() -> None:
+    editions = {seed: edition(seed) for seed in range(0, 120, 8)}
+    left = [play_updates(given, seed) for seed, given in editions.items()]
+    records = [record for each in left for _, _, record in each.records]
+    assert len(records) > 30
+    assert any(record.share is not None for record in records)
+    assert any(edit.deed == "rollback" for given in editions.values() for edit in given.edits)
+    assert any("UpdateConflictError" in each.errors for each in left)
+    assert any(ask.responses and ask.ended == "Finished" for each in left for ask in each.history.asks)
+    assert any(given.plan.faults for given in editions.values())

@@ -8,10 +8,8 @@ import pytest
 
 from tests.simulation.faults import CALM
 from tests.simulation.nodes.play import play
-from tests.simulation.nodes.weather import NOTICE_S, Asked, Change, Weather, weather
+from tests.simulation.nodes.weather import NOTICE_S, Asked, Change, Weather
 from tests.support.tries import IS_FULL
-
-SEEDS = 60
 
 
 def one_turn(change: Change | None, *, standby: bool) -> Weather:
@@ -36,10 +34,3 @@ def test_a_node_drains_or_ends_at_every_message_of_a_turn(what: Any, whose: Any,
         if found := play(given, number).problems:
             failed[number] = found
     assert failed == {}
-
-
-def test_nodes_come_drain_and_end_while_turns_run() -> None:
-    given = [weather(seed) for seed in range(30)]
-    assert {change.what for each in given for change in each.changes} == {"comes", "drains", "ends"}
-    assert 5 < sum(each.is_mild for each in given) < 20
-    assert {asked.program for each in given for asked in each.turns} == {0, 1}
