@@ -34,7 +34,6 @@ class Echo:
     model = "echo"
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Say something short."""
         yield LlmResponse(content=Content.of_text("ok", role="model"))
 
 

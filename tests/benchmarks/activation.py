@@ -33,7 +33,6 @@ class LikeGemini:
     """Answers at once, but loads what a Gemini model does."""
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Say "ok"."""
         await asyncio.to_thread(__import__, "google.genai")
         yield LlmResponse(content=Content.of_text("ok", role="model"))
 

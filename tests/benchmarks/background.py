@@ -41,7 +41,6 @@ class Endless:
     """A model that gives no answer."""
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Wait for ever."""
         await asyncio.Event().wait()
         yield LlmResponse()
 
@@ -52,7 +51,6 @@ class Starter(CustomAgent):
     times: int
 
     async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
-        """Measure."""
         took: dict[str, list[float]] = {"start": [], "run": [], "append": []}
         options = Background(on_done="wait", most=1_000, most_in_all=1_000)
         for number in range(self.times + 1):

@@ -72,7 +72,6 @@ class BareServer:
         self._running: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        """Begin to listen."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_unix_server(lambda: _Served(self._methods, self._running), self._path)
 
@@ -87,7 +86,6 @@ class BareClient(_Frames):
         self._calls: dict[int, asyncio.Future[bytes]] = {}
 
     async def connect(self) -> None:
-        """Connect, once."""
         await asyncio.get_running_loop().create_unix_connection(lambda: self, self._path)
 
     def call(self, method: int, payload: bytes) -> asyncio.Future[bytes]:
@@ -98,7 +96,6 @@ class BareClient(_Frames):
         return reply
 
     def close(self) -> None:
-        """Disconnect."""
         self._transport.close()
 
     def received(self, method: int, number: int, payload: bytes) -> None:

@@ -95,7 +95,6 @@ class Measured:
         await run_load(self._turn, sessions=sessions, turns=2 * sessions)
 
     async def take(self, sessions: int, turns: int) -> None:
-        """Run a round."""
         with self._cpu_of_turns(sessions, turns // sessions * sessions):
             self.loads.setdefault(sessions, []).append(await run_load(self._turn, sessions=sessions, turns=turns))
 

@@ -32,7 +32,6 @@ class GoModel(GatedModel):
     """Waits at the gate where the user has said `GO`, and answers anything else at once."""
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Answer."""
         if request.contents[-1].text != GO:
             yield LlmResponse(content=Content.of_text("ok", role="model"))
             return

@@ -23,7 +23,6 @@ class Caller(CustomAgent):
     many: int
 
     async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
-        """Measure."""
         appended_ms, sent_ms, heard_ms = list[float](), list[float](), list[float]()
         for number in range(self.times + 1):
             began_s = time.perf_counter()
@@ -51,7 +50,6 @@ class Answerer(CustomAgent):
     many: int
 
     async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
-        """Answer."""
         for _ in range(self.times + 1):
             sent_s = float((await context.next_message()).text)
             await context.send("caller", f"{(time.perf_counter() - sent_s) * 1_000}")

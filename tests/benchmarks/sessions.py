@@ -28,7 +28,6 @@ class DelayedModel:
         self._after_s = after_s
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Think, then say ok."""
         await asyncio.sleep(self._after_s)
         yield LlmResponse(content=Content.of_text("ok", role="model"))
 

@@ -36,7 +36,6 @@ class Nowhere(SpanExporter):
     """Takes spans and forgets them: what a collector does with them is not measured."""
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Forget spans."""
         return SpanExportResult.SUCCESS
 
 

@@ -38,7 +38,6 @@ class Desk(PatternModel):
         self._after_s = after_s
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Wait, then answer."""
         await asyncio.sleep(self._after_s)
         if request.agent.startswith("critic") and any(content.role == "model" for content in request.contents):
             for response in responses({"call": "exit_loop"}, stream=stream):

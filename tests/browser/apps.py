@@ -182,7 +182,6 @@ class ShakyModel:
         self._failed: set[str] = set()
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Answer, or fail."""
         asked = request.contents[0].text
         if asked.startswith("shaky") and asked not in self._failed:
             self._failed.add(asked)
@@ -208,7 +207,6 @@ class ErrandModel:
     """Finishes its tasks one after the other, but gives up the one that has no way, and waits where it is to ask."""
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Answer with a call."""
         names = [tool.name for tool in request.tools]
         answered = {response.name for content in request.contents for response in content.function_responses()}
         finish = next(name for name in names if name.startswith("succeed_"))

@@ -44,7 +44,6 @@ class UnhurriedModel:
         self._takes_s = takes_s
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Answer."""
         async for response in self._model.generate(request, stream=stream):
             await asyncio.sleep(self._takes_s)
             asked = sum(len(content.text) for content in request.contents) + 400
@@ -99,7 +98,6 @@ def desk() -> LlmAgent:
 
 
 def main() -> None:
-    """Take the pictures."""
     if CHROMIUM is None:
         sys.exit("there is no Chromium on this machine")
     with ExitStack() as open_things:

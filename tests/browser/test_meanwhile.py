@@ -101,7 +101,6 @@ class Revocable:
         self.tokens = set(tokens)
 
     async def __call__(self, request: Request) -> Principal:
-        """Whose request it is."""
         if request.headers.get("authorization", "").removeprefix("Bearer ") not in self.tokens:
             raise NotAuthenticatedError("the token has expired")
         return Principal(user_id="ada")

@@ -86,7 +86,6 @@ class Weather:
         self.faults = Faults(rt, self._journal, chance)
 
     async def start(self) -> None:
-        """Start the programs."""
         self._programs = [await start_program(self._address, self._folder) for _ in range(self._storm.programs)]
 
     def driver(self) -> Driver:

@@ -212,7 +212,6 @@ class _Seen(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note one element."""
         given = dict(attrs)
         self.anchors.add(given.get("id") or "")
         if tag == "a" and given.get("href"):

@@ -86,7 +86,6 @@ class ScriptedLlm(BaseLlm):  # type: ignore[misc]
         self._script = script
 
     async def generate_content_async(self, llm_request: Any, stream: bool = False) -> AsyncIterator[Any]:
-        """Give the next answer."""
         request = LlmRequest(contents=[own_content(each) for each in llm_request.contents])
         async for response in self._script.generate(request, stream=stream):
             yield adk_response(response)

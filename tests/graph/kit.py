@@ -35,7 +35,6 @@ class AnsweringModel:
         self._answers = answers
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Answer a question."""
         said = self._answers.reply(request)
         if isinstance(said, str):
             part = Part(text=said)

@@ -58,7 +58,6 @@ class Learned:
         self._learns = learns
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Answer a question."""
         question = encode([*request.contents])
         if self._learns:
             if question in self._known:

@@ -134,11 +134,9 @@ class Player:
         self._shown = Shown()
 
     def close(self) -> None:
-        """End the Runtime."""
         self._rt.close()
 
     def play(self) -> dict[str, Any]:
-        """The result."""
         self._rt.sessions.create(USER_ID, SESSION_ID, state=self._case.get("state", {}))
         for index, turn in enumerate(self._case["turns"]):
             given = turn if isinstance(turn, dict) else {"text": turn}

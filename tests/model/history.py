@@ -223,7 +223,6 @@ class History:
         ask.turn = turn
 
     def hear(self, ask: Ask, event: Event) -> None:
-        """An event has come."""
         now = self.now()
         ask.heard.append((now, event))
         if not event.partial:

@@ -32,7 +32,6 @@ TESTS = "{tests}"
 
 
 def main() -> None:
-    """The command."""
     head, *commands = _split(sys.argv[1:])
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("do", choices=["check", "run"])

@@ -20,7 +20,6 @@ _COVERAGE = pytest.StashKey[coverage.Coverage]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Begin to note lines."""
     measured = coverage.Coverage(data_file=str(ROOT / NAME), data_suffix=True, config_file=False, messages=False)
     measured.set_option("run:source_pkgs", ["actors", "raygrove", "runtime"])
     # They are imported already, and pytest takes warnings for errors.
@@ -36,7 +35,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Keep what was found."""
     config.stash[_COVERAGE].stop()
     config.stash[_COVERAGE].save()
 

@@ -68,7 +68,6 @@ def run(name: str, first: int, last: int, processes: int, say: Callable[[str], N
 
 
 def main() -> None:
-    """The command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", nargs="+", help=f"a world, by default {MAIN}, a seed, and the one up to which all are played")
     parser.add_argument("--processes", type=int, default=2)

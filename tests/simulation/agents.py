@@ -208,7 +208,6 @@ class StepModel:
         self._notes = notes
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Give the next step."""
         self._notes().ask_model(self._node.name, turn_asked(request.contents), request.contents)
         number = len(self._notes().models)
         if self._node.thinks_s:

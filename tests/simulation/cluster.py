@@ -157,7 +157,6 @@ class Handle:
         self._slot = slot
 
     def remote(self, raw: bytes, early: EarlyReply | None = None) -> asyncio.Future[bytes]:
-        """Send a message."""
         return self._wires.send(self._sender, self._find(), raw, self._slot, can_restart=self._can_restart, early=early)
 
     def link(self, name: str) -> SimLink:
@@ -174,7 +173,6 @@ class SimLink:
         self._restart_timeout_s = restart_timeout_s
 
     async def send(self, raw: bytes, *, once: bool = False, early: EarlyReply | None = None) -> bytes:
-        """See RayLink.send."""
         return await delivered(lambda: self._handle.remote(raw, early), self._name, self._restart_timeout_s, once=once)
 
 

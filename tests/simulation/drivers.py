@@ -109,7 +109,6 @@ class Driver(SimProcess):
             await self.rt.attach(user_id=user_id, session_id=session_id, invocation_id=invocation_id).aio.cancel()
 
     def note_lost(self) -> None:
-        """It is lost."""
         self.gone.set()
 
 

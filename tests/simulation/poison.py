@@ -95,7 +95,6 @@ ALONG: Sequence[Sequence[Core]] = ((), (), ("runner",), ("runner", "session"), (
 
 
 def play(given: Crowd, seed: int) -> Poisoned:
-    """Play a crowd."""
     left = Poisoned()
 
     async def meet(loop: VirtualLoop, calls: StoreCalls) -> None:

@@ -37,7 +37,6 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def key(self) -> SessionKey:
-        """Its session."""
         return SessionKey(APP, self.user, self.session)
 
 

@@ -226,7 +226,6 @@ class StoreCalls:
         self._is_making = False
 
     def begin_job(self, function: Callable[..., Any], *args: Any) -> Job:
-        """Make a call."""
         job = Job(function, args)
         self._waiting.append((PROCESS.get(), job))
         self._free_s = max(self._free_s, self._loop.time()) + self._chance.uniform(0, self.most_s)

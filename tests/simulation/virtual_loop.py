@@ -81,7 +81,6 @@ class SimProcess:
             self.release()
 
     def release(self) -> None:
-        """Schedule what was held."""
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         handles, self.held = self.held, []
@@ -175,7 +174,6 @@ class VirtualLoop(base_events.BaseEventLoop):
         self.unhandled: list[dict[str, Any]] = []
 
     def time(self) -> float:
-        """Virtual seconds."""
         return self._now_s
 
     def skip(self, seconds: float) -> None:
@@ -207,7 +205,6 @@ class VirtualLoop(base_events.BaseEventLoop):
         return handle
 
     def call_at(self, when: float, callback: Any, *args: Any, context: Context | None = None) -> events.TimerHandle:
-        """Schedule a callback."""
         timer = _TimerHandle(when, callback, args, self, context)
         heapq.heappush(self._scheduled, timer)
         timer._scheduled = True

@@ -63,7 +63,6 @@ class WorkerModel:
         self._is_expert = is_expert
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """The next step."""
         task, often = _asked(request), 1
         if any(request.contents[-1].function_responses()) or task.does == "call back":
             part = Part(text=f"{task.turn} is done")

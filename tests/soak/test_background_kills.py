@@ -65,7 +65,6 @@ class Starter:
     """Has helpers begin and works on, where the user asks for it, and is content with what it hears of them."""
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Answer."""
         last = request.contents[-1]
         if last.text.startswith("begin"):
             calls = [FunctionCall(name="helper", args={"request": "help"}) for _ in range(RUNS_OF_A_TURN)]
@@ -81,7 +80,6 @@ class Helper:
     """Works a while, and is done."""
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Answer."""
         await asyncio.sleep(0.5)
         yield LlmResponse(content=Content.of_text("done", role="model"))
 

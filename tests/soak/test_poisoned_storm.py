@@ -37,7 +37,6 @@ class Obedient:
     """Calls the tool that the message names, with its numbers."""
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """One step."""
         name, *takes_s = request.contents[0].text.split()
         part = Part(text="done")
         if not any(request.contents[-1].function_responses()):

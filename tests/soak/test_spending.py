@@ -62,7 +62,6 @@ class Seeker:
     """A model that takes a moment, and calls a tool for ever; also where it is told to end."""
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Call the tool."""
         await asyncio.sleep(0.05)
         yield LlmResponse(content=Content(role="model", parts=[Part(function_call=FunctionCall(name="look"))]))
 

@@ -32,7 +32,6 @@ class Echo:
     """Calls a tool that takes a while, and then says which messages it was shown."""
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Answer."""
         last = request.contents[-1]
         if last.text.startswith("begin"):
             call = FunctionCall(name="work", args={})

@@ -161,7 +161,6 @@ class PlannedModel:
         self.delta: Any = {}
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Carry the plan out."""
         plan, self.plan = self.plan, []
         for each in plan or [hostile.answer("done")]:
             if isinstance(each, BaseException):

@@ -42,7 +42,6 @@ class CountingStore(SqlSessionStore):
     let_go: threading.Event | None = None
 
     def changed_states(self, app: str, known: Mapping[str, int]) -> Mapping[str, VersionedState]:
-        """Count it, and look."""
         self.looks += 1
         found = super().changed_states(app, known)
         if self.held is not None and self.let_go is not None:
@@ -134,7 +133,6 @@ class SessionPair:
         return sum(store.looks for store in self.stores)
 
     def close(self) -> None:
-        """Stop both."""
         self.loop.run(self.session.stop())
         self.loop.close()
 

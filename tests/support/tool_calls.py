@@ -41,11 +41,9 @@ class ToolCalls(TurnExtension):
     calls: int = 0
 
     def fold(self, event: EventScan, seq: int) -> None:
-        """See TurnExtension."""
         self.calls += len(event.calls)
 
     def forget_events(self) -> None:
-        """See TurnExtension."""
         self.calls = 0
 
 
@@ -56,7 +54,6 @@ class ToolCallCounts(SessionService):
         self._parts = parts
 
     def handlers(self) -> Handlers:
-        """Its message."""
         return {CountToolCalls: self.count}
 
     async def count(self, message: CountToolCalls) -> ToolCallsReply:

@@ -40,7 +40,6 @@ class Cheap:
     name = "cheap"
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Say it."""
         yield LlmResponse(content=Content.of_text("cheap words", role="model"))
 
 

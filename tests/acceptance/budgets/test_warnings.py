@@ -26,7 +26,6 @@ class Listening(Plugin):
         self.path = path
 
     def on_budget_callback(self, context: CallbackContext, warning: BudgetWarning) -> None:
-        """Write it down."""
         with self.path.open("a") as file:
             file.write(f"{context.agent_name} {warning.whose} {warning.field} {warning.used:g} of {warning.limit:g}\n")
 

@@ -45,7 +45,6 @@ class Endless:
         self._thinks_s = thinks_s
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Call the tool."""
         await asyncio.sleep(self._thinks_s)
         yield LlmResponse(content=Content(role="model", parts=[Part(function_call=FunctionCall(name=self._tool))]))
 

@@ -161,7 +161,6 @@ class Returning:
         self._made = made
 
     def generate(self, request: LlmRequest, *, stream: bool) -> Any:
-        """Return it."""
         return self._made()
 
 

@@ -70,7 +70,6 @@ class Parent:
         return "over"
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Answer."""
         given = sum(1 for content in request.contents for _ in content.function_responses())
         if given < len(self._tools):
             args = {"request": "look it up"} if self._tools[given] == "helper" else {}
@@ -93,7 +92,6 @@ class Helper:
         self.is_at_work, self.may_end = threading.Event(), threading.Event()
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Answer."""
         self.is_at_work.set()
         await asyncio.to_thread(self.may_end.wait, 20)
         yield words("42")

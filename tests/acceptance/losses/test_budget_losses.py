@@ -34,7 +34,6 @@ class Counting:
         self.asked = 0
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Call the tool."""
         self.asked += 1
         await asyncio.sleep(0)
         yield LlmResponse(content=Content(role="model", parts=[Part(function_call=FunctionCall(name="look"))]))

@@ -21,7 +21,6 @@ class Silent:
         self.calls = 0
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Say nothing."""
         self.calls += 1
         yield LlmResponse(finish_reason="STOP", usage=Usage(prompt_token_count=3))
 

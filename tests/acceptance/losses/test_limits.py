@@ -67,7 +67,6 @@ class Endless:
         self._asks = asks
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Make the next call."""
         self.asked += 1
         call = self._call(request)
         part = Part(function_call=call) if call is not None else Part(text=f"{request.agent} is done")

@@ -52,7 +52,6 @@ class Echo:
         return "over"
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Answer."""
         given = any(content.function_responses() for content in request.contents)
         if self._reads and not any(any(content.function_responses()) for content in request.contents):
             yield LlmResponse(content=Content(role="model", parts=[Part(function_call=FunctionCall(name="wait"))]))
@@ -122,7 +121,6 @@ class Tools:
         self._tools = tools
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Answer."""
         given = sum(result.response != NO_ANSWER for content in request.contents for result in content.function_responses())
         if given < len(self._tools):
             call = FunctionCall(name=self._tools[given])

@@ -45,7 +45,6 @@ class Gate:
         return int(self.called.read_text())
 
     def release(self) -> None:
-        """Release a call."""
         self.gate.write_text("held")
 
 

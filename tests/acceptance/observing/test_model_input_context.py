@@ -22,7 +22,6 @@ class Telling:
         self.calls = calls
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Answer."""
         parts = [part for content in request.contents for part in content.parts]
         if self.calls and not any(part.function_response for part in parts):
             part = Part(function_call=FunctionCall(name=self.calls, args={"request": "ask"}))

@@ -21,7 +21,6 @@ class ShakyModel(PatternModel):
     """Has a connection unless it is asked to break it."""
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Answer."""
         if "break" in request.contents[-1].text:
             raise ConnectionError("no connection")
         async for response in super().generate(request, stream=stream):

@@ -155,7 +155,6 @@ class Busy(PatternModel):
         self.name, self.times = name, times
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Be busy, or answer."""
         self.times -= 1
         if self.times >= 0:
             raise ModelServiceError(self.name, 503, "busy")

@@ -82,7 +82,6 @@ class Asker:
         self.is_at_work, self.may_go_on = threading.Event(), threading.Event()
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Answer."""
         if len(request.contents) == 1:
             self.is_at_work.set()
             await asyncio.to_thread(self.may_go_on.wait, 20)
@@ -241,7 +240,6 @@ def test_messages_find_their_turns_with_several_session_actors_and_runners(tmp_p
 
     class Waits:
         async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-            """Answer."""
             said = [content.text for content in request.contents if content.text]
             if said[-1] in gates and not reads:
                 await asyncio.to_thread(gates[said[-1]].wait)

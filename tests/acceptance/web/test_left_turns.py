@@ -30,7 +30,6 @@ class Held:
         self.asked, self.may_answer, self.has_failed = threading.Event(), threading.Event(), False
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Answer."""
         text = request.contents[-1].text
         if text == "ask":
             yield LlmResponse(content=Content.from_dict({"role": "model", "parts": [{"functionCall": {"name": "lro"}}]}))

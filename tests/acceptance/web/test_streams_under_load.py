@@ -30,7 +30,6 @@ class Verbose(CustomAgent):
     """Says 30 MB."""
 
     async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
-        """Talk."""
         for number in range(EVENTS):
             yield Event(content=Content.of_text(f"{number} " + "x" * EVENT_BYTES, role="model"))
 

@@ -87,6 +87,5 @@ class Judge:
             note.setdefault("outcome", "passed")
 
     def pytest_sessionfinish(self) -> None:
-        """Write the notes."""
         if self._out is not None:
             self._out.write_text(json.dumps(self._found, indent=1, sort_keys=True))

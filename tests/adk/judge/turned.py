@@ -78,7 +78,6 @@ class Bench:
         self.refused = self.refused or sentence
 
     def close(self) -> None:
-        """Close all Runtimes."""
         for _, turned in self._runners.values():
             turned.close()
 
@@ -98,7 +97,6 @@ class TurnedRunner:
         self._mirrors: dict[tuple[str, str], Mirror] = {}
 
     def close(self) -> None:
-        """Close the Runtime."""
         if self._runtime is not None:
             self._runtime.close()
 

@@ -24,7 +24,6 @@ class InstantLlm(BaseLlm):  # type: ignore[misc,unused-ignore]
     """Answers at once."""
 
     async def generate_content_async(self, llm_request: LlmRequest, stream: bool = False) -> AsyncGenerator[LlmResponse, None]:
-        """Say ok."""
         yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text=ANSWER)]))
 
 

@@ -26,7 +26,6 @@ class InstantModel(Model):  # type: ignore[misc,unused-ignore]
     """Answers at once."""
 
     async def get_response(self, *_: Any, **__: Any) -> ModelResponse:
-        """Say ok."""
         text = ResponseOutputText(text=ANSWER, type="output_text", annotations=[])
         message = ResponseOutputMessage(id="m", role="assistant", status="completed", type="message", content=[text])
         return ModelResponse(output=[message], usage=Usage(), response_id=None)
@@ -59,7 +58,6 @@ class OpenAIAgents:
     write_history = store_turns
 
     def close(self) -> None:
-        """Close the database."""
         for session in self._sessions.values():
             session.close()
 

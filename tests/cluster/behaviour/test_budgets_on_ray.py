@@ -27,7 +27,6 @@ class SlowSeeker:
     """A model that takes a moment, and calls a tool for ever."""
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Call the tool."""
         await asyncio.sleep(0.05)
         yield LlmResponse(content=Content(role="model", parts=[Part(function_call=FunctionCall(name="look"))]))
 

@@ -45,7 +45,6 @@ class Pay:
         self.folder = folder
 
     def __call__(self, tool_context: ToolContext) -> str:
-        """Pay."""
         with (self.folder / "paid").open("a") as file:
             file.write(f"{tool_context.function_call_id}\n")
         return "paid"

@@ -32,7 +32,6 @@ class Patient:
         self._folder = folder
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """One step."""
         text = request.contents[0].text
         if text.startswith("wait"):
             (self._folder / f"waits {text} {os.getpid()}").touch()

@@ -22,7 +22,6 @@ class Asked:
     """Calls the tool that the message names, or says hello."""
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """One step."""
         text = request.contents[0].text
         part = Part(text="hello")
         if text in ("block", "eat") and not any(request.contents[-1].function_responses()):

@@ -43,7 +43,6 @@ class KeyModel:
         self.key = os.environ[NAME]
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Say the key."""
         yield LlmResponse(content=Content.of_text(f"key {self.key}", role="model"))
 
 

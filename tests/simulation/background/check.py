@@ -29,7 +29,6 @@ SENT = re.compile(r"(?:Agent \w+ says:)?(\S+): (\w+) to (\w+), (\d+)$")
 
 
 def problems(world: Office) -> Iterator[str]:
-    """What does not hold."""
     rows = world.rows()
     yield from (f"turn {row.invocation_id} of {key.session} is open at the end" for key, row in world.disk.store.running(APP))
     records = {row.id: row for row in rows if row.plan.run is not None}

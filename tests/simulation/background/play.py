@@ -94,7 +94,6 @@ class Office(World):
 
 
 def play(given: Errands, seed: int) -> Ran:
-    """Play errands."""
     left = Ran()
     HEARINGS.clear()
 

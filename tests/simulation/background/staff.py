@@ -56,7 +56,6 @@ class HandModel:
         self._hand = hand
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Take the next step."""
         if self._hand.thinks_s:
             await asyncio.sleep(self._hand.thinks_s)
         yield LlmResponse(content=Content(role="model", parts=[self._part(request)]), usage=tokens_of(request))

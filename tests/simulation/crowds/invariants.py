@@ -46,7 +46,6 @@ class Request(msgspec.Struct):
 
 
 def problems(given: Crowd, left: Left) -> list[str]:
-    """What does not hold."""
     requests = requests_in(left.trace)
     found = [*_answers(left), *_bounds(given, requests), *_joined(requests)]
     if not given.plan.faults:

@@ -19,7 +19,6 @@ SETTLE_S = 30.0
 
 
 def play(given: Crowd, seed: int) -> Left:
-    """Serve a crowd."""
     left = Left()
 
     async def meet(loop: VirtualLoop, calls: StoreCalls) -> None:

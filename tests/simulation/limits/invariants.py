@@ -47,7 +47,6 @@ class Grant(msgspec.Struct):
 
 
 def problems(given: Traffic, left: Limited) -> list[str]:
-    """What does not hold."""
     grants = grants_in(left)
     limits = LimitsInTime(given, left)
     found = [*(f"a call of {each.model} is made without a permit" for each in left.made if not each.has_permit)]

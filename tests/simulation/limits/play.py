@@ -134,7 +134,6 @@ def tree_of(given: Traffic) -> BaseAgent:
 
 
 def play(given: Traffic, seed: int) -> Limited:
-    """Play a traffic."""
     left = Limited()
     MADE.clear()
     FAILED.clear()

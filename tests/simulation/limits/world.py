@@ -43,7 +43,6 @@ class SimKeptLimits:
         self.history: list[tuple[float, Kept]] = [(loop.time(), {})]
 
     def read(self) -> Kept:
-        """What was kept last."""
         return self.history[-1][1]
 
     def keep(self, changed: Kept) -> None:
@@ -74,7 +73,6 @@ class LimitedWorld(World):
         self.clients: list[tuple[HostProcess, LimiterClient]] = []
 
     def start(self) -> None:
-        """Start all actors."""
         self._start_limiter()
         super().start()
 

@@ -51,7 +51,6 @@ class Moved(Left):
 
 
 def play(given: Plan, seed: int) -> Moved:
-    """Play a simulation."""
     left, chance = Moved(), random.Random(f"tokens {seed}")
     tokens = SimpleNamespace(token_hex=lambda size: chance.randbytes(size).hex())
 

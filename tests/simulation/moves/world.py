@@ -56,7 +56,6 @@ class Mover(SimProcess):
         self.gone = asyncio.Event()
 
     def note_lost(self) -> None:
-        """It is lost."""
         self.gone.set()
 
 

@@ -11,7 +11,6 @@ from tests.simulation.mutants.worlds import MUTANTS
 
 
 def main() -> None:
-    """The command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="of some mutants, or of worlds; by default all")
     parser.add_argument(

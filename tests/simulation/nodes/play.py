@@ -32,7 +32,6 @@ class Lasted(Left):
 
 
 def play(given: Weather, seed: int) -> Lasted:
-    """Play a weather."""
     left = Lasted()
 
     async def meet(loop: VirtualLoop, calls: StoreCalls) -> None:

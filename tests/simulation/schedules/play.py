@@ -74,7 +74,6 @@ class Timed(Left):
 
 
 def play(given: Timetable, seed: int) -> Timed:
-    """Play a timetable."""
     left = Timed()
 
     async def meet(loop: VirtualLoop, calls: StoreCalls) -> None:

@@ -77,7 +77,6 @@ class Steered(World):
 
 
 def play(given: Talk, seed: int) -> Talked:
-    """Play a talk."""
     left = Talked()
 
     async def meet(loop: VirtualLoop, calls: StoreCalls) -> None:

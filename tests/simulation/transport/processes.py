@@ -86,7 +86,6 @@ class ServerProcess:
         return [*self._unproven, *self._proven]
 
     def accept(self, wire: Wire) -> None:
-        """A connection is made."""
         self._unproven[wire] = ServerHandshake(SECRET, self._chance.randbytes(NONCE_BYTES))
 
     def read(self, wire: Wire, size: int) -> None:
@@ -171,7 +170,6 @@ class ServerProcess:
             client.wire.down.write(b"".join(parts))
 
     def tick(self, client: ServedClient) -> None:
-        """Let time pass."""
         try:
             client.side.tick()
         except ProtocolError as error:
@@ -234,7 +232,6 @@ class ClientProcess:
         self.wire = self._handshake = None
 
     def send(self, request: Request) -> None:
-        """Send a request."""
         self.side.send(request)
         self.requests[request.number] = request
 

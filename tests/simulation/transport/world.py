@@ -73,7 +73,6 @@ def walk(seed: int) -> Walk:
 
 
 def play(given: Walk, seed: int) -> Left:
-    """Take the steps."""
     with small():
         return Left(problems=World(seed).play(given))
 

@@ -50,7 +50,6 @@ class Edited(Left):
 
 
 def play(given: Edition, seed: int) -> Edited:
-    """Play an edition."""
     left = Edited()
 
     async def meet(loop: VirtualLoop, calls: StoreCalls) -> None:

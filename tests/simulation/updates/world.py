@@ -53,7 +53,6 @@ class RootModel:
         self._asking = NumberedModel(Node(kind="llm", name="root", steps=[Step(does="ask"), *steps]), number)
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Give the next step."""
         asks = any(part.text == ASK for content in request.contents for part in content.parts)
         async for response in (self._asking if asks else self._plain).generate(request, stream=stream):
             yield response

@@ -104,7 +104,6 @@ class ToolCallingModel:
         self._names = names
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Call, or answer."""
         if any(request.contents[-1].function_responses()):
             yield answer("done")
         else:
@@ -175,7 +174,6 @@ class ActingAgent(CustomAgent):
     acts: list[Any]
 
     async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
-        """Do it."""
         for act in [self.acts.pop()] if self.acts else []:
             yield act()
         yield Event(content=Content.of_text("fine", "model"))

@@ -34,7 +34,6 @@ class SteppedModel:
         self.folder = folder
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Answer."""
         last = request.contents[-1]
         answers = [response.response for response in last.function_responses()]
         gate = self.folder / last.text if last.text.startswith("gate-") else None
@@ -108,7 +107,6 @@ class Counting(CustomAgent):
     upto: int
 
     async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
-        """Count."""
         for number in range(1, self.upto + 1):
             for piece in ("number ", str(number)):
                 yield Event(content=Content.of_text(piece, role="model"), partial=True)

@@ -82,12 +82,10 @@ class Client(asyncio.Protocol):
         self._transport: asyncio.WriteTransport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
         # uvloop's are of no class of asyncio.
         self._transport = cast(asyncio.WriteTransport, transport)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """End."""
         self.is_open = False
         if self._take is not None:
             self._lost(f"the connection ended before the response: {error or self._came!r}")
@@ -98,7 +96,6 @@ class Client(asyncio.Protocol):
         self._transport.write(request)
 
     def data_received(self, data: bytes) -> None:
-        """Take what has come."""
         if self._take is None:
             # The server closes connections that are too many with an answer.
             self.close()
@@ -115,7 +112,6 @@ class Client(asyncio.Protocol):
         take(int(status[1]), head if status[1] in (b"200", b"429", b"503") else came)
 
     def close(self) -> None:
-        """Close it."""
         self.is_open = False
         self._transport.close()
 

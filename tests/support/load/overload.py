@@ -67,7 +67,6 @@ class RuntimeLoad:
         self._places = places()
 
     async def bears_per_s(self, seconds: float, tally: Tally) -> float:
-        """See Load."""
         began_s, before = time.perf_counter(), tally.answered
 
         async def work() -> None:
@@ -78,7 +77,6 @@ class RuntimeLoad:
         return (tally.answered - before) / (time.perf_counter() - began_s)
 
     async def overload(self, per_s: float, seconds: float, tally: Tally) -> None:
-        """See Load."""
         asked: set[asyncio.Task[None]] = set()
         began_s, number = time.perf_counter(), 0
         while (now_s := time.perf_counter() - began_s) < seconds:
@@ -117,11 +115,9 @@ class HttpLoad:
         self._process = process
 
     async def bears_per_s(self, seconds: float, tally: Tally) -> float:
-        """See Load."""
         return (await self._told(Bear(seconds), tally)).per_s
 
     async def overload(self, per_s: float, seconds: float, tally: Tally) -> None:
-        """See Load."""
         await self._told(Overload(seconds, per_s), tally)
 
     async def _told(self, order: Bear | Overload, tally: Tally) -> Told:

@@ -30,7 +30,6 @@ class Greeter(GatedModel):
         return {int(each.name) for each in self._loaded.iterdir()}
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Answer."""
         if request.contents[-1].text == GREETING:
             yield LlmResponse(content=Content.of_text("at once", role="model"))
             return

@@ -25,7 +25,6 @@ class GatedModel:
         os.mkfifo(self.gate)
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Wait at the gate."""
         await asyncio.to_thread(self.called.write_text, "called")
         await asyncio.to_thread(self.gate.read_text)
         yield LlmResponse(content=Content.of_text(self._answer, role="model"))
@@ -35,5 +34,4 @@ class GatedModel:
         self.called.read_text()
 
     def release(self) -> None:
-        """Release one call."""
         self.gate.write_text("open")

@@ -41,7 +41,6 @@ def drain(cluster: Cluster, node: Any) -> None:
 
 
 def main(folder: Path) -> None:
-    """Print the results."""
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
     nodes = [cluster.head_node, *(cluster.add_node(num_cpus=1, labels={"role": "agents"}) for _ in range(2))]
     cluster.wait_for_nodes()

@@ -385,7 +385,6 @@ def flaws(url: str, app: str, answered: Sequence[Answered]) -> list[str]:
 
 
 def main(folder: Path, seconds: int, rate: float, inputs: int, seed: int) -> None:
-    """Print the results."""
     began_s = time.monotonic()
 
     def tell(line: str) -> None:

@@ -68,7 +68,6 @@ def talk(rt: Runtime) -> list[str]:
 
 
 def main(folder: Path) -> None:
-    """Print the results."""
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
     cluster.add_node(num_cpus=1, resources={"open": 1})
     cluster.wait_for_nodes()

@@ -73,7 +73,6 @@ async def follow() -> None:
 
 
 def main(folder: Path) -> None:
-    """Serve, and follow."""
     ray.init("local", namespace=Settings().namespace, log_to_driver=False, logging_level=logging.ERROR, num_cpus=6)
     root = Counting(name="counting", upto=NUMBERS)
     with Runtime(root, app_name="counting", session_store=f"sqlite:///{folder}/sessions.db", memory_store=None):

@@ -168,7 +168,6 @@ def log_flaws(rt: Runtime, load: Load) -> list[str]:
 
 
 def main(folder: Path, experts: int, sessions: int, turns: int) -> None:
-    """Print the results."""
     settings = Settings(session_shards=SHARDS, runners=RUNNERS, log_to_driver=False)
     began_s = time.monotonic()
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "_system_config": QUICK})

@@ -72,7 +72,6 @@ def ended(pid: int) -> int:
 
 
 def main(engine: Any) -> None:
-    """Fork in every way."""
     root = LlmAgent(name="root", model=PatternModel([], default="hello"))
     with Runtime(root, app_name="forking", engine=engine, settings=Settings(spare_hosts=0)) as rt:
         turn = rt.run(user_id="ada", session_id="s1", message="hi")

@@ -151,14 +151,12 @@ class JoinedTurns:
         self._rt = rt
 
     async def result(self, turn: str, session: str, message: str) -> tuple[str, list[str]]:
-        """See Turns."""
         with refusals():
             result = await self._rt.run(user_id=USER, session_id=session, message=message, invocation_id=turn)
             waiting = await self._rt.aio.turns.pending(user_id=USER, session_id=session) if not result.text else ()
             return result.text, [call.call_id for call in waiting]
 
     async def stream(self, turn: str, session: str, message: str) -> str:
-        """See Turns."""
         said, config = list[str](), RunConfig(streaming="sse")
         with refusals():
             begun = self._rt.run(user_id=USER, session_id=session, message=message, invocation_id=turn, run_config=config)
@@ -168,14 +166,12 @@ class JoinedTurns:
         return "".join(said)
 
     async def leave(self, turn: str, session: str, message: str) -> None:
-        """See Turns."""
         with refusals():
             begun = self._rt.run(user_id=USER, session_id=session, message=message, invocation_id=turn, on_leave="continue")
             await begun.started_async()
             begun.detach()
 
     async def answer(self, turn: str, session: str, call: str) -> str:
-        """See Turns."""
         with refusals():
             # An answer may have been taken by a deployment that has ended before it said so.
             waiting = await self._rt.aio.turns.pending(user_id=USER, session_id=session)
@@ -193,16 +189,13 @@ class HttpTurns:
         self.cuts = Counter[str]()
 
     async def result(self, turn: str, session: str, message: str) -> tuple[str, list[str]]:
-        """See Turns."""
         answer = await self._post(turn, session, message)
         return answer.get("text", ""), [call["callId"] for call in answer.get("pending", ())]
 
     async def leave(self, turn: str, session: str, message: str) -> None:
-        """See Turns."""
         await self._post(turn, session, message, {"Prefer": "respond-async"})
 
     async def answer(self, turn: str, session: str, call: str) -> str:
-        """See Turns."""
         path = f"{self._url}/sessions/{session}/turns/{turn}"
         body, headers = {"answers": {call: True}}, {"Prefer": "respond-async"}
         response = await self._client.post(f"{path}/answers", params={"user": USER}, json=body, headers=headers)
@@ -215,7 +208,6 @@ class HttpTurns:
         return str(answered["text"])
 
     async def stream(self, turn: str, session: str, message: str) -> str:
-        """See Turns."""
         path, last, said = f"{self._url}/sessions/{session}/turns", 0, list[str]()
         body, headers = {"message": message, "config": {"streaming": "sse"}}, {"Idempotency-Key": turn}
         request: dict[str, Any] = {"method": "POST", "url": path, "json": body, "headers": headers}

@@ -61,7 +61,6 @@ class CuttingProxy:
         self._may_go.set()
 
     async def start(self) -> Endpoint:
-        """Begin to listen."""
         if self._target.path:
             path = str(Path(tempfile.mkdtemp(prefix="cut")) / "s")
             self._server: asyncio.AbstractServer = await asyncio.start_unix_server(self._serve, path)
@@ -86,7 +85,6 @@ class CuttingProxy:
             self._may_go.set()
 
     async def close(self) -> None:
-        """Cut everything and stop."""
         self.stop_listening()
         self.cut_all()
         while self._tasks:

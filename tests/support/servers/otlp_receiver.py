@@ -64,7 +64,6 @@ class Received:
         self._changed = threading.Condition()
 
     def take(self, path: str, raw: bytes) -> None:
-        """Take a request."""
         if path == "/v1/traces":
             with self._changed:
                 self.spans += _spans(ExportTraceServiceRequest.FromString(raw))

@@ -54,7 +54,6 @@ class PostgresServer:
         return True
 
     def make(self) -> None:
-        """Create its data folder."""
         if self._account:
             shutil.chown(self._folder, self._account)
         self._run("initdb", "--auth=trust", "--username=postgres", "--encoding=UTF8", "--no-sync")

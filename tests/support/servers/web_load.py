@@ -63,13 +63,11 @@ class Follower(asyncio.Protocol):
         self.begun: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Ask for the stream."""
         assert isinstance(transport, asyncio.WriteTransport)
         self._transport = transport
         transport.write(self._request)
 
     def data_received(self, data: bytes) -> None:
-        """Take what has come."""
         now_s = time.time()
         if not self.begun.done():
             found = STATUS.match(data)
@@ -88,7 +86,6 @@ class Follower(asyncio.Protocol):
             await self._news.wait()
 
     def close(self) -> None:
-        """Leave."""
         if self._transport is not None:
             self._transport.close()
 
@@ -143,7 +140,6 @@ class Caller:
         return int(status[1]), head, await self._reader.readexactly(int(length[1]))
 
     def close(self) -> None:
-        """Close the connection."""
         self._writer.close()
 
 

@@ -32,7 +32,6 @@ class SqliteLock:
         self._process.communicate()
 
     def release(self) -> None:
-        """Give the lock back."""
         self._do("COMMIT")
 
     def _do(self, statement: str) -> None:

@@ -36,17 +36,14 @@ class CountingStore(FailingStore):
         self.asked: Counter[str] = Counter()
 
     def session(self, key: SessionKey) -> SessionRow | None:
-        """Count, and tell."""
         self.asked["session"] += 1
         return super().session(key)
 
     def changed_states(self, app: str, known: Mapping[str, int]) -> Mapping[str, VersionedState]:
-        """Count, and tell."""
         self.asked["states"] += 1
         return super().changed_states(app, known)
 
     def commit(self, writes: Sequence[Write]) -> None:
-        """Count, and do it."""
         self.asked["commit"] += 1
         super().commit(writes)
 

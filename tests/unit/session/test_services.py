@@ -30,7 +30,6 @@ class Noting(SessionService):
         self._noted = noted
 
     def around(self, kind: type[p.Request[p.Message]], handler: Handler) -> Handler:
-        """See SessionService."""
         if kind is not p.CreateSessionRequest:
             return handler
 
@@ -43,7 +42,6 @@ class Noting(SessionService):
         return handle
 
     async def close(self) -> None:
-        """See SessionService."""
         self._noted.append(f"{self._name} closed")
 
 

@@ -31,7 +31,6 @@ class Held(FailingStore):
         self.arrived = threading.Semaphore(0)
 
     def commit(self, writes: Sequence[Write]) -> None:
-        """Wait, and do it."""
         self.arrived.release()
         self.gate.wait()
         super().commit(writes)

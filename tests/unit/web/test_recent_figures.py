@@ -36,7 +36,6 @@ class Deployment:
         self.aio = self
 
     async def statistics(self) -> RuntimeStatistics:
-        """Its figures."""
         async with self._changed:
             self.asked += 1
             self._changed.notify_all()

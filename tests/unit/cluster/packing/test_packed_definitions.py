@@ -301,7 +301,6 @@ class OwnModel:
         self.__dict__.update(attributes)
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Say nothing."""
         yield LlmResponse()
 
 

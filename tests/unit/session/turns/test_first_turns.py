@@ -30,13 +30,11 @@ class HeldReads(FailingStore):
         self.groups: list[Sequence[SessionKey]] = []
 
     def may_exist(self, keys: Sequence[SessionKey]) -> Sequence[SessionKey]:
-        """Wait, and ask."""
         self.may_go_on.wait(20)
         self.groups.append(keys)
         return super().may_exist(keys)
 
     def session(self, key: SessionKey) -> Any:
-        """Wait, and read."""
         self.may_go_on.wait(20)
         return super().session(key)
 
