@@ -1,6 +1,6 @@
 """A program: under load Ray's autoscaler adds nodes for an agent's replicas, and afterwards it takes them away.
 
-Run by test_autoscaling.py in a process of its own, since Ray reads its variables when it is imported. Argument: a folder.
+Run by test_nodes.py in a process of its own, since Ray reads its variables when it is imported. Argument: a folder.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A program: under load a node joins a cluster whose head has no CPUs, and later it is drained.
 
-Run by test_breathing_nodes.py in a process of its own, since it makes a cluster of its own. Argument: a folder.
+Run by test_nodes.py in a process of its own, since it makes a cluster of its own. Argument: a folder.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A program: the node of the Session actor and the Runner is preempted during a map, and dies at once.
 
-Run by test_drained_node.py in a process of its own, since it makes a cluster of its own. Argument: a folder.
+Run by test_nodes.py in a process of its own, since it makes a cluster of its own. Argument: a folder.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A program: three nodes, of which one is behind a firewall: its processes can be reached by Ray only.
 
-Run by test_three_nodes.py in a process of its own, since it makes a cluster of its own.
+Run by test_nodes.py in a process of its own, since it makes a cluster of its own.
 """
 
 from __future__ import annotations

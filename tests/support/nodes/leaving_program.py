@@ -1,6 +1,6 @@
 """A program: the node of the Session actor and the Runner is drained while sessions talk, and both leave it before it ends.
 
-Run by test_drained_node.py in a process of its own, since it makes a cluster of its own. Arguments: a folder, whether there are
+Run by test_nodes.py in a process of its own, since it makes a cluster of its own. Arguments: a folder, whether there are
 standbys, and the URL of the session store; "": PostgreSQL.
 """
 

@@ -1,6 +1,6 @@
 """A program: the process of an actor is killed in the middle of a turn, and its standby on another node goes on with the turn.
 
-Run by test_standby_on_two_nodes.py in a process of its own, since it makes a cluster of its own. Arguments: a folder, `runner` or
+Run by test_nodes.py in a process of its own, since it makes a cluster of its own. Arguments: a folder, `runner` or
 `session`, and the URL of the session store.
 """
 

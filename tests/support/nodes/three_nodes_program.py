@@ -1,6 +1,6 @@
 """A program: three nodes, several Session actors and Runners, and many sessions; under load a node comes and another one dies.
 
-Run by test_three_nodes.py in a process of its own, since it makes a cluster of its own. Arguments: a folder, how many experts
+Run by test_nodes.py in a process of its own, since it makes a cluster of its own. Arguments: a folder, how many experts
 there are, how many sessions, and how many turns each has at least before, between and after the changes of nodes.
 """
 

@@ -1,6 +1,6 @@
 """A program: the node on which all actors of a deployment live dies in the middle of a turn, and the turn is answered.
 
-Run by test_two_nodes.py in a process of its own, since it makes a cluster of its own.
+Run by test_nodes.py in a process of its own, since it makes a cluster of its own.
 """
 
 from __future__ import annotations
