@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from actors.errors import WriterReplacedError
-from tests.support.fixtures.session_fixture import SessionFixture, settled
+from actors.errors import StoreUnavailableError, WriterReplacedError
+from tests.support.fixtures.session_fixture import FailingStore, SessionFixture, settled
+from tests.support.polling import until
 
 
 async def test_an_actor_that_was_replaced_and_lives_on_stores_nothing_more_and_is_told_so(tmp_path: Path) -> None:
@@ -65,3 +66,45 @@ async def test_a_place_that_cannot_be_taken_now_is_taken_later(tmp_path: Path) -
         await session.turn("e-2", "two")
     await session.ref.stop()
     await heir.ref.stop()
+
+
+class HurriedStore(FailingStore):
+    """Its claims are to be renewed all the time; `outcomes` are raised by the first renewals."""
+
+    renew_s = 0.0
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.renewals = 0
+        self.outcomes: list[Exception] = []
+
+    def renew_claim(self) -> None:
+        self.renewals += 1
+        if self.outcomes:
+            raise self.outcomes.pop(0)
+
+
+async def fixture(folder: Path) -> tuple[SessionFixture, HurriedStore]:
+    session = SessionFixture(folder, store=HurriedStore, writer="desk")
+    await session.ref.open_store()
+    assert isinstance(session.store, HurriedStore)
+    return session, session.store
+
+
+async def test_a_claim_is_renewed_until_the_actor_stops_also_when_that_fails_once(tmp_path: Path) -> None:
+    session, store = await fixture(tmp_path)
+    store.outcomes = [StoreUnavailableError("store", "it is away")]
+    await asyncio.to_thread(until, lambda: store.renewals >= 3)
+    await session.open()
+    await session.ref.stop()
+    renewals = store.renewals
+    await session.ref.statistics()
+    assert store.renewals == renewals
+
+
+async def test_an_actor_that_was_replaced_learns_it_without_a_write(tmp_path: Path) -> None:
+    session, store = await fixture(tmp_path)
+    store.outcomes = [WriterReplacedError("desk")]
+    await asyncio.to_thread(until, lambda: session.replaced)
+    assert (session.replaced, store.renewals) == (1, 1)
+    await session.ref.stop()

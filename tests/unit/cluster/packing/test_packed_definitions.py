@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import AsyncIterator, Callable
+from itertools import count
 from typing import Any
 
 import pydantic
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ray import cloudpickle
 
 from actors import (
     AgentTool,
@@ -394,3 +396,54 @@ def test_words_and_numbers_of_every_kind_arrive_as_they_were(instruction: str, c
     assert isinstance(definition, LlmAgent)
     assert definition.instruction == instruction
     assert repr(definition.generate_content_config) == repr(config)
+
+
+MAIN = """
+from __future__ import annotations
+
+from typing import Literal
+
+from actors import ToolContext, tool
+
+
+@tool(long_running=True)
+def ask(size: Literal["small", "big"], times: int = 1, *, where: ToolContext) -> str:
+    \"\"\"Ask somebody.
+
+    Args:
+        size: how much.
+    \"\"\"
+    return size * times
+"""
+
+
+def tools_of_main() -> tuple[FunctionTool, FunctionTool]:
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(MAIN, "main.py", "exec"), names)
+    return names["ask"], cloudpickle.loads(cloudpickle.dumps(names["ask"]))  # type: ignore[no-untyped-call]
+
+
+def test_a_tool_whose_annotations_are_texts_arrives_as_it_was() -> None:
+    left, arrived = tools_of_main()
+    assert arrived.declaration() == left.declaration()
+    assert (type(arrived), arrived.is_long_running) == (type(left), True)
+    assert arrived(size="big", times=2, where=None) == "bigbig"
+
+
+def test_models_that_are_alike_are_pickled_once() -> None:
+    def own_model(level: int, words: str) -> LlmAgent:
+        below = [own_model(level - 1, "same") for _ in range(2)] if level else []
+        return LlmAgent(name=f"a{next(numbers)}", model=OwnModel(limits=[1, 2], words=words), sub_agents=below)
+
+    numbers = count()
+    tree = AgentTree(own_model(3, "other"))
+    packed = pack_tree(tree, lambda model: model)
+    # Theirs, and that of the controller of flows, which has none.
+    assert len(packed.models) == 3
+    assert [vars(unpack(packed[name]).model) for name in tree.models] == list(map(vars, tree.models.values()))
+
+
+def test_each_agent_is_named_whose_model_has_a_key(caplog: pytest.LogCaptureFixture) -> None:
+    children = [LlmAgent(name=f"a{number}", model=OwnModel(api_key="sesame")) for number in range(2)]
+    pack_tree(AgentTree(LlmAgent(name="root", model="gemini-x", sub_agents=children)), lambda model: model)
+    assert [record.getMessage().partition(":")[0] for record in caplog.records] == ["agent 'a0'", "agent 'a1'"]

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from ray.exceptions import ActorDiedError, ActorUnavailableError
 
 from actors.errors import ActorLostError, ActorRestartsError
-from runtime.cluster.transport.link import RayLink
+from runtime.cluster.transport.link import LIVED_S, RayLink, away_since_s
 from tests.support.ray_errors import preempted
 from tests.support.virtual_time import run_in_virtual_time
 
@@ -104,3 +106,31 @@ def test_an_actor_that_was_preempted_and_is_not_restarted_is_lost_after_the_pati
 def test_an_actor_that_died_is_lost_at_once() -> None:
     with pytest.raises(ActorLostError, match="the Runner"):
         send(FlakyHandle([(1, 3)], works_s=4, says=ActorDiedError))
+
+
+tries = st.lists(st.tuples(st.floats(0, 3 * LIVED_S), st.floats(0, 1)), min_size=1)
+"""How long each try lasted, and the pause before it."""
+
+
+def test_an_absence_begins_when_the_first_try_has_failed() -> None:
+    assert away_since_s(None, sent_s=0, now_s=100) == 100
+
+
+def test_it_goes_on_while_tries_fail_soon() -> None:
+    assert away_since_s(100, sent_s=110, now_s=110 + LIVED_S) == 100
+
+
+def test_a_try_that_lay_with_the_actor_begins_another_one() -> None:
+    assert away_since_s(100, sent_s=110, now_s=140) == 140
+
+
+@given(tries)
+def test_an_absence_never_holds_a_try_that_a_living_actor_had(tries: list[tuple[float, float]]) -> None:
+    now_s, since_s = 0.0, None
+    for lasted_s, paused_s in tries:
+        sent_s = now_s + paused_s
+        now_s = sent_s + lasted_s
+        since_s = away_since_s(since_s, sent_s=sent_s, now_s=now_s)
+        assert since_s <= now_s
+        if now_s - sent_s > LIVED_S:
+            assert since_s == now_s

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.rules.capacity.eviction import OVERHEAD, CacheEviction
+from actors.rules.capacity.eviction import OVERHEAD, CacheEviction, LruDict
 from tests.support.tries import tries
 
 MOST = 10 * OVERHEAD
@@ -87,3 +87,27 @@ def test_it_is_never_too_heavy_nor_idle_and_lets_go_of_nothing_needlessly(uses: 
         assert keeping.weight == sum(weights.values()) <= MOST
         assert len(keeping) == len(weights)
         assert all(now_s - since < IDLE_S for since in used_s.values())
+
+
+uses = st.lists(st.tuples(st.sampled_from(["set", "get", "pop"]), st.integers(0, 6)), max_size=40)
+
+
+@given(uses, st.integers(1, 5))
+def test_it_keeps_the_entries_that_were_used_last_and_no_more_than_it_may(uses: list[tuple[str, int]], room: int) -> None:
+    lru: LruDict[int, str] = LruDict(room)
+    # The same in a list, the least recently used first.
+    model: list[int] = []
+    for use, key in uses:
+        is_there = key in model
+        assert (key in lru) is is_there
+        if use == "set":
+            lru[key] = f"{key}"
+            model = [*(each for each in model if each != key), key][-room:]
+        elif use == "get":
+            assert lru.get(key) == (f"{key}" if is_there else None)
+            model = [*(each for each in model if each != key), *([key] if is_there else [])]
+        else:
+            assert lru.pop(key) == (f"{key}" if is_there else None)
+            model = [each for each in model if each != key]
+        assert len(lru) == len(model) <= room
+    assert [key for key in range(7) if key in lru] == sorted(model)

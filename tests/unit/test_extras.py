@@ -1,4 +1,4 @@
-"""The HTTP service is an extra: nothing of it is imported without it, and what it offers is told."""
+"""What is an extra: nothing of it is imported without it, and what is missing is told."""
 
 from __future__ import annotations
 
@@ -12,9 +12,19 @@ import pytest
 import runtime.web
 from actors import RunConfig
 from actors.errors import DefinitionError
+from runtime import Runtime
 from runtime.frontends.console.apps.serve import serve
 from runtime.frontends.web.api.turn_options import TurnOptions
 from tests.support.modules import forget_modules
+
+
+def test_an_agent_of_google_adk_needs_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    forget_modules(monkeypatch, "runtime.adk", "runtime.integrations.adk")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    agent = type("LlmAgent", (), {"__module__": "google.adk.agents.llm_agent"})()
+    with pytest.raises(DefinitionError, match=r"pip install 'raygrove\[adk\]'"):
+        Runtime(agent, app_name="test")
+
 
 LOADED = """
 import sys
