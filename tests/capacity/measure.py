@@ -23,17 +23,7 @@ from tests.capacity.measuring.spreads import spread
 from tests.capacity.measuring.takeovers import takeovers_ms
 from tests.capacity.measuring.wakes import wake_ms
 from tests.capacity.simulation import Outcome, played
-from tests.capacity.unit_costs import (
-    DATABASE,
-    LOG_PAGES,
-    PASSES,
-    SESSION,
-    STORE,
-    CommitCosts,
-    MeasuredLoad,
-    UnitCost,
-    UnitCosts,
-)
+from tests.capacity.unit_costs import DATABASE, LOG_PAGES, PASSES, SESSION, STORE, CommitCosts, MeasuredLoad, UnitCost, UnitCosts
 from tests.support.servers.postgres_server import postgres_server, short_folder
 from tests.support.sharded_runtimes import own_tables
 

@@ -38,9 +38,7 @@ from actors import (
     ToolContext,
     exit_loop,
 )
-from actors import (
-    node as retried,
-)
+from actors import node as retried
 from actors.messages.json_types import JsonObject, JsonValue
 from tests.model.history import History, ToolRun
 from tests.model.said import NEWEST

@@ -14,19 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.sources import (
-    PACKAGES,
-    ROOT,
-    Source,
-    comments,
-    docstrings,
-    imports,
-    parse,
-    prose,
-    source,
-    sources,
-    that_say,
-)
+from tests.support.sources import PACKAGES, ROOT, Source, comments, docstrings, imports, parse, prose, source, sources, that_say
 
 MAX_ANY_PER_1000 = 12
 

@@ -17,18 +17,7 @@ from typer.testing import CliRunner
 import actors
 import raygrove
 import runtime
-from actors import (
-    START,
-    CustomAgent,
-    Edge,
-    Graph,
-    LlmAgent,
-    NodeContext,
-    RunConfig,
-    SequentialAgent,
-    ToolContext,
-    tool,
-)
+from actors import START, CustomAgent, Edge, Graph, LlmAgent, NodeContext, RunConfig, SequentialAgent, ToolContext, tool
 from actors.messages.llm.fields import CONFIG_FIELDS
 from actors.testing import PatternModel
 from runtime import Runtime, Settings

@@ -24,13 +24,7 @@ from actors import (
     ToolContext,
     node,
 )
-from actors.errors import (
-    AgentFailedError,
-    InvocationNotFoundError,
-    LlmCallsLimitExceededError,
-    SessionBusyError,
-    TurnStateError,
-)
+from actors.errors import AgentFailedError, InvocationNotFoundError, LlmCallsLimitExceededError, SessionBusyError, TurnStateError
 from actors.messages.turn_info import TurnInfo
 from actors.testing import ScriptedModel
 from runtime import Runtime, Turn

@@ -7,21 +7,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from actors import (
-    Content,
-    Flow,
-    LlmAgent,
-    LlmRequest,
-    LlmResponse,
-    RunConfig,
-    Task,
-)
-from actors.errors import (
-    AgentFailedError,
-    FlowLimitExceededError,
-    LlmCallsLimitExceededError,
-    TurnCancelledError,
-)
+from actors import Content, Flow, LlmAgent, LlmRequest, LlmResponse, RunConfig, Task
+from actors.errors import AgentFailedError, FlowLimitExceededError, LlmCallsLimitExceededError, TurnCancelledError
 from actors.testing import PatternModel
 from tests.support.agents.flow_agents import ME, BarrierModel, asked, succeed, worker
 from tests.support.fixtures.session_fixture import settled

@@ -6,16 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from actors import (
-    Content,
-    Flow,
-    FunctionResponse,
-    LlmAgent,
-    Part,
-    Paused,
-    Task,
-    tool,
-)
+from actors import Content, Flow, FunctionResponse, LlmAgent, Part, Paused, Task, tool
 from actors.testing import ScriptedModel
 from tests.support.agents.flow_agents import ME, Person, ask_user, asked, paused_flow, reply_to, succeed, worker
 from tests.support.runtimes import Deploy

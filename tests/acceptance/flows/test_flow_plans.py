@@ -6,11 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors import (
-    Flow,
-    Task,
-    create_tasks,
-)
+from actors import Flow, Task, create_tasks
 from actors.testing.models import Reply
 from tests.support.agents.flow_agents import ME, asked, states, succeed, worker
 from tests.support.runtimes import Deploy

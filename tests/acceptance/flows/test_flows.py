@@ -8,18 +8,8 @@ from typing import Any
 
 import pytest
 
-from actors import (
-    Event,
-    Flow,
-    LlmAgent,
-    RunConfig,
-    Task,
-)
-from actors.errors import (
-    AgentTreeError,
-    DefinitionError,
-    TaskFailedError,
-)
+from actors import Event, Flow, LlmAgent, RunConfig, Task
+from actors.errors import AgentTreeError, DefinitionError, TaskFailedError
 from actors.testing import ScriptedModel
 from tests.support.agents.flow_agents import ME, BarrierModel, Person, asked, states, succeed, worker
 from tests.support.runtimes import Deploy

@@ -4,19 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from actors import (
-    AgentTool,
-    Flow,
-    FlowAgent,
-    LlmAgent,
-    LoopAgent,
-    ParallelAgent,
-    SequentialAgent,
-    Task,
-)
-from actors.errors import (
-    AgentTreeError,
-)
+from actors import AgentTool, Flow, FlowAgent, LlmAgent, LoopAgent, ParallelAgent, SequentialAgent, Task
+from actors.errors import AgentTreeError
 from actors.testing import ScriptedModel
 from tests.support.agents.flow_agents import ME, asked, succeed, worker
 from tests.support.runtimes import Deploy

@@ -9,10 +9,7 @@ from typing import Any
 import pytest
 
 from actors import Content, FunctionResponse, LlmAgent, LlmRequest, LlmResponse, Part, RunConfig, tool
-from actors.errors import (
-    ModelResponseError,
-    RaygroveError,
-)
+from actors.errors import ModelResponseError, RaygroveError
 from actors.layers.limiter.limits import ModelLimits
 from runtime import Settings
 from tests.support.agents.hostile_code import NARROW, YieldingModel, answer, call, check_session_works, log, nested

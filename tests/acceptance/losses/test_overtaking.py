@@ -12,17 +12,7 @@ from typing import Any
 
 import pytest
 
-from actors import (
-    AgentTool,
-    BaseAgent,
-    CallbackContext,
-    Content,
-    CustomAgent,
-    Event,
-    InvocationContext,
-    LlmAgent,
-    RunConfig,
-)
+from actors import AgentTool, BaseAgent, CallbackContext, Content, CustomAgent, Event, InvocationContext, LlmAgent, RunConfig
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.testing import PatternModel

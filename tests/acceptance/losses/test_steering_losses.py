@@ -12,18 +12,7 @@ from typing import Any, get_args
 
 import pytest
 
-from actors import (
-    BaseAgent,
-    Content,
-    Event,
-    LlmAgent,
-    LlmRequest,
-    LlmResponse,
-    Part,
-    RunConfig,
-    SequentialAgent,
-    tool,
-)
+from actors import BaseAgent, Content, Event, LlmAgent, LlmRequest, LlmResponse, Part, RunConfig, SequentialAgent, tool
 from actors.errors import TurnError
 from actors.messages.content import FunctionCall
 from actors.rules.prompt.arrange import NO_ANSWER

@@ -9,21 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from actors import (
-    START,
-    Content,
-    Event,
-    Flow,
-    Graph,
-    LlmAgent,
-    LlmRequest,
-    LlmResponse,
-    Part,
-    RunConfig,
-    Task,
-    ToolContext,
-    tool,
-)
+from actors import START, Content, Event, Flow, Graph, LlmAgent, LlmRequest, LlmResponse, Part, RunConfig, Task, ToolContext, tool
 from actors.errors import OverloadedError, StoreError, TurnCancelledError
 from actors.messages.content import FunctionCall
 from actors.messages.protocol.outcomes import Finished, Paused

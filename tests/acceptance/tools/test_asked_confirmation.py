@@ -4,19 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors import (
-    Content,
-    Flow,
-    FunctionResponse,
-    FunctionTool,
-    LlmAgent,
-    LoopAgent,
-    Part,
-    Paused,
-    Task,
-    ToolContext,
-    tool,
-)
+from actors import Content, Flow, FunctionResponse, FunctionTool, LlmAgent, LoopAgent, Part, Paused, Task, ToolContext, tool
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime
 from tests.support.agents.flow_agents import succeed

@@ -8,15 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from agents import (  # type: ignore[import-not-found,unused-ignore]
-    Agent,
-    Model,
-    ModelResponse,
-    Runner,
-    SQLiteSession,
-    Usage,
-    set_tracing_disabled,
-)
+from agents import Agent, Model, ModelResponse, Runner, SQLiteSession, Usage, set_tracing_disabled  # type: ignore[import-not-found,unused-ignore]
 from openai.types.responses import ResponseOutputMessage, ResponseOutputText  # type: ignore[import-not-found,unused-ignore]
 
 from tests.benchmarks.peers.peer import ANSWER, SAID, main

@@ -15,12 +15,7 @@ import msgspec
 import pytest
 
 from actors import LlmAgent
-from actors.errors import (
-    DefinitionError,
-    DeploymentExistsError,
-    DeploymentNotFoundError,
-    RuntimeClosedError,
-)
+from actors.errors import DefinitionError, DeploymentExistsError, DeploymentNotFoundError, RuntimeClosedError
 from actors.messages.protocol.statistics import Statistics
 from actors.testing import ScriptedModel
 from runtime import Runtime

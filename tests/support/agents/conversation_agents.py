@@ -8,16 +8,7 @@ from typing import Any
 
 import pydantic
 
-from actors import (
-    Content,
-    CustomAgent,
-    Event,
-    EventActions,
-    InvocationContext,
-    LlmAgent,
-    Model,
-    Paused,
-)
+from actors import Content, CustomAgent, Event, EventActions, InvocationContext, LlmAgent, Model, Paused
 from actors.testing import PatternModel
 from tests.support.agents.conversation_tools import look_up
 

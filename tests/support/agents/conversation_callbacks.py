@@ -5,18 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from actors import (
-    CallbackContext,
-    Content,
-    Event,
-    LlmRequest,
-    LlmResponse,
-    Part,
-    Plugin,
-    ReadonlyContext,
-    Tool,
-    ToolContext,
-)
+from actors import CallbackContext, Content, Event, LlmRequest, LlmResponse, Part, Plugin, ReadonlyContext, Tool, ToolContext
 
 
 async def greet(context: CallbackContext) -> str:

@@ -8,18 +8,7 @@ from typing import Any
 
 import pydantic
 
-from actors import (
-    Content,
-    Flow,
-    FunctionCall,
-    FunctionResponse,
-    LlmAgent,
-    LlmRequest,
-    LlmResponse,
-    Part,
-    Task,
-    tool,
-)
+from actors import Content, Flow, FunctionCall, FunctionResponse, LlmAgent, LlmRequest, LlmResponse, Part, Task, tool
 from actors.testing import ScriptedModel
 from actors.testing.models import Reply
 from runtime import Turn

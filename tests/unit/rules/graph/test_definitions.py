@@ -7,17 +7,7 @@ from typing import Any
 
 import pytest
 
-from actors import (
-    DEFAULT_ROUTE,
-    START,
-    Edge,
-    FunctionNode,
-    Graph,
-    JoinNode,
-    RetryConfig,
-    Workflow,
-    node,
-)
+from actors import DEFAULT_ROUTE, START, Edge, FunctionNode, Graph, JoinNode, RetryConfig, Workflow, node
 from actors.errors import DefinitionError
 
 
