@@ -37,7 +37,6 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("untimed")
 
-
 DEFAULT_STORES = Path(".raygrove").absolute()
 """Where Runtimes keep what they store, unless another place is named."""
 

@@ -17,7 +17,6 @@ from tests.support.vectors.vector_notation import Case, VectorError, load_cases
 
 pytestmark = pytest.mark.sampled(5, of="module", full=3)
 
-
 WITH_TURNS: Mapping[str, Callable[[Case, CaseRuntime], None]] = {
     "flow": areas.check_flow,
     "state": areas.check_state,

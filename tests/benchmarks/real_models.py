@@ -223,7 +223,6 @@ def _no_limits() -> Any:
 
 _PLAIN: dict[str, Callable[..., Any]] = {"openai": _openai, "anthropic": _anthropic, "gemini": _gemini}
 
-
 if __name__ == "__main__":
     number, name, *streamed = sys.argv[1:]
     for each in _case(FULL, name, int(number), bool(streamed)):

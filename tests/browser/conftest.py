@@ -31,7 +31,6 @@ DESK = Settings(
 Opened = Callable[..., Page]
 """Opens a page of its own, at the place that is named by keywords, as the page's address has them."""
 
-
 ONE_IN = 9
 """Of the tests of a file CI has one in so many: an odd number, so that the engines take turns."""
 

@@ -28,7 +28,6 @@ from tests.support.stores.sqlite_lock import SqliteLock
 
 pytestmark = pytest.mark.browser
 
-
 ODD = "<img src=x onerror=alert(1)>\"'&amp;%2F..#?+ 日本語 🎉"
 """Markup, signs that mean something in addresses, and letters of other scripts."""
 

@@ -34,7 +34,6 @@ from tests.capacity.unit_costs import (
 
 pytestmark = pytest.mark.sampled(4, of="module", full=3)
 
-
 QUICK = UnitCost(pass_ms=0.1, turn_ms=0.1, event_ms=0.05)
 COSTS = UnitCosts(
     measured="",

@@ -24,7 +24,6 @@ from tests.capacity.unit_costs import AGENT, DATABASE, PASSES, RUNNER, SESSION, 
 
 pytestmark = pytest.mark.sampled(4, of="module", full=3)
 
-
 ROOT = FOLDER.parents[1]
 
 MACHINE = msgspec.structs.replace(

@@ -32,7 +32,6 @@ PASSES: Mapping[str, int] = {part: len(messages) for part, messages in SHARES.it
 EVENT_PASSES: Mapping[str, int] = {WEB: 1, RUNNER: 0, SESSION: 2, AGENT: 2, STORE: 1, DATABASE: 1}
 """As many more for each further event of the turn: the call of a tool, and its response."""
 
-
 LOG_PAGES = 1_000
 """Pages of the write-ahead log after which SQLite writes them into the database: its default, `wal_autocheckpoint`."""
 

@@ -107,7 +107,6 @@ _TOOLS = {
     "pending": LongRunningFunctionTool(build.pending), "danger": FunctionTool(build.danger, require_confirmation=True),
 }  # fmt: skip
 
-
 _SCHEMAS = {"schema": "output_schema", "in": "input_schema"}
 
 

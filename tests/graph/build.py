@@ -81,7 +81,6 @@ _TOOLS = {
     "danger": FunctionTool(danger, require_confirmation=True),
 }  # fmt: skip
 
-
 ModelOf = Callable[[str, ScriptedModel], Any]
 
 

@@ -33,7 +33,6 @@ LONGEST_S = 60
 DEPENDS = ('"k": "fail"', '"count"', '"raise"', '"stop"', '"resume"', '"restart"', '"ms"', '"timeout"', '"error"')
 """What a case has that counts its runs, is cut itself, fails, or depends on time."""
 
-
 Answer = list[LlmResponse] | Exception
 """The responses to a question, or why there are none."""
 

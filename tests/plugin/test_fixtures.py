@@ -8,7 +8,6 @@ from tests.plugin.conftest import Run
 
 pytestmark = pytest.mark.sampled(3, of="module")
 
-
 pytest_plugins = ["pytester"]
 
 TREE = """

@@ -36,7 +36,6 @@ from tests.support.tries import tries
 
 pytestmark = pytest.mark.sampled(2, of="module")
 
-
 Rows = list[tuple[str, Row]]
 
 

@@ -37,7 +37,6 @@ COMMIT = "Commit"
 """A moment at which faults come as they do at messages: "sent" is before a transaction is done, "handled" before its caller knows
 that it is. With a kind of write behind it, one at which such a write is done."""
 
-
 FOLLOWING = "Following"
 """The moment at which a driver follows a turn in line: its sender is the driver that has put the turn there."""
 
@@ -161,7 +160,6 @@ KINDS = {
 AFTER_LOSSES = ("AbandonRuns", "ResumeTurn", "ListOpenTurns", "RecoverTurns", "Subscribe", "StopRun")
 """Messages that a run without faults need not have."""
 
-
 STORE_FAULTS: Sequence[tuple[What, Phase, int]] = (
     ("kill", "sent", 5),
     ("kill", "handled", 4),
@@ -170,7 +168,6 @@ STORE_FAULTS: Sequence[tuple[What, Phase, int]] = (
     ("commit conflicts", "sent", 1),
 )
 """What happens at a commit, when, and how often. The Session actor is killed."""
-
 
 FINAL_S = 0.9
 """So long at most a store fails with errors that are final: an end of a turn that fails so again a second later is given up."""

@@ -32,10 +32,8 @@ AFTERWARDS: Sequence[tuple[Deed, int]] = (
 )
 """What is done when a turn is over, and how often."""
 
-
 CHANGES: Sequence[Deed] = ("rewind", "rewind", "fork", "delete", "note", "archive")
 """What is done to a session, while a turn of it runs as well, and to a fork."""
-
 
 STOPS: Sequence[Deed] = ("cancel", "cancel", "interrupt", "enqueue")
 """What is done about a turn that runs."""

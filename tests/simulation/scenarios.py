@@ -10,7 +10,6 @@ import msgspec
 
 Kind = Literal["llm", "says", "custom", "seq", "loop", "par", "flow", "graph"]
 
-
 Does = Literal[
     "say", "work", "trickle", "ask", "confirm", "expert", "experts", "transfer", "hand", "exit", "escalate", "fail", "linger"
 ]

@@ -18,7 +18,6 @@ from tests.support.sources import PACKAGES, ROOT, Source, comments, docstrings, 
 
 MAX_ANY_PER_1000 = 12
 
-
 SHARED_NAMES = {
     "Failed": "runtime.testing has it for programs: it is a step of a turn there, beside Said and Called",
 }

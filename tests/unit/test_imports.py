@@ -40,7 +40,6 @@ def test_every_package_can_be_imported_first() -> None:
 MODULE = re.compile(r"runtime(\.\w+)*")
 BY_NAME = {"importlib", "import_module", "__import__", "pkgutil", "runpy"}
 
-
 PUBLIC_NAMES = "actors/__init__.py"
 """Loads the public names when they are used, by names of modules that stand in it."""
 

@@ -21,7 +21,6 @@ from tests.support.app_folders import fresh_imports, write
 
 pytestmark = pytest.mark.sampled(2, of="module")
 
-
 ROOT = Path(__file__).parents[3]
 
 APP = """

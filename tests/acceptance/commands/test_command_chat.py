@@ -11,7 +11,6 @@ from tests.support.programs.terminal_program import CTRL_C, CTRL_D, TerminalProg
 
 pytestmark = pytest.mark.sampled(3, of="module")
 
-
 SLOW = """
     import asyncio
 
@@ -29,7 +28,6 @@ SLOW = """
     root_agent = LlmAgent(name="slow", tools=[wait], model=model)
 """
 
-
 TRIP = """
     from actors import START, Content, Graph, LlmAgent
     from actors.testing import PatternModel
@@ -43,7 +41,6 @@ TRIP = """
     planner = LlmAgent(name="planner", model=PatternModel([("Rome", finish)], default="Where to?"), mode="task")
     root_agent = Graph(name="trip", edges=[(START, planner, book)])
 """
-
 
 LIBRARY = """
     import time

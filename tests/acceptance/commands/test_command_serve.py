@@ -28,7 +28,6 @@ from tests.support.app_folders import HELLO, fresh_imports, write
 
 pytestmark = pytest.mark.sampled(2, of="module")
 
-
 TOKEN = "a-token-0123456789"
 
 

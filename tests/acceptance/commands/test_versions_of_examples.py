@@ -18,7 +18,6 @@ NOT_HERE = {"killed", "ray_data"}
 AT_ANOTHER_ADDRESS = {"api_and_code"}
 """Its tools speak to a server that each process starts on a port of its own."""
 
-
 NAMES = sorted({each.stem for each in EXAMPLES.glob("*.py")} - NOT_HERE)
 PARTS = 6
 

@@ -42,7 +42,6 @@ from tests.support.runtimes import Deploy
 
 pytestmark = pytest.mark.sampled(3, of="module")
 
-
 PLACES = 6
 """How many messages each actor is lost at."""
 

@@ -39,7 +39,6 @@ from tests.support.vectors.vector_agents import FailingArtifactStore
 
 pytestmark = pytest.mark.sampled(2, of="module")
 
-
 ROOT = Path(__file__).parents[3]
 
 

@@ -34,7 +34,6 @@ AWAY_S = 2.0
 YOUNG_S = 0.001
 """An age that all has which was stored before."""
 
-
 # What a turn is in the middle of: each begins it, and gives what has it end and looks at what has become of it.
 End = Callable[[], None]
 

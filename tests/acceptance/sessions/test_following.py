@@ -19,7 +19,6 @@ from tests.support.runtimes import Deploy, run_turn
 
 pytestmark = pytest.mark.sampled(2, of="module")
 
-
 SSE = RunConfig(streaming="sse")
 
 

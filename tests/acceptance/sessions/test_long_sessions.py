@@ -37,7 +37,6 @@ from tests.support.runtimes import Deploy, run_turn
 
 pytestmark = pytest.mark.sampled(2, of="module")
 
-
 LONG = 5_000
 
 

@@ -17,7 +17,6 @@ from tests.support.runtimes import Deploy, run_turn
 NAME = {"skill_name": "meeting-minutes"}
 LOAD = {"call": "load_skill", "args": NAME}
 
-
 RECORDED = Settings(record_requests="on")
 
 

@@ -22,7 +22,6 @@ from tests.support.runtimes import Deploy, run_turn
 
 pytestmark = pytest.mark.sampled(3, of="module")
 
-
 LIBRARY = "mcp_server_program"
 """A server made with the library, of the newest revision. It takes seconds to start."""
 

@@ -30,7 +30,6 @@ from tests.support.vectors.vector_agents import lro, lrp
 
 pytestmark = pytest.mark.sampled(2, of="module")
 
-
 ASKED = ["a call:lrp !lro", "a resp:lrp", "a a waits"]
 
 

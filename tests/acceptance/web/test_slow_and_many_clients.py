@@ -24,7 +24,6 @@ from tests.support.servers.web_server import TIMEOUT_S, serving
 
 pytestmark = pytest.mark.sampled(2, of="module")
 
-
 ADA, BOB, DESK = (f"{name}-token-0123456789" for name in ("ada", "bob", "desk"))
 TOKENS = {ADA: Principal(user_id="ada"), BOB: Principal(user_id="bob"), DESK: Principal()}
 HOST = b"Host: localhost\r\n"

@@ -71,7 +71,6 @@ BODIES: Mapping[str, object] = {
     "RunMessage": {"message": "hi"},
 }
 
-
 ADK_BODY: Mapping[str, object] = {
     "appName": "desk",
     "sessionId": "s",

@@ -27,7 +27,6 @@ from tests.support.programs.terminal_program import CTRL_C, TerminalProgram
 
 pytestmark = pytest.mark.sampled(3, of="module")
 
-
 NAME = "counter"
 
 AGENTS = """

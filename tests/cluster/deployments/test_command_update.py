@@ -17,7 +17,6 @@ from tests.support.app_folders import fresh_imports, write
 
 pytestmark = pytest.mark.sampled(2, of="module")
 
-
 NAME = "shop"
 AGENTS = """
     from actors import LlmAgent, tool

@@ -22,7 +22,6 @@ from tests.support.runtimes import Deploy, author_texts, run_turn
 
 pytestmark = pytest.mark.sampled(2, of="module")
 
-
 ENDS_S = 1.0
 """How soon a turn has to end when it is cancelled."""
 

@@ -26,7 +26,6 @@ except ClusterError as error:
     print("refused:", error)
 """
 
-
 ALONE = """
 from actors import LlmAgent
 from actors.testing import PatternModel

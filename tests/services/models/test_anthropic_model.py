@@ -22,7 +22,6 @@ from tests.support.servers.gemini_server import Failure, Gate, HangUp, Raw, Stre
 
 pytestmark = pytest.mark.sampled(2, of="module")
 
-
 SIGNATURE = "EqQBCg+/=="
 
 Serve = Callable[..., MessagesServer]

@@ -27,7 +27,6 @@ from tests.support.servers.gemini_server import Failure, Gate, GeminiServer, Han
 
 pytestmark = pytest.mark.sampled(2, of="module")
 
-
 NAME = "gemini-2.5-flash"
 SETTINGS = [
     "GOOGLE_API_KEY",

@@ -24,7 +24,6 @@ from actors.messages.session import SessionKey
 APP = "sim"
 PLAN = SchedulePlan(timing=Timing(every_s=100_000), content=Content.of_text("tick"))
 
-
 CHANGES: Sequence[ScheduleChange] = ("pause", "resume", "pause", "resume", "delete")
 
 

@@ -43,7 +43,6 @@ STEPS = frozenset(
 LATE_S = 120.0
 """The longest time that a message is late: twice as long as a hold lasts that is not renewed."""
 
-
 FAULTS = ("kill sender", "freeze sender", "freeze sender", "kill receiver", "kill another", "replace", "store unsure")
 """What goes wrong, some more often than others; the last one in some simulations only."""
 

@@ -23,12 +23,10 @@ _PROCESS = 2
 
 _PRIVATE = re.compile(rb"^Private_(?:Clean|Dirty):\s+(\d+) kB", re.MULTILINE)
 
-
 _LIBC = ctypes.CDLL(None)
 
 HAS_HELD = hasattr(_LIBC, "mallinfo2")
 """True where the C library says what it has given out: mallinfo(3). glibc does from 2.33 on."""
-
 
 RAY_PROGRAMS = {
     "raylet": "/raylet/raylet",

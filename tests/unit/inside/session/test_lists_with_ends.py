@@ -13,7 +13,6 @@ from tests.support.tries import tries
 
 KEYS = [SessionKey("app", "ada", name) for name in ("s1", "s2")]
 
-
 ROWS = st.lists(
     st.tuples(st.sampled_from(KEYS), st.integers(0, 4), st.sampled_from(["running", "running", "paused", "finished"])), max_size=8
 )
