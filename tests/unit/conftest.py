@@ -24,6 +24,20 @@ async def session(tmp_path: Path) -> AsyncIterator[SessionFixture]:
 
 
 @pytest.fixture
+async def desk(tmp_path: Path) -> SessionFixture:
+    """A Session actor, which the test stops if it has to be stopped."""
+    return SessionFixture(tmp_path)
+
+
+@pytest.fixture
+async def hasty(tmp_path: Path) -> AsyncIterator[SessionFixture]:
+    """A Session actor that gives its store up almost at once."""
+    made = SessionFixture(tmp_path, store_timeout_s=0.1)
+    yield made
+    await made.ref.stop()
+
+
+@pytest.fixture
 async def build(tmp_path: Path) -> AsyncIterator[Build]:
     """Makes all actors of a tree."""
     fixtures: list[RunnerFixture] = []

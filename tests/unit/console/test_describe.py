@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -52,12 +52,7 @@ def rt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime]:
         generate_content_config={"temperature": 0.5},
     )
     with Deploy("local", tmp_path)(root, settings=Settings(record_requests=1.0)) as rt:
-
-        @contextmanager
-        def joined(name: str, address: str | None) -> Iterator[Runtime]:
-            yield rt
-
-        monkeypatch.setattr(joining, "joined", joined)
+        monkeypatch.setattr(joining, "joined", lambda name, address: nullcontext(rt))
         yield rt
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,11 +18,6 @@ from tests.support.fixtures.session_fixture import KEY, OTHER, SessionFixture, s
 
 NOBODY: Any = None
 """The client of a turn whose log need not be read."""
-
-
-@pytest.fixture
-async def desk(tmp_path: Path) -> SessionFixture:
-    return SessionFixture(tmp_path)
 
 
 async def texts_at_end(turn: TurnState) -> list[str]:

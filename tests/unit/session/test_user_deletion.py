@@ -16,11 +16,6 @@ from tests.support.fixtures.session_fixture import KEY, OTHER, SessionFixture, s
 HOLD = HoldUser(app=KEY.app, user=KEY.user)
 
 
-@pytest.fixture
-async def desk(tmp_path: Path) -> SessionFixture:
-    return SessionFixture(tmp_path)
-
-
 async def test_an_open_turn_is_named_and_a_waiting_one_is_cancelled(desk: SessionFixture) -> None:
     await desk.open("e-1")
     waiting = asyncio.create_task(desk.ask_to_open("e-2"))

@@ -138,11 +138,6 @@ def answers(store: SqlSessionStore) -> tuple[Any, ...]:
     )
 
 
-@pytest.fixture
-async def desk(tmp_path: Path) -> SessionFixture:
-    return SessionFixture(tmp_path)
-
-
 def url_of(desk: SessionFixture) -> str:
     return f"sqlite:///{desk.folder}/sessions.db"
 

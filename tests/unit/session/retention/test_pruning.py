@@ -239,11 +239,6 @@ def counted_fields(counted: PrunedSessions) -> dict[str, int]:
     return {"sessions": counted.sessions, "events": counted.events, "turns": counted.turns}
 
 
-@pytest.fixture
-async def desk(tmp_path: Path) -> SessionFixture:
-    return SessionFixture(tmp_path)
-
-
 LATER = 1e12
 """Before which everything was written."""
 

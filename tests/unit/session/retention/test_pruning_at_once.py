@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -25,11 +24,6 @@ LATER = 1e12
 
 def asked(before_s: float, *done: SessionKey, pruner: str) -> PruneSessions:
     return PruneSessions(app=APP, before_s=before_s, done=done, pruner=pruner)
-
-
-@pytest.fixture
-async def desk(tmp_path: Path) -> SessionFixture:
-    return SessionFixture(tmp_path)
 
 
 async def test_of_two_that_prune_at_once_the_slower_one_deletes_no_artifact_of_a_session_begun_anew(desk: SessionFixture) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -20,14 +20,6 @@ from tests.support import inside
 from tests.support.fixtures.session_fixture import KEY, OTHER, SessionFixture, settled
 
 FAILED = p.Failed(agent="root", error_code="StoreUnavailableError")
-
-
-@pytest.fixture
-async def hasty(tmp_path: Path) -> AsyncIterator[SessionFixture]:
-    """A Session actor that gives its store up almost at once."""
-    made = SessionFixture(tmp_path, store_timeout_s=0.1)
-    yield made
-    await made.ref.stop()
 
 
 async def test_what_is_sent_while_the_store_is_away_is_acknowledged_when_it_is_back(session: SessionFixture) -> None:

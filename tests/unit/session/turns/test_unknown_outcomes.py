@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import pytest
 
@@ -15,14 +14,6 @@ from actors.messages import protocol as p
 from tests.support.fixtures.session_fixture import KEY, SessionFixture
 
 FAILED = p.Failed(agent="root", error_code="ValueError")
-
-
-@pytest.fixture
-async def hasty(tmp_path: Path) -> AsyncIterator[SessionFixture]:
-    """A Session actor that gives its store up almost at once."""
-    made = SessionFixture(tmp_path, store_timeout_s=0.1)
-    yield made
-    await made.ref.stop()
 
 
 async def when_it_has_stopped(session: SessionFixture, turn: str = "e-1") -> tuple[SessionFixture, str]:
