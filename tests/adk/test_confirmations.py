@@ -18,7 +18,7 @@ from actors.errors import NotCarriedOverError
 from runtime import Runtime
 from runtime.adk import from_adk
 from tests.adk import programs
-from tests.support.runtimes import Deploy, author_texts
+from tests.support.runtimes import Deploy, author_texts, stored_state
 
 
 def leave(days: int, tool_context: Any) -> dict[str, Any]:
@@ -87,9 +87,7 @@ def test_what_stands_behind_waits_and_the_tool_has_the_payload(deploy: Deploy, t
         paused(rt)
         result = answered(rt, confirmed=True, payload={"days": 3})
         assert said(result) == [("asker", "{'status': '3 of 5 given'}"), ("acts", "done")]
-        session = rt.sessions.get("u", "s")
-        assert session is not None
-        assert session.state["given"] == 3
+        assert stored_state(rt, "s", "u")["given"] == 3
 
 
 def test_a_loop_waits(local: Deploy) -> None:

@@ -16,7 +16,7 @@ from google.adk.workflow import START, Workflow, node
 
 from actors.errors import NotCarriedOverError
 from tests.adk import programs
-from tests.support.runtimes import Deploy, run_turn, stored
+from tests.support.runtimes import Deploy, run_turn, stored, stored_state
 
 schemes = pytest.importorskip("fastapi.openapi.models")
 
@@ -141,9 +141,7 @@ def test_a_node_asks_for_a_key_and_the_nodes_after_it_have_it(answer: Any, local
         assert (pending.name, pending.args["authConfig"]["credentialKey"]) == ("adk_request_credential", api_key().credential_key)
         assert rt.answer(pending, answer("k1")).result().events[-1].output == "k1 and k1"
         assert rt.pending() == []
-        session = rt.sessions.get("ada", "s1")
-        assert session is not None
-        assert not any(key.startswith("temp:") for key in session.state)
+        assert not any(key.startswith("temp:") for key in stored_state(rt))
 
 
 def test_a_tool_asks_for_a_token_and_no_secret_of_the_client_is_shown(local: Deploy) -> None:
@@ -188,9 +186,7 @@ def test_a_toolset_asks_before_anything_else_and_no_model_sees_it(deploy: Deploy
         run_turn(rt, "go", session_id="s2", user_id="bob")
         [other] = rt.pending()
         assert rt.answer(other, given_key("k2")).result().text == "{'result': 'read with k2'}"
-        session = rt.sessions.get("ada", "s1")
-        assert session is not None
-        assert session.state["begun"] == 1
+        assert stored_state(rt)["begun"] == 1
     root = programs.agent("root", "show:texts", tools=[])
     with deploy(root) as rt:
         assert "credential" not in run_turn(rt, "more")[-1].text

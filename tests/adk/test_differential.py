@@ -22,7 +22,7 @@ from pydantic import BaseModel
 from actors import Event
 from runtime import Runtime
 from tests.adk import programs
-from tests.support.runtimes import Deploy
+from tests.support.runtimes import Deploy, stored_state
 
 DIFFERENT = {
     "expenses": "raygrove pauses at a call without a result; ADK asks the model once more",
@@ -209,10 +209,8 @@ def by_raygrove(rt: Runtime, name: str, turns: int) -> tuple[list[Any], dict[str
     events: list[Event] = []
     for _ in range(turns):
         events += rt.run(user_id=user, session_id=user, message=f"{name}: hi")
-    session = rt.sessions.get(user, user)
-    assert session is not None
     said = [told(event) for event in events if event.actions.agent_state is None]
-    return [each for each in said if any(each[1:])], dict(session.state)
+    return [each for each in said if any(each[1:])], stored_state(rt, user, user)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

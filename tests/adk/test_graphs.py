@@ -26,7 +26,7 @@ from actors import Paused
 from actors.errors import AgentFailedError, DefinitionError, NotCarriedOverError, SeveralOutputsError
 from runtime.adk import from_adk
 from tests.adk import programs
-from tests.support.runtimes import Deploy, run_turn, stored
+from tests.support.runtimes import Deploy, run_turn, stored, stored_state
 
 
 def outputs(events: list[Any]) -> dict[str, Any]:
@@ -76,9 +76,7 @@ def test_functions_have_their_arguments_contexts_and_routes_as_in_adk(deploy: De
             "shop@1/sure@1": 6,
             "shop@1/dear@1": "tea costs 6",
         }
-        session = rt.sessions.get("ada", "s1")
-        assert session is not None
-        assert session.state == {"item": "tea"}
+        assert stored_state(rt) == {"item": "tea"}
         # One commit for each node: its end is its last event.
         assert len(stored(rt)) == 5
 

@@ -23,7 +23,7 @@ from runtime import Runtime
 from runtime.adk import from_adk
 from tests.adk import programs
 from tests.adk.notes import log, noted, noted_lines
-from tests.support.runtimes import Deploy, author_texts, run_turn
+from tests.support.runtimes import Deploy, author_texts, run_turn, stored_state
 
 
 def dies_once(name: str) -> None:
@@ -179,9 +179,7 @@ def test_an_agent_with_children_goes_on_after_a_loss_and_repeats_no_child(rt: Ru
     # It is killed after each of them, and begins again with what they have said.
     ends = [noted_lines().count(f"after {child}") for child in ("seeker", "writer")]
     assert ends == ([3, 2] if is_killed(rt, "pair") else [1, 1])
-    session = rt.sessions.get("ada", "s3")
-    assert session is not None
-    assert session.state == {"found": "I have a"}
+    assert stored_state(rt, "s3") == {"found": "I have a"}
 
 
 def test_an_agent_delegates(rt: Runtime) -> None:
@@ -204,9 +202,7 @@ def test_a_graph_asks_a_person_and_goes_on_with_the_answer(engine: str, tmp_path
         answered = run_turn(rt, Content(role="user", parts=[Part(function_response=response)]))
         assert author_texts(answered)[-1][1].startswith("sent: ")
         assert "yes" in author_texts(answered)[-1][1]
-        session = rt.sessions.get("ada", "s1")
-        assert session is not None
-        assert session.state == {"sent": True}
+        assert stored_state(rt) == {"sent": True}
         assert noted_lines().count("draft") == 1
         assert noted_lines().count("send") == 1 + is_killed(rt, "graph")
         # A second turn begins the graph anew.

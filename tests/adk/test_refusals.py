@@ -18,7 +18,7 @@ from actors import AgentTool
 from actors.errors import DefinitionError
 from runtime.adk import from_adk
 from tests.adk import programs
-from tests.support.runtimes import Deploy
+from tests.support.runtimes import Deploy, stored_state
 
 
 class Fancy(LlmAgent):  # type: ignore[misc]
@@ -87,9 +87,7 @@ def test_events_are_there_in_callbacks_and_refused_by_name_where_no_code_names_t
     for callback in (look, look_too):
         with local(programs.agent("looking", "hi", before_agent_callback=callback)) as rt:
             rt.run(user_id="u", session_id=callback.__name__, message="hi").result()
-            session = rt.sessions.get("u", callback.__name__)
-            assert session is not None
-            assert session.state["seen"] == 1
+            assert stored_state(rt, callback.__name__, "u")["seen"] == 1
 
     async def look_from_afar(callback_context: Any) -> None:
         getattr(callback_context.session, "".join(["ev", "ents"]))

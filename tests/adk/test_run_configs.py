@@ -22,7 +22,7 @@ from google.genai import types
 from actors import RunConfig
 from actors.errors import LlmCallsLimitExceededError, RequestError
 from tests.adk import programs
-from tests.support.runtimes import Deploy, author_texts, run_turn
+from tests.support.runtimes import Deploy, author_texts, run_turn, stored_state
 
 
 def seen(config: Any) -> list[Any]:
@@ -80,10 +80,8 @@ def test_callbacks_tools_plugins_and_code_see_the_options_of_the_turn(config: An
     with deploy(App(name="told", root_agent=root, plugins=[Looking(name="looking")])) as rt:
         events = run_turn(rt, "hi", run_config=config)
         assert [text for _, text in author_texts(events) if text] == ["{'result': 'acme'}"]
-        session = rt.sessions.get("ada", "s1")
-        assert session is not None
         points = [f"{when}_{what}" for when in ("before", "after") for what in ("agent", "model", "tool")]
-        assert session.state == dict.fromkeys([*points, "tool", "plugin"], GIVEN)
+        assert stored_state(rt) == dict.fromkeys([*points, "tool", "plugin"], GIVEN)
     with deploy(Coded(name="coded")) as rt:
         assert author_texts(run_turn(rt, "hi", session_id="s2", run_config=config))[-1] == ("coded", str(GIVEN))
 

@@ -26,7 +26,7 @@ from runtime.adk import from_adk
 from runtime.integrations.adk.contents import adk_event
 from tests.adk import programs
 from tests.adk.notes import noted, noted_lines
-from tests.support.runtimes import Deploy, author_texts, run_turn
+from tests.support.runtimes import Deploy, author_texts, run_turn, stored, stored_state
 
 
 class Sure(programs.Scripted):
@@ -44,9 +44,7 @@ def test_responses_keep_the_models_version_and_how_sure_it_was(deploy: Deploy) -
     with deploy(LlmAgent(name="root", model=Sure(steps=["hello"]), after_model_callback=look)) as rt:
         event = adk_event(run_turn(rt, "hi")[-1])
         assert (event.model_version, event.avg_logprobs, event.custom_metadata) == ("sure-001", -0.25, None)
-        session = rt.sessions.get("ada", "s1")
-        assert session is not None
-        assert session.state == {"seen": ["sure-001", -0.25]}
+        assert stored_state(rt) == {"seen": ["sure-001", -0.25]}
 
 
 class Naming(BasePlugin):  # type: ignore[misc]
@@ -75,9 +73,7 @@ def test_plugins_hear_nothing_of_a_tools_agent_without_include_plugins(deploy: D
     with deploy(app) as rt:
         events = run_turn(rt, "hi")
         assert author_texts(events)[-1] == ("root", "done")
-        session = rt.sessions.get("ada", "s1")
-        assert session is not None
-        assert "hidden" in {event.author for event in session.events}
+        assert "hidden" in {event.author for event in stored(rt)}
     heard = {line.partition(" ")[2] for line in noted_lines() if not line.startswith("tool")}
     assert heard == {"root", "shown"}
     assert [line for line in noted_lines() if line.startswith("tool")] == ["tool hidden", "tool shown"]
@@ -112,9 +108,7 @@ def test_a_sequence_as_a_tool_takes_what_its_first_agent_takes_and_gives_what_it
     with deploy(root) as rt:
         events = run_turn(rt, "hi")
         assert author_texts(events)[-1] == ("root", "{'total': 3}")
-        session = rt.sessions.get("ada", "s1")
-        assert session is not None
-        assert ("first", '{"a":1,"b":2}') in author_texts(list(session.events))
+        assert ("first", '{"a":1,"b":2}') in author_texts(stored(rt))
 
 
 def test_the_stored_session_has_no_writes_of_the_callback_that_asks_for_it(deploy: Deploy) -> None:
@@ -130,10 +124,8 @@ def test_the_stored_session_has_no_writes_of_the_callback_that_asks_for_it(deplo
     with deploy(programs.agent("root", "hello", before_agent_callback=look)) as rt:
         run_turn(rt, "hi", state_delta={"given": 1})
         run_turn(rt, "again")
-        session = rt.sessions.get("ada", "s1")
-        assert session is not None
         # Of the first turn: the message, what the callback wrote, the answer; then the second message.
-        assert session.state == {"given": 1, "written": 1, "seen": [["given", "lost", "seen", "written"], 4, 1, "user"]}
+        assert stored_state(rt) == {"given": 1, "written": 1, "seen": [["given", "lost", "seen", "written"], 4, 1, "user"]}
 
 
 def test_the_first_turn_sees_only_what_came_with_it(deploy: Deploy) -> None:
@@ -145,9 +137,7 @@ def test_the_first_turn_sees_only_what_came_with_it(deploy: Deploy) -> None:
 
     with deploy(programs.agent("root", "hello", before_agent_callback=look)) as rt:
         run_turn(rt, "hi", state_delta={"given": 1})
-        session = rt.sessions.get("ada", "s1")
-        assert session is not None
-        assert session.state == {"given": 1, "written": 1, "seen": ["given"]}
+        assert stored_state(rt) == {"given": 1, "written": 1, "seen": ["given"]}
 
 
 def test_a_node_may_give_none(deploy: Deploy) -> None:
@@ -238,9 +228,7 @@ def test_a_tool_of_the_program_may_transfer(deploy: Deploy) -> None:
     root = programs.agent("root", ("transfer_to_agent", {"agent_name": "below"}), tools=[transfer_to_agent], sub_agents=[below])
     with deploy(root) as rt:
         assert author_texts(run_turn(rt, "hi"))[-1] == ("below", "hello")
-        session = rt.sessions.get("ada", "s1")
-        assert session is not None
-        assert session.state == {"handed": "below"}
+        assert stored_state(rt) == {"handed": "below"}
 
 
 @pytest.mark.parametrize(("labels", "shown"), [({}, {}), ({"team": "a", "adk_agent_name": "x"}, {"team": "a"})])

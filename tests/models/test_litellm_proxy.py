@@ -21,7 +21,7 @@ from actors.messages.config import Streaming
 from runtime import Runtime
 from runtime.models.anthropic import AnthropicModel
 from runtime.models.openai import OpenAIModel
-from tests.support.runtimes import Deploy, author_texts, run_turn
+from tests.support.runtimes import Deploy, author_texts, run_turn, stored_state
 from tests.support.servers.gemini_server import GeminiServer, Json, Reply, Request, answer, call, text
 
 LITELLM = os.environ.get("LITELLM", "")
@@ -185,9 +185,7 @@ def test_an_answer_in_a_schema(proxy: Proxy, local: Deploy, kind: str) -> None:
     agent = LlmAgent(name="judge", model=models(proxy)[kind], output_schema=Verdict, output_key="verdict")
     with local(agent) as rt:
         run_turn(rt, "Is it late?")
-        session = rt.sessions.get("ada", "s1")
-        assert session is not None
-        assert session.state["verdict"] == {"is_late": True, "reason": "rain"}
+        assert stored_state(rt)["verdict"] == {"is_late": True, "reason": "rain"}
 
 
 @pytest.mark.parametrize("kind", ["chat completions", "messages"])

@@ -51,3 +51,10 @@ def stored(rt: Runtime, session_id: str = "s1", user_id: str = "ada") -> list[Ev
     """All events of a session, as its log has them; none if there is no such session yet."""
     session = rt.sessions.get(user_id, session_id)
     return list(session.events) if session is not None else []
+
+
+def stored_state(rt: Runtime, session_id: str = "s1", user_id: str = "ada") -> dict[str, Any]:
+    """The state of a session, which has to be there."""
+    session = rt.sessions.get(user_id, session_id)
+    assert session is not None
+    return dict(session.state)

@@ -31,14 +31,7 @@ from actors import (
 )
 from actors.errors import NotEncodableError, RequestError
 from actors.testing import PatternModel, ScriptedModel
-from runtime import Runtime
-from tests.support.runtimes import Deploy, author_texts, run_turn
-
-
-def state(rt: Runtime) -> dict[str, Any]:
-    session = rt.sessions.get("ada", "s1")
-    assert session is not None
-    return session.state
+from tests.support.runtimes import Deploy, author_texts, run_turn, stored_state
 
 
 async def save_two(tool_context: ToolContext) -> list[Any]:
@@ -91,9 +84,9 @@ def test_all_ways_to_write_state_count_as_changes(local: Deploy) -> None:
         answered = run_turn(rt, "go")[1]
         assert next(answered.function_responses()).response == {**before, **changed}
         assert answered.actions.state_delta == changed
-        assert state(rt) == {**before, **changed}
+        assert stored_state(rt) == {**before, **changed}
         run_turn(rt, "go")
-        assert state(rt)["cart"] == ["sugar", "tea", "milk", "tea", "milk"]
+        assert stored_state(rt)["cart"] == ["sugar", "tea", "milk", "tea", "milk"]
 
 
 def act(action: str, tool_context: ToolContext) -> dict[str, str]:
@@ -258,7 +251,7 @@ def test_a_value_that_would_come_back_as_another_one_is_refused_on_the_write(loc
             rt.sessions.create("ada", "s2", state={"k": value})
         with pytest.raises(NotEncodableError):
             run_turn(rt, "hi", state_delta={"k": value})
-        assert state(rt) == {}
+        assert stored_state(rt) == {}
     pattern = words.replace("(", r"\(").replace(")", r"\)").replace("[", r"\[").replace("]", r"\]")
     for error in (*errors, raised.value):
         assert error.args == raised.value.args
@@ -288,7 +281,7 @@ def test_what_is_put_inside_later_is_refused_when_its_event_is_stored(local: Dep
     with local(root()) as rt:
         with pytest.raises(NotEncodableError, match=words):
             run_turn(rt, "hi")
-        assert state(rt) == {}
+        assert stored_state(rt) == {}
 
 
 def test_other_values_come_back_as_they_are_and_a_tuple_as_a_list(local: Deploy) -> None:
@@ -299,4 +292,4 @@ def test_other_values_come_back_as_they_are_and_a_tuple_as_a_list(local: Deploy)
 
     with local(Agent(name="root", model=PatternModel([], default="ok"), before_agent_callback=write)) as rt:
         assert author_texts(run_turn(rt, "hi"))[-1] == ("root", "ok")
-        assert state(rt) == {**values, "d": [1, [2]]}
+        assert stored_state(rt) == {**values, "d": [1, [2]]}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors import AgentTool, Content, Event, FunctionResponse, LlmAgent, LongRunningFunctionTool, Part, SequentialAgent
+from actors import AgentTool, Content, FunctionResponse, LlmAgent, LongRunningFunctionTool, Part, SequentialAgent
 from actors.testing import ScriptedModel
 from runtime import Runtime
-from tests.support.runtimes import Deploy, author_texts, run_turn
+from tests.support.runtimes import Deploy, author_texts, run_turn, stored
 
 ASKS = {"call": "expert", "args": {"request": "why?"}}
 
@@ -20,12 +20,6 @@ def tree(root: list[Any], expert: list[Any], **more: Any) -> LlmAgent:
     """A root that has `expert` as a child and as a tool, each with its replies."""
     asked = LlmAgent(name="expert", description="Knows.", model=ScriptedModel(expert), **more)
     return LlmAgent(name="root", model=ScriptedModel(root), sub_agents=[asked], tools=[AgentTool(asked)])
-
-
-def logged(rt: Runtime) -> list[Event]:
-    session = rt.sessions.get("ada", "s1")
-    assert session is not None
-    return list(session.events)
 
 
 def said(rt: Runtime, message: Any = "hi") -> list[tuple[str, str]]:
@@ -44,7 +38,7 @@ def test_what_it_says_as_a_tool_does_not_make_it_the_agent_that_the_user_talks_t
     with deployed([{"transfer": "steps"}, "root again"], ["because"], [ASKS, "it says: because"]) as rt:
         assert said(rt) == [("expert", "because"), ("asker", "it says: because")]
         assert said(rt) == [("root", "root again")]
-        assert [event.author for event in logged(rt) if event.text == "because"] == ["expert"]
+        assert [event.author for event in stored(rt) if event.text == "because"] == ["expert"]
     with deployed([{"transfer": "steps"}], ["therefore"], [ASKS, "it says: therefore"]) as rt:
         assert said(rt)[-1] == ("asker", "it says: therefore")
     # Another program reads the log from the store.

@@ -30,7 +30,7 @@ from actors.testing import PatternModel, ScriptedModel
 from tests.support.agents.conversation_agents import ChildRunner, Impatient, StateAdder, StateReader, WrongRun
 from tests.support.agents.conversation_callbacks import greet, note_run, sign
 from tests.support.agents.workflow_agents import answer
-from tests.support.runtimes import Deploy, author_texts, run_turn, stored
+from tests.support.runtimes import Deploy, author_texts, run_turn, stored, stored_state
 
 
 def shown(events: list[Event]) -> list[tuple[str, str]]:
@@ -150,9 +150,7 @@ def test_it_changes_state_from_anywhere(local: Deploy) -> None:
     child = LlmAgent(name="child", model=ScriptedModel(["ok"]), instruction="Be {tone}.")
     with local(Setter(name="root", sub_agents=[child])) as rt:
         run_turn(rt, "go", state_delta={"old": 1})
-        session = rt.sessions.get("ada", "s1")
-        assert session is not None
-        assert session.state == {"tone": "grave", "old": None}
+        assert stored_state(rt) == {"tone": "grave", "old": None}
 
 
 def test_its_state_is_seen_at_once_and_its_failure_leaves_one_event(deploy: Deploy) -> None:
@@ -203,9 +201,7 @@ def test_its_callbacks_run_before_and_after_it(deploy: Deploy) -> None:
     with deploy(signed) as rt:
         run_turn(rt, "add", state_delta={"amount": 2})
         assert author_texts(stored(rt))[-2:] == [("root", "total 2, last 2"), ("root", "signed, root")]
-        session = rt.sessions.get("ada", "s1")
-        assert session is not None
-        assert session.state["runs"] == 1
+        assert stored_state(rt)["runs"] == 1
     with deploy(StateAdder(name="root", before_agent_callback=greet, after_agent_callback=sign)) as rt:
         assert author_texts(run_turn(rt, "add")) == [("root", "before you ask")]
 

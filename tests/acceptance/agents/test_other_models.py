@@ -21,7 +21,7 @@ from runtime.models.fallback import FallbackModel
 from runtime.models.gemini import Gemini
 from runtime.models.openai import OpenAIModel
 from runtime.models.service import ServiceModel
-from tests.support.runtimes import Deploy, author_texts, run_turn, stored
+from tests.support.runtimes import Deploy, author_texts, run_turn, stored, stored_state
 from tests.support.servers.chat_server import ChatServer, MessagesServer, chat, message, said, thought, use
 from tests.support.servers.gemini_server import Failure, GeminiServer, Json, Reply, Request
 
@@ -186,9 +186,7 @@ def test_trees_of_other_models_answer_by_name_with_transfers_tools_schemas_limit
         for name in ("chat_judge", "messages_judge"):
             run_turn(rt, f"{name}: is it late?", name)
             run_turn(rt, image, name)
-            session = rt.sessions.get("ada", name)
-            assert session is not None
-            assert session.state[name] == {"is_late": True, "reason": "rain"}
+            assert stored_state(rt, name)[name] == {"is_late": True, "reason": "rain"}
         assert bodies(chats)[-1]["messages"][-1]["content"] == [
             {"type": "text", "text": "judge this"},
             {"type": "image_url", "image_url": {"url": "data:image/png;base64,cG5n"}},

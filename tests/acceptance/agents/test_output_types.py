@@ -13,8 +13,7 @@ from typing_extensions import TypedDict
 from actors import AgentTool, LlmAgent, SequentialAgent
 from actors.errors import DefinitionError, OutputSchemaError
 from actors.testing import ScriptedModel
-from runtime import Runtime
-from tests.support.runtimes import Deploy, run_turn
+from tests.support.runtimes import Deploy, run_turn, stored_state
 
 
 class Item(BaseModel):
@@ -49,18 +48,12 @@ KINDS: dict[str, tuple[Any, str, Any, str]] = {
 }
 
 
-def state(rt: Runtime) -> dict[str, Any]:
-    session = rt.sessions.get("ada", "s1")
-    assert session is not None
-    return dict(session.state)
-
-
 def test_an_answer_of_any_type_is_asked_for_and_stored_as_plain_data(deploy: Deploy) -> None:
     model = ScriptedModel([answer for _, answer, _, _ in KINDS.values()])
     agents = [LlmAgent(name=kind, model=model, output_schema=KINDS[kind][0], output_key=kind) for kind in KINDS]
     with deploy(SequentialAgent(name="all", sub_agents=agents)) as rt:
         run_turn(rt, "go")
-        assert state(rt) == {kind: stored for kind, (_, _, stored, _) in KINDS.items()}
+        assert stored_state(rt) == {kind: stored for kind, (_, _, stored, _) in KINDS.items()}
         asked = [request.output_schema or {} for request in model.requests]
         assert [schema["type"] for schema in asked] == [kind for _, _, _, kind in KINDS.values()]
         assert asked[0] == Item.model_json_schema()

@@ -24,7 +24,7 @@ from actors import (
 from actors.errors import DefinitionError
 from actors.testing import ScriptedModel
 from runtime.models.gemini import Gemini
-from tests.support.runtimes import Deploy, run_turn
+from tests.support.runtimes import Deploy, run_turn, stored_state
 from tests.support.servers.gemini_server import GeminiServer, text
 
 SSE = RunConfig(streaming="sse")
@@ -85,9 +85,7 @@ def test_plans_are_thoughts_and_the_final_answer_is_the_answer(deploy: Deploy) -
         assert len(list(called.function_calls())) == 1
         assert thoughts_and_texts(answered.content) == [("It is late.", True), ("Order 42 is late.", False)]
         assert answered.text == "Order 42 is late."
-        session = rt.sessions.get("ada", "s1")
-        assert session is not None
-        assert session.state == {"answer": "Order 42 is late."}
+        assert stored_state(rt) == {"answer": "Order 42 is late."}
         assert thoughts_and_texts(run_turn(rt, "Sure?")[-1].content) == [("Plainly said.", False)]
     assert all("/*FINAL_ANSWER*/" in request.system_instruction for request in model.requests)
     # The model sees its plans as it wrote them, for what is marked as a thought is left out by services.
@@ -122,9 +120,7 @@ def test_a_planner_of_ones_own(local: Deploy) -> None:
     model = ScriptedModel(["hello"])
     with local(LlmAgent(name="root", model=model, planner=Shouting())) as rt:
         assert run_turn(rt, "hi")[-1].text == "HELLO"
-        session = rt.sessions.get("ada", "s1")
-        assert session is not None
-        assert session.state == {"shouted": True}
+        assert stored_state(rt) == {"shouted": True}
     assert model.requests[0].system_instruction.endswith("root shouts.")
 
 

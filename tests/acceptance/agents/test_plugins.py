@@ -21,7 +21,6 @@ from actors import (
 )
 from actors.errors import AgentFailedError, PluginFailedError
 from actors.testing import ScriptedModel
-from runtime import Runtime
 from tests.support.agents.conversation_agents import StateAdder
 from tests.support.agents.conversation_callbacks import (
     AgentReplacer,
@@ -35,13 +34,7 @@ from tests.support.agents.conversation_callbacks import (
     shout,
 )
 from tests.support.agents.conversation_tools import fail, look_up
-from tests.support.runtimes import Deploy, author_texts, run_turn, stored
-
-
-def state(rt: Runtime) -> dict[str, object]:
-    session = rt.sessions.get("ada", "s1")
-    assert session is not None
-    return session.state
+from tests.support.runtimes import Deploy, author_texts, run_turn, stored, stored_state
 
 
 def test_its_hooks_are_called_for_every_agent_and_what_they_write_is_kept(deploy: Deploy) -> None:
@@ -56,7 +49,7 @@ def test_its_hooks_are_called_for_every_agent_and_what_they_write_is_kept(deploy
             *("before_model asker", "after_model asker", "after_agent asker"),
             *("before_agent loop", "after_agent loop", "before_agent sums", "after_agent sums", "after_agent root", "end root"),
         ]
-        assert state(rt)["seen_by_HookRecorder"] == state(rt)["seen_by_again"] == expected
+        assert stored_state(rt)["seen_by_HookRecorder"] == stored_state(rt)["seen_by_again"] == expected
         assert list(stored(rt)[0].actions.state_delta) == ["amount", "seen_by_HookRecorder", "seen_by_again"]
 
 
@@ -76,7 +69,7 @@ def test_what_a_hook_has_written_and_saved_is_on_an_event(local: Deploy, hook: s
     calls = {"call": "look_up", "args": {"order": "1"}}
     with local(LlmAgent(name="root", model=ScriptedModel([calls, "late"]), tools=[look_up]), plugins=[plugin]) as rt:
         run_turn(rt, "go")
-        assert state(rt)["written"]
+        assert stored_state(rt)["written"]
         versions = [event.actions.artifact_delta for event in stored(rt) if event.actions.artifact_delta]
         assert [delta["saved.txt"] for delta in versions] == rt.artifacts.list_versions("ada", "s1", "saved.txt")
         assert versions
@@ -134,7 +127,7 @@ def test_it_may_change_the_message_the_turn_and_every_event(deploy: Deploy) -> N
         assert model.requests[0].contents[-1].text == "a ******?"
         assert author_texts(run_turn(rt, "forbidden")) == [("root", "root may not talk about that")]
         assert author_texts(run_turn(rt, "and now?")) == [("root", "fine")]
-        assert state(rt) == {"heard": 3, "censored": 1, "refused": "forbidden"}
+        assert stored_state(rt) == {"heard": 3, "censored": 1, "refused": "forbidden"}
         assert model.requests[1].contents[-2].text == "root may not talk about that"
 
 
@@ -147,7 +140,7 @@ def test_a_turn_that_goes_on_after_a_pause_is_not_begun_again(deploy: Deploy) ->
         call = next(call for event in run_turn(rt, "go") for call in event.function_calls())
         answer = Part(function_response=FunctionResponse(id=call.id, name="ask", response={"ok": True}))
         assert author_texts(run_turn(rt, Content(parts=[answer])))[-3] == ("root", "done")
-        seen = state(rt)["seen_by_HookRecorder"]
+        seen = stored_state(rt)["seen_by_HookRecorder"]
         assert seen == [
             *("message root", "begin root", "before_agent root", "before_model root", "after_model root"),
             *("before_tool root", "after_tool root", "message root"),
@@ -181,10 +174,10 @@ def test_what_a_callback_wrote_is_kept_when_the_model_says_nothing(deploy: Deplo
     root = LlmAgent(name="root", model=ScriptedModel([None, None]), after_model_callback=shout)
     with deploy(root) as rt:
         assert [(event.content, event.actions.state_delta) for event in run_turn(rt, "hi")] == [(None, {"heard": None})]
-        assert state(rt) == {"heard": None}
+        assert stored_state(rt) == {"heard": None}
 
 
 def test_a_plugin_that_gives_content_before_an_agent_spares_it_the_run(deploy: Deploy) -> None:
     with deploy(LlmAgent(name="root", model=ScriptedModel([]), before_agent_callback=greet), plugins=[AgentReplacer()]) as rt:
         assert author_texts(run_turn(rt, "hi")) == [("root", "nobody is in")]
-        assert state(rt) == {}
+        assert stored_state(rt) == {}

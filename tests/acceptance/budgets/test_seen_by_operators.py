@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -128,12 +128,7 @@ def test_a_turn_that_failed_has_them_and_one_without_budgets_none(local: Deploy)
 @pytest.fixture
 def rt(local: Deploy, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime]:
     with started(local) as rt:
-
-        @contextmanager
-        def joined(name: str, address: str | None) -> Iterator[Runtime]:
-            yield rt
-
-        monkeypatch.setattr(joining, "joined", joined)
+        monkeypatch.setattr(joining, "joined", lambda name, address: nullcontext(rt))
         config = RunConfig(budget=Budget(llm_calls=2, at_limit="ask"))
         rt.run(user_id="ada", session_id="s1", message="find", run_config=config).result()
         yield rt

@@ -23,7 +23,7 @@ from tests.support.agents.hostile_code import (
     with_tools,
 )
 from tests.support.fixtures.flow_fixture import DiggingModel
-from tests.support.runtimes import Deploy, run_turn
+from tests.support.runtimes import Deploy, run_turn, stored_state
 
 
 def test_a_message_that_is_too_large_is_refused_and_nothing_of_it_is_kept(local: Deploy) -> None:
@@ -160,9 +160,7 @@ def test_a_tool_that_makes_the_state_too_large_is_told_so_and_changes_nothing(lo
         assert f"the {scope[:-1] or 'session'} state has 80" in hoarded["error"]
         assert "RAYGROVE_MAX_STATE_BYTES" in hoarded["error"]
         assert (seen, events[-1].text) == ({"result": "seen"}, "done")
-        session = rt.sessions.get("ada", "s1")
-        assert session is not None
-        assert session.state == {}
+        assert stored_state(rt) == {}
         check_session_works(rt)
 
 

@@ -25,7 +25,7 @@ from actors.messages.protocol.outcomes import Finished, Paused
 from actors.testing import PatternModel
 from runtime import MapResult, Runtime, TurnMap
 from tests.support.models.map_models import NotedModel
-from tests.support.runtimes import Deploy
+from tests.support.runtimes import Deploy, stored
 
 pytestmark = pytest.mark.sampled(2, of="module")
 
@@ -151,9 +151,7 @@ def test_dictionaries_name_session_user_state_and_turn(local: Deploy) -> None:
         assert (first.user_id, first.session_id, first.invocation_id) == ("ada", "s1", "order-1")
         assert first.state == {"topic": "tea", "said": "yes"}
         assert (second.session_id, third.user_id, fourth.text) == ("s1", "bob", "yes")
-        session = rt.sessions.get("ada", "s1")
-        assert session is not None
-        assert [event.text for event in session.events] == ["hi", "yes", "again", "yes"]
+        assert [event.text for event in stored(rt)] == ["hi", "yes", "again", "yes"]
 
 
 def test_what_is_wrong_with_an_input_is_its_error_and_stops_no_other(local: Deploy, tmp_path: Path) -> None:
@@ -187,9 +185,7 @@ def test_failures_are_values_with_the_events_and_retried_by_their_kind(local: De
         assert (shaky.text, shaky.error) == ("echo shaky", None)
         assert model.calls() == {"bad": 2, "shaky": 2, "good": 1}
         # An attempt is not shown the one that failed before it.
-        session = rt.sessions.get(shaky.user_id, shaky.session_id)
-        assert session is not None
-        assert [event.text for event in session.events] == ["shaky", "echo shaky"]
+        assert [event.text for event in stored(rt, shaky.session_id, shaky.user_id)] == ["shaky", "echo shaky"]
     with local(root) as rt:
         bad, shaky, good = rt.map(["bad", "shaky", "good"], in_order=True)
         assert (bad.attempts, shaky.attempts, good.attempts) == (3, 2, 1)

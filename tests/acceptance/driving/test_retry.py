@@ -30,7 +30,7 @@ from actors.testing import ScriptedModel
 from runtime import Runtime, Turn
 from tests.support.agents.flow_agents import succeed, worker
 from tests.support.graphs import named_node
-from tests.support.runtimes import Deploy, run_turn, stored
+from tests.support.runtimes import Deploy, run_turn, stored, stored_state
 
 pytestmark = pytest.mark.sampled(2, of="module")
 
@@ -69,9 +69,7 @@ def test_what_has_ended_is_not_done_again(deploy: Deploy) -> None:
         assert len(log) == len(before) + 1
         after = rt.turns.get(turn.user_id, turn.session_id, turn.invocation_id)
         assert (after.state, after.error, after.epoch) == ("finished", "", turn.epoch + 1)
-        session = rt.sessions.get(turn.user_id, turn.session_id)
-        assert session is not None
-        assert session.state["counted"] == 1
+        assert stored_state(rt, turn.session_id, turn.user_id)["counted"] == 1
 
 
 def test_a_turn_is_retried_as_often_as_it_fails(deploy: Deploy) -> None:

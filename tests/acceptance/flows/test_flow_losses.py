@@ -34,7 +34,7 @@ from tests.support.fixtures.flow_fixture import DiggingModel
 from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
 from tests.support.machine.folders import quick_folder
 from tests.support.programs.flow_driver import errand, errand_runtime
-from tests.support.runtimes import run_turn
+from tests.support.runtimes import run_turn, stored
 from tests.support.tries import tries
 
 PLACES = 4
@@ -132,9 +132,7 @@ def test_a_flow_that_is_given_again_with_the_id_of_its_turn_goes_on_in_a_new_dep
     with errand_runtime(tmp_path, is_deadly=False) as rt:
         turn = rt.run_flow(errand(), user_id="ada", session_id="s1", invocation_id="e-1", run_config=RunConfig(timeout=30))
         assert {name: task.result for name, task in turn.result().tasks.items()} == {"first": 42, "second": "It is 42."}
-        session = rt.sessions.get("ada", "s1")
-        assert session is not None
-        calls = [call.name for event in session.events for call in event.function_calls()]
+        calls = [call.name for event in stored(rt) for call in event.function_calls()]
         assert calls == ["succeed_first", "succeed_second"]
 
 

@@ -22,7 +22,7 @@ from runtime import Question, Runtime
 from tests.support.agents.flow_agents import ME, asked, succeed, worker
 from tests.support.fixtures.lossy_engine import Loss, Victim, lossy_runtime
 from tests.support.machine.folders import quick_folder
-from tests.support.runtimes import Deploy
+from tests.support.runtimes import Deploy, stored
 
 pytestmark = pytest.mark.sampled(2, of="module")
 
@@ -265,9 +265,7 @@ def test_an_interactive_task_on_ray_survives_the_kill_of_agent_and_runner(tmp_pa
             "Play.", name="play", interactive=True, context={"game": ["rock", "paper"]}, session_id="s1", on_question=on_question
         )
         assert played == "rock paper"
-        session = rt.sessions.get("user", "s1")
-        assert session is not None
-        calls = [call.name for event in session.events for call in event.function_calls()]
+        calls = [call.name for event in stored(rt, "s1", "user") for call in event.function_calls()]
         assert calls == ["ask_user", "ask_user", "succeed_play"]
         # A program that has joined asks and stops in the same ways.
         tasks = [Task("Play.", name=name, interactive=True, context={"game": "rps"}) for name in ("one", "two")]

@@ -11,7 +11,7 @@ from actors.errors import AgentFailedError
 from actors.testing import ScriptedModel
 from runtime import Settings
 from tests.support.graphs import ends, named_node
-from tests.support.runtimes import Deploy, run_turn, stored
+from tests.support.runtimes import Deploy, run_turn, stored, stored_state
 
 
 def transfer(to: str) -> dict[str, object]:
@@ -41,9 +41,7 @@ def test_an_empty_answer_is_an_output(deploy: Deploy) -> None:
     silent = LlmAgent(name="silent", model=ScriptedModel([""]), output_key="said")
     with deploy(Graph(name="wf", edges=[(START, silent, named_node("last"))])) as rt:
         assert ends(run_turn(rt, "say nothing"))["wf@1/last@1"] == "last()"
-        session = rt.sessions.get("ada", "s1")
-        assert session is not None
-        assert session.state == {"said": ""}
+        assert stored_state(rt) == {"said": ""}
 
 
 def test_an_agent_behind_an_empty_answer_is_asked_the_words_of_the_user(local: Deploy) -> None:

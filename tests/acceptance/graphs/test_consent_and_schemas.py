@@ -35,7 +35,7 @@ from actors.errors import (
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime
 from tests.support.graphs import ends, named_node
-from tests.support.runtimes import Deploy, run_turn, stored
+from tests.support.runtimes import Deploy, run_turn, stored, stored_state
 
 
 class Point(BaseModel):
@@ -96,9 +96,7 @@ def test_a_tool_is_a_node(deploy: Deploy, given: str, expected: int) -> None:
 
     with deploy(Graph(name="wf", edges=[(START, FunctionTool(next_one), named_node("last"))])) as rt:
         assert ends(run_turn(rt, given)) == {"wf@1/next_one@1": expected, "wf@1/last@1": f"last({expected})"}
-        session = rt.sessions.get("ada", "s1")
-        assert session is not None
-        assert session.state["seen"] == 4
+        assert stored_state(rt)["seen"] == 4
 
 
 def test_what_a_tool_does_not_take_fails_its_node_as_a_wrong_call(deploy: Deploy) -> None:
@@ -329,10 +327,8 @@ def test_functions_use_what_the_state_schema_has_and_nothing_else(deploy: Deploy
     with deploy(Graph(name="wf", state_schema=Point, edges=[(START, good, bad)])) as rt:
         with pytest.raises(StateSchemaError, match="'q'"):
             run_turn(rt, "go")
-        session = rt.sessions.get("ada", "s1")
-        assert session is not None
         # What fits is kept, as of any function that fails.
-        assert dict(session.state) == {"x": 2, "user:any": "thing"}
+        assert stored_state(rt) == {"x": 2, "user:any": "thing"}
 
     def takes(q: int) -> int:
         return q
@@ -362,9 +358,7 @@ def test_graphs_in_a_graph_have_its_state_schema_unless_they_have_one(deploy: De
         run_turn(rt, "go")
     with deploy(tree(state_schema=Other)) as rt:
         run_turn(rt, "go", session_id="s2")
-        session = rt.sessions.get("ada", "s2")
-        assert session is not None
-        assert dict(session.state) == {"x": 1, "q": 1}
+        assert stored_state(rt, "s2") == {"x": 1, "q": 1}
 
 
 def test_a_run_without_output_leads_on_only_where_that_is_not_waited_for(deploy: Deploy) -> None:

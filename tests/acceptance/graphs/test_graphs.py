@@ -32,7 +32,7 @@ from actors import (
 from actors.errors import AgentFailedError
 from actors.testing import PatternModel, ScriptedModel
 from tests.support.graphs import add_one, double, ends, named_node, texts
-from tests.support.runtimes import Deploy, run_turn, stored
+from tests.support.runtimes import Deploy, run_turn, stored, stored_state
 
 
 def test_a_chain_hands_on_what_each_function_returns(deploy: Deploy) -> None:
@@ -77,9 +77,7 @@ def test_routes_choose_the_edge_and_a_circle_ends_by_one(deploy: Deploy) -> None
     with deploy(Graph(name="wf", edges=[(START, count), (count, {"again": count, "done": last})])) as rt:
         events = run_turn(rt, "go")
         assert ends(events) == {"wf@1/count@1": 1, "wf@1/count@2": 2, "wf@1/count@3": 3, "wf@1/last@1": "after 3"}
-        session = rt.sessions.get("ada", "s1")
-        assert session is not None
-        assert session.state == {"n": 3}
+        assert stored_state(rt) == {"n": 3}
 
 
 @pytest.mark.parametrize(
@@ -119,9 +117,7 @@ def test_an_agent_in_a_graph_sees_its_input_and_its_own_run_only(deploy: Deploy)
         events = run_turn(rt, "Write!")
         assert [(event.author, event.text) for event in events if event.text] == [("writer", "a poem"), ("critic", "weak")]
         run_turn(rt, "Write more!")
-        session = rt.sessions.get("ada", "s1")
-        assert session is not None
-        assert session.state == {"verdict": "good"}
+        assert stored_state(rt) == {"verdict": "good"}
     asked = [[content.text for content in request.contents] for model in (writer, critic) for request in model.requests]
     assert asked == [["Write!"], ["Write more!"], ["a poem"], ["another"]]
 

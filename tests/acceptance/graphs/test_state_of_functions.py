@@ -24,13 +24,7 @@ from actors import (
 from actors.errors import AgentFailedError, DynamicNodeFailError
 from actors.testing import ScriptedModel
 from tests.support.graphs import ends
-from tests.support.runtimes import Deploy, run_turn
-
-
-def state_of(rt: Any) -> dict[str, Any]:
-    session = rt.sessions.get("ada", "s1")
-    assert session is not None
-    return dict(session.state)
+from tests.support.runtimes import Deploy, run_turn, stored_state
 
 
 def written(events: list[Event]) -> dict[str, list[dict[str, Any]]]:
@@ -67,7 +61,7 @@ def test_two_functions_that_run_at_once_count_two(deploy: Deploy) -> None:
 
     with deploy(Graph(name="wf", edges=[(START, (counting("a"), counting("b")), JoinNode("both"), last)])) as rt:
         events = run_turn(rt, "go")
-        assert state_of(rt) == {"n": 2}
+        assert stored_state(rt) == {"n": 2}
     assert ends(events)["wf@1/last@1"] == 2
     assert written(events) == {"wf@1/a@1": [{"n": 1}], "wf@1/b@1": [{"n": 2}]}
     # Each reads what it has written itself.
@@ -106,7 +100,7 @@ def test_functions_see_each_other_before_either_has_ended(deploy: Deploy) -> Non
 
     with deploy(Graph(name="wf", edges=[(START, (ask, answer), JoinNode("all"))])) as rt:
         events = run_turn(rt, "go")
-        assert state_of(rt) == {"asked": ["how many?", "once more: how many?"], "user:answer": None}
+        assert stored_state(rt) == {"asked": ["how many?", "once more: how many?"], "user:answer": None}
     assert ends(events)["wf@1/ask@1"] == 3
     assert written(events)["wf@1/answer@1"][-1] == {"user:answer": None}
 
@@ -149,7 +143,7 @@ def test_what_was_stored_by_another_meanwhile_is_read_and_can_be_written_over(de
 
     with deploy(Graph(name="wf", edges=[(START, (one, two), JoinNode("all"))])) as rt:
         events = run_turn(rt, "go")
-        assert state_of(rt)["n"] == 1
+        assert stored_state(rt)["n"] == 1
     assert ends(events)["wf@1/one@1"] == 5
 
 
@@ -182,7 +176,7 @@ def test_what_is_not_stored_is_seen_no_more_when_its_function_has_ended(deploy: 
     )
     with deploy(Graph(name="wf", edges=[(START, tried)])) as rt:
         events = run_turn(rt, "go")
-        assert state_of(rt) == {"failed": 1}
+        assert stored_state(rt) == {"failed": 1}
     assert ends(events)["wf@1/chief@1"] == {
         "slow": None,
         "failed": None,
@@ -205,7 +199,7 @@ def test_a_turn_that_fails_leaves_only_what_was_stored(deploy: Deploy) -> None:
     with deploy(Graph(name="wf", edges=[(START, (waits, fails))])) as rt:
         with pytest.raises(AgentFailedError):
             run_turn(rt, "go")
-        assert state_of(rt) == {"kept": 1}
+        assert stored_state(rt) == {"kept": 1}
 
 
 class Looking:
@@ -244,7 +238,7 @@ def test_an_agent_that_a_function_runs_sees_what_that_has_not_stored(deploy: Dep
     with deploy(Graph(name="wf", edges=[(START, chief)], sub_agents=[reader])) as rt:
         rt.sessions.create("ada", "s1", state={"old": 1, "gone": 1})
         events = run_turn(rt, "go")
-        assert state_of(rt) == {"topic": "cats", "old": 2, "gone": None}
+        assert stored_state(rt) == {"topic": "cats", "old": 2, "gone": None}
     assert looked(events) == {"reader": {"topic": "cats", "temp:more": ["and", "dogs"], "old": 2, "gone": None}}
     # The events of the agent have none of it.
     assert written(events) == {"wf@1/chief@1": [{"topic": "cats", "old": 2, "gone": None}]}
@@ -267,7 +261,7 @@ def test_what_is_stored_meanwhile_is_newer_for_agents_as_well(deploy: Deploy) ->
     last = looking.agent("last")
     with deploy(Graph(name="wf", edges=[(START, chief)], sub_agents=[steps, own, last])) as rt:
         events = run_turn(rt, "go")
-        assert state_of(rt) == {"n": 2}
+        assert stored_state(rt) == {"n": 2}
     assert looked(events) == {"before": {"n": 1}, "after": {"n": "written"}, "own": {"n": "written"}, "last": {"n": 2}}
 
 

@@ -30,7 +30,7 @@ from actors.testing import ScriptedModel
 from runtime import Runtime
 from tests.acceptance.graphs.test_graph_pauses import answers
 from tests.support.graphs import ends, named_node, texts
-from tests.support.runtimes import Deploy, run_turn, stored
+from tests.support.runtimes import Deploy, run_turn, stored, stored_state
 
 
 class Trip(BaseModel):
@@ -77,9 +77,7 @@ def test_a_task_takes_as_many_turns_as_it_needs_and_hands_on_its_result(deploy: 
         assert {event.node_info.isolation_scope for event in events if event.author == "planner" and event.node_info} == {
             "wf@1/planner@1"
         }
-        session = rt.sessions.get("ada", "s1")
-        assert session is not None
-        assert session.state["trip"] == {"city": "Rome", "days": 3}
+        assert stored_state(rt)["trip"] == {"city": "Rome", "days": 3}
         assert invocations(rt) == 1
         # The task is over, so the next message begins anew.
         with pytest.raises(Exception, match="script"):
@@ -297,9 +295,7 @@ def test_a_message_with_data_and_one_with_state_are_words_too(deploy: Deploy) ->
         run_turn(rt, Content(role="user", parts=[Part(text="here"), map_of_it]), run_config=saved)
         run_turn(rt, "soon", state_delta={"season": "spring"})
         assert "here" in said(model)
-        session = rt.sessions.get("ada", "s1")
-        assert session is not None
-        assert session.state["season"] == "spring"
+        assert stored_state(rt)["season"] == "spring"
         assert invocations(rt) == 1
 
 

@@ -8,7 +8,7 @@ from actors import START, Content, FunctionNode, Graph, LlmAgent, NodeContext, R
 from actors.errors import DynamicNodeFailError
 from actors.testing import PatternModel, ScriptedModel
 from tests.support.graphs import double, ends, named_node, texts
-from tests.support.runtimes import Deploy, run_turn, stored
+from tests.support.runtimes import Deploy, run_turn, stored, stored_state
 
 
 async def twice(x: int, tool_context: ToolContext) -> int:
@@ -46,9 +46,7 @@ def test_a_tool_runs_functions_and_the_model_sees_its_result_only(deploy: Deploy
         assert ends(events) == {"boss@1/talk@call:c1/heard@1": "heard(a)"}
         assert results(model) == [{"result": "heard(a)"}]
         assert [len(request.contents) for request in model.requests] == [1, 3]
-        session = rt.sessions.get("ada", "s1")
-        assert session is not None
-        assert session.state["said"] == "a"
+        assert stored_state(rt)["said"] == "a"
 
 
 def test_calls_side_by_side_have_runs_of_their_own(deploy: Deploy) -> None:

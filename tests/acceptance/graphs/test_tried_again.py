@@ -32,7 +32,7 @@ from actors.errors import AgentFailedError, DefinitionError, NodeTimeoutError
 from actors.testing import ScriptedModel
 from tests.support.fixtures.session_fixture import settled
 from tests.support.graphs import ends, named_node, texts
-from tests.support.runtimes import Deploy, run_turn, stored
+from tests.support.runtimes import Deploy, run_turn, stored, stored_state
 
 SOON = RetryConfig(max_attempts=3, initial_delay=0.01)
 
@@ -121,9 +121,7 @@ def test_a_graph_as_the_root_fails_when_no_attempt_is_left(deploy: Deploy) -> No
         # A turn that is retried counts anew, and what has ended stays so.
         run = rt.retry(user_id="ada", session_id="s1", invocation_id=turn.invocation_id)
         assert texts(list(run))[-1] == "fine"
-        session = rt.sessions.get("ada", "s1")
-        assert session is not None
-        assert session.state["counted"] == 1
+        assert stored_state(rt)["counted"] == 1
 
 
 TWICE = RetryConfig(max_attempts=2, initial_delay=0.01)

@@ -20,7 +20,7 @@ from runtime import Runtime, Settings
 from tests.support.agents.conversation_tools import Gate
 from tests.support.fixtures.lossy_engine import Loss, Victim, lossy_runtime
 from tests.support.machine.folders import quick_folder
-from tests.support.runtimes import Deploy, stored
+from tests.support.runtimes import Deploy, stored, stored_state
 
 CALLS = 20
 
@@ -79,7 +79,7 @@ def test_a_process_that_is_lost_beside_a_slow_call_repeats_no_payment(deploy: De
         assert last.text == "done"
         calls = [call.id for event in stored(rt) for call in event.function_calls()]
         given = results(stored(rt))
-        state = rt.sessions.get("ada", "s1").state  # type: ignore[union-attr]
+        state = stored_state(rt)
     assert payments.made() == list(range(CALLS))
     assert set(given) == set(calls)
     assert sum(str(response["result"]).startswith("paid") for response in given.values()) == CALLS
@@ -156,9 +156,7 @@ class OneByOne:
                 yes = {"confirmed": True}
                 parts = [Part(function_response=FunctionResponse(id=call.id, name=call.name, response=yes)) for call in calls]
                 events += self._read(rt.run(user_id="ada", session_id="s1", message=Content(parts=parts)))
-            session = rt.sessions.get("ada", "s1")
-            assert session is not None
-            return events, session.state
+            return events, stored_state(rt)
 
     def _read(self, turn: Iterable[Event]) -> list[Event]:
         events = []

@@ -19,7 +19,7 @@ from tests.support.agents.failing_agents import decisions_in
 from tests.support.agents.workflow_agents import answer, short
 from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
 from tests.support.machine.folders import quick_folder
-from tests.support.runtimes import run_turn, stored
+from tests.support.runtimes import run_turn, stored, stored_state
 from tests.support.stores.logged_usage import check_usage
 from tests.support.tries import tries
 
@@ -38,9 +38,7 @@ def play(rt: Runtime) -> list[Event]:
         assert [event.seq for event in log] == list(range(1, len(log) + 1))
         assert len({event.id for event in log}) == len(log)
         assert [event.id for event in first + second] == [event.id for event in log if event.author != "user"]
-        session = rt.sessions.get("ada", "s1")
-        assert session is not None
-        assert [value for key, value in session.state.items() if key.startswith("temp:")] == []
+        assert [value for key, value in stored_state(rt).items() if key.startswith("temp:")] == []
         check_usage(rt, log)
         return log
 

@@ -57,11 +57,11 @@ def running(scene: Scene) -> End:
     return end
 
 
-def left(scene: Scene) -> End:
+def left(scene: Scene, message: str = "wait for it", came: str = "it") -> End:
     """A tool is called, and nobody follows the turn."""
-    turn = scene.rt.run(user_id=USER, session_id="s1", message="wait for it", on_leave="continue")
+    turn = scene.rt.run(user_id=USER, session_id="s1", message=message, on_leave="continue")
     invocation_id = turn.invocation_id
-    scene.hall.came("it")
+    scene.hall.came(came)
     turn.detach()
 
     def end() -> None:
@@ -74,17 +74,7 @@ def left(scene: Scene) -> End:
 
 def asked_expert(scene: Scene) -> End:
     """An agent that is asked as a tool calls a tool."""
-    turn = scene.rt.run(user_id=USER, session_id="s1", message="expert", on_leave="continue")
-    invocation_id = turn.invocation_id
-    scene.hall.came("expert")
-    turn.detach()
-
-    def end() -> None:
-        scene.hall.open()
-        assert scene.result("s1", invocation_id).text == "old"
-        scene.check("s1")
-
-    return end
+    return left(scene, "expert", "expert")
 
 
 def answer(scene: Scene, session: str) -> None:

@@ -16,7 +16,7 @@ from actors.testing import ScriptedModel
 from runtime import Runtime, Turn
 from runtime.frontends.console import cli, joining
 from tests.support.models.metered_model import MeteredModel
-from tests.support.runtimes import Deploy, run_turn, stored
+from tests.support.runtimes import Deploy, run_turn, stored, stored_state
 from tests.support.stores.logged_usage import fold
 
 pytestmark = pytest.mark.sampled(2, of="module")
@@ -36,30 +36,24 @@ def again(rt: Runtime, events: list[Event], step: int, **options: object) -> Tur
     return rt.retry(user_id=ADA, session_id=S1, invocation_id=turn, from_event=events[step].id, **options)  # type: ignore[arg-type]
 
 
-def state(rt: Runtime) -> dict[str, object]:
-    session = rt.sessions.get("ada", "s1")
-    assert session is not None
-    return dict(session.state)
-
-
 def test_a_finished_turn_runs_again_from_any_of_its_steps(deploy: Deploy) -> None:
     calls: list[Any] = [{"call": "count"}, {"call": "count"}, "first", {"call": "count"}, "second", "third", "fourth"]
     with deploy(LlmAgent(name="root", model=ScriptedModel(calls), tools=[count])) as rt:
         run_turn(rt, "go")
         log = stored(rt)
         kinds = ["go", "call 1", "response 1", "call 2", "response 2", "first"]
-        assert (len(log), state(rt)["counted"]) == (len(kinds), 2)
+        assert (len(log), stored_state(rt)["counted"]) == (len(kinds), 2)
         # After the response to the first call: the model is asked what comes then, and calls once more.
         result = again(rt, log, 2).result()
         assert (result.text, result.invocation_id) == ("second", log[0].invocation_id)
-        assert state(rt)["counted"] == 2
+        assert stored_state(rt)["counted"] == 2
         now = [event for event in stored(rt) if event.invocation_id == log[0].invocation_id]
         assert [event.id for event in now[:3]] == [event.id for event in log[:3]]
         assert now[-1].text == "second"
         assert {event.id for event in log[3:]}.isdisjoint(event.id for event in now)
         # After the user's message nothing has happened yet.
         assert again(rt, now, 0).result().text == "third"
-        assert "counted" not in state(rt)
+        assert "counted" not in stored_state(rt)
         # Once more, and the session goes on as ever.
         assert rt.turns.get("ada", "s1", log[0].invocation_id).state == "finished"
         assert [event.text for event in run_turn(rt, "more")] == ["fourth"]
@@ -74,7 +68,7 @@ def test_a_call_whose_response_is_taken_back_is_made_again(deploy: Deploy) -> No
         [before], [after] = log[2].function_responses(), now[2].function_responses()
         assert (before.id, before.response) == (after.id, after.response)
         assert log[2].id != now[2].id
-        assert state(rt)["counted"] == 1
+        assert stored_state(rt)["counted"] == 1
 
 
 def test_a_workflow_goes_on_with_the_child_at_which_the_step_is(deploy: Deploy) -> None:

@@ -18,7 +18,7 @@ from tests.support.agents.failing_agents import decisions_in
 from tests.support.agents.workflow_agents import answer
 from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
 from tests.support.machine.folders import quick_folder
-from tests.support.runtimes import Deploy, run_turn, stored
+from tests.support.runtimes import Deploy, run_turn, stored, stored_state
 
 pytestmark = pytest.mark.full
 
@@ -82,10 +82,8 @@ def played(folder: Path, losses: list[Loss]) -> tuple[list[Event], object, float
         # Sent again, the request took nothing back twice: two epochs of the turn, and one more for each loss.
         told_resets = [event for event in stored(rt) if (event.custom_metadata or {}).get(RESET)]
         assert len(told_resets) == 1
-        session = rt.sessions.get("ada", "s1")
-        assert session is not None
         assert rt.turns.get("ada", "s1", "e-1").state == "finished"
-        return log, session.state["counted"], rt.usage("ada").total.llm_calls, engine
+        return log, stored_state(rt)["counted"], rt.usage("ada").total.llm_calls, engine
 
 
 @pytest.mark.parametrize("who", get_args(Victim))

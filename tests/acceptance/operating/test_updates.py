@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from actors.testing import PatternModel
 from runtime import Runtime
 from tests.support.agents.conversation_tools import Gate
 from tests.support.polling import until
-from tests.support.runtimes import Deploy
+from tests.support.runtimes import Deploy, stored_state
 
 
 @tool(long_running=True)
@@ -48,12 +47,6 @@ def helper(says: str = "helper") -> LlmAgent:
 
 def said(rt: Runtime, message: str, session: str = "s1", **options: Any) -> str:
     return rt.run(user_id="ada", session_id=session, message=message, **options).result().text
-
-
-def state_of(rt: Runtime) -> Mapping[str, object]:
-    session = rt.sessions.get("ada", "s1")
-    assert session is not None
-    return session.state
 
 
 def version_of(rt: Runtime, invocation_id: str, session: str = "s1") -> str:
@@ -212,7 +205,7 @@ def test_plugins_are_taken_over_or_replaced(deploy: Deploy, gate: Gate) -> None:
     with deploy(root(gate, "old"), plugins=[Hooks("first")]) as rt:
         rt.update(root(gate, "new"))
         said(rt, "hi")
-        assert state_of(rt)["by"] == "first"
+        assert stored_state(rt)["by"] == "first"
         rt.update(root(gate, "new"), plugins=[Hooks("second")])
         said(rt, "hi")
-        assert state_of(rt)["by"] == "second"
+        assert stored_state(rt)["by"] == "second"

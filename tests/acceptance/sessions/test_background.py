@@ -29,7 +29,7 @@ from runtime import Runtime
 from tests.support import polling
 from tests.support.agents.conversation_agents import said
 from tests.support.agents.conversation_tools import Gate
-from tests.support.runtimes import Deploy, stored
+from tests.support.runtimes import Deploy, stored, stored_state
 
 until = partial(polling.until, patience_s=30)
 
@@ -244,10 +244,8 @@ def test_an_end_may_be_written_into_the_state(deploy: Deploy) -> None:
         ask(rt)
         run = ended(rt)
         assert ask(rt, "well?") == "fine"
-        session = rt.sessions.get("ada", "s1")
-        assert session is not None
         value = {"id": run.id, "agent": "helper", "status": "done", "result": "42", "error": ""}
-        assert session.state["run:helper"] == value
+        assert stored_state(rt)["run:helper"] == value
         assert model.requests[-1].contents[-1].text == "well?"
 
 

@@ -13,7 +13,7 @@ from runtime import Runtime
 from tests.support.agents.conversation_tools import Gate
 from tests.support.agents.workflow_agents import loop, par, says, seq
 from tests.support.machine.load import is_within
-from tests.support.runtimes import Deploy
+from tests.support.runtimes import Deploy, stored
 
 SECRETS = [f"secret-{number}-" for number in range(10)]
 
@@ -71,9 +71,7 @@ def test_a_tool_that_blocks_in_one_session_delays_no_other(deploy: Deploy, gate:
         assert any(next(events).function_calls())
         try:
             beside_s = _ten_turns_s(rt)
-            session = rt.sessions.get("ada", "sleeper")
-            assert session is not None
-            assert any(session.events[-1].function_calls()), "the tool has ended although its gate was closed"
+            assert any(stored(rt, "sleeper")[-1].function_calls()), "the tool has ended although its gate was closed"
         finally:
             gate.open()
         # The middle one of ten: a machine that was busy elsewhere for a moment does not count.

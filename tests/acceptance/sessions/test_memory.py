@@ -15,7 +15,7 @@ from runtime.stores.memory import SqlMemoryStore
 from tests.support.agents.conversation_callbacks import recall_first
 from tests.support.agents.conversation_tools import recall
 from tests.support.inside import PAGE
-from tests.support.runtimes import Deploy, run_turn
+from tests.support.runtimes import Deploy, run_turn, stored_state
 
 pytestmark = pytest.mark.sampled(2, of="module")
 
@@ -138,9 +138,7 @@ def test_tools_and_callbacks_search_the_memory_of_their_own_user(deploy: Deploy)
             rt.memory.add_session(user_id, "s1")
         events = run_turn(rt, "tea", session_id="s2")
         assert answer(events[1]) == {"result": ["user: green tea"]}
-        session = rt.sessions.get("ada", "s2")
-        assert session is not None
-        assert session.state == {"recalled": ["green tea"]}
+        assert stored_state(rt, "s2") == {"recalled": ["green tea"]}
 
 
 def test_load_memory_gives_the_model_what_is_remembered_as_plain_data(deploy: Deploy) -> None:

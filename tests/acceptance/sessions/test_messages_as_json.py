@@ -10,7 +10,7 @@ import pytest
 from actors import LlmAgent, tool
 from actors.errors import InvalidMessageError
 from actors.testing import PatternModel
-from tests.support.runtimes import Deploy, run_turn
+from tests.support.runtimes import Deploy, run_turn, stored
 
 
 @tool(require_confirmation=True)
@@ -29,9 +29,7 @@ def test_a_conversation_with_a_web_client(tmp_path: Path) -> None:
         response = {"id": call_id, "name": asked.name, "response": {"confirmed": True}}
         events = run_turn(rt, {"parts": [{"functionResponse": response}]})
         assert events[-1].text == "Thanks."
-        session = rt.sessions.get("ada", "s1")
-        assert session is not None
-        content = session.events[0].content
+        content = stored(rt)[0].content
         assert content is not None
         assert content.to_dict() == json.loads(body)
         with pytest.raises(InvalidMessageError, match=r"message.parts\[0\] has no field 'txt'. Did you mean 'text'"):

@@ -15,11 +15,11 @@ from actors.messages.event import USER
 from actors.messages.session import SessionKey
 from actors.rules.capacity.sharding import shard_of
 from actors.testing import PatternModel, ScriptedModel
-from runtime import Runtime, Settings
+from runtime import Settings
 from runtime.stores.memory import SqlMemoryStore
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.support.agents.conversation_tools import forever, put
-from tests.support.runtimes import Deploy, author_texts, run_turn
+from tests.support.runtimes import Deploy, author_texts, run_turn, stored_state
 from tests.support.sharded_runtimes import RUNNERS, SHARDS, ShardedDeploy, one_session_per_shard
 from tests.support.vectors.vector_agents import lro
 
@@ -31,12 +31,6 @@ def sharded(server: str, tmp_path: Path) -> ShardedDeploy:
 
 def desk() -> LlmAgent:
     return LlmAgent(name="root", model=PatternModel([("hang", {"call": "forever"})], default="hello"), tools=[forever])
-
-
-def state(rt: Runtime, session_id: str, user_id: str = "ada") -> dict[str, Any]:
-    session = rt.sessions.get(user_id, session_id)
-    assert session is not None
-    return session.state
 
 
 def test_each_session_is_served_by_its_own_and_statistics_tell_of_all(sharded: ShardedDeploy) -> None:
@@ -72,7 +66,7 @@ def test_sessions_are_listed_deleted_rewound_and_appended_to_wherever_they_are(s
         }
         rt.sessions.rewind("ada", sessions[1], second.invocation_id)
         # State that sessions share is not restored: another session may have built on it.
-        assert state(rt, sessions[1]) == {"user:seen": 1, "app:open": True}
+        assert stored_state(rt, sessions[1]) == {"user:seen": 1, "app:open": True}
         assert author_texts(run_turn(rt, "hi", session_id=sessions[1])) == [("root", "hello")]
         for session, invocation_id in first.items():
             rt.sessions.rewind("ada", session, invocation_id)
@@ -108,12 +102,12 @@ def test_state_of_users_and_of_the_app_is_everywhere_as_it_was_written_last(shar
         for session in (one, other, third):
             run_turn(rt, "hi", session_id=session)
         run_turn(rt, "hi", session_id=one, state_delta={"user:k": 1, "app:k": "x", "k": "own"})
-        assert state(rt, other) == {"user:k": 1, "app:k": "x"}
+        assert stored_state(rt, other) == {"user:k": 1, "app:k": "x"}
         run_turn(rt, "write", session_id=other)
         run_turn(rt, "hi", session_id=third, state_delta={"user:k": 2})
         for session in (one, other, third):
             expected: dict[str, Any] = {"user:k": 2, "app:k": "by a tool"}
-            assert state(rt, session) == {**expected, **({"k": "own"} if session == one else {})}
+            assert stored_state(rt, session) == {**expected, **({"k": "own"} if session == one else {})}
         for bob in one_session_per_shard("test", "bob", SHARDS):
             assert rt.sessions.create("bob", bob).state == {"app:k": "by a tool"}
         run_turn(rt, "hi", session_id=one)
@@ -135,7 +129,7 @@ def test_the_limit_of_state_holds_for_what_all_have_written(sharded: ShardedDepl
         for session in (other, one):
             with pytest.raises(TooLargeError, match="user"):
                 run_turn(rt, "hi", session_id=session, state_delta={"user:c": "c" * 60_000})
-        assert set(state(rt, other)) == {"user:a", "user:b"}
+        assert set(stored_state(rt, other)) == {"user:a", "user:b"}
 
 
 def test_a_driver_is_known_only_where_it_has_turns_and_nowhere_when_it_has_left(sharded: ShardedDeploy) -> None:

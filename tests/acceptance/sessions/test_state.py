@@ -7,21 +7,14 @@ import pytest
 from actors import LlmAgent, Part
 from actors.errors import NotEncodableError, OutputSchemaError, TemplateError
 from actors.testing import ScriptedModel
-from runtime import Runtime
 from tests.support.agents.conversation_agents import Invoice
 from tests.support.agents.conversation_callbacks import instruction_from_state
 from tests.support.agents.conversation_tools import put
-from tests.support.runtimes import Deploy, author_texts, run_turn, stored
+from tests.support.runtimes import Deploy, author_texts, run_turn, stored, stored_state
 
 
 def puts(key: str, value: object) -> dict[str, object]:
     return {"call": "put", "args": {"key": key, "value": value}}
-
-
-def state(rt: Runtime, session_id: str = "s1", user_id: str = "ada") -> dict[str, object]:
-    session = rt.sessions.get(user_id, session_id)
-    assert session is not None
-    return session.state
 
 
 def test_each_scope_is_seen_where_it_belongs(deploy: Deploy) -> None:
@@ -37,9 +30,9 @@ def test_each_scope_is_seen_where_it_belongs(deploy: Deploy) -> None:
             "<|user|app",
             "<||app",
         ]
-        assert state(rt) == {"k": "session", "user:k": "user", "app:k": "app"}
-        assert state(rt, "s2") == {"user:k": "user", "app:k": "app"}
-        assert state(rt, user_id="bob") == {"app:k": "app"}
+        assert stored_state(rt) == {"k": "session", "user:k": "user", "app:k": "app"}
+        assert stored_state(rt, "s2") == {"user:k": "user", "app:k": "app"}
+        assert stored_state(rt, user_id="bob") == {"app:k": "app"}
 
 
 def test_temp_state_is_for_one_turn_and_all_its_agents_and_never_stored(deploy: Deploy) -> None:
@@ -56,7 +49,7 @@ def test_temp_state_is_for_one_turn_and_all_its_agents_and_never_stored(deploy: 
             "<|",
         ]
         assert all(not key.startswith("temp:") for event in stored(rt) for key in event.actions.state_delta)
-        assert state(rt) == {"kept": 1}
+        assert stored_state(rt) == {"kept": 1}
 
 
 def test_templates_see_what_came_with_the_message_and_an_unknown_name_fails_the_turn(deploy: Deploy) -> None:
@@ -87,12 +80,12 @@ def test_an_answer_is_kept_as_text_or_as_what_its_schema_makes_of_it(deploy: Dep
     root = LlmAgent(name="root", model=model, output_key="invoice", output_schema=Invoice)
     with deploy(root) as rt:
         assert author_texts(run_turn(rt, "invoice")) == [("root", good)]
-        assert state(rt) == {"invoice": {"order": 42, "paid": True}}
+        assert stored_state(rt) == {"invoice": {"order": 42, "paid": True}}
         assert model.requests[0].output_schema == Invoice.model_json_schema()
         with pytest.raises(OutputSchemaError, match=r"'root'.*paid"):
             run_turn(rt, "invoice")
         assert [event.error_code for event in stored(rt)[-1:]] == ["OutputSchemaError"]
-        assert state(rt) == {"invoice": {"order": 42, "paid": True}}
+        assert stored_state(rt) == {"invoice": {"order": 42, "paid": True}}
 
 
 def test_state_that_has_no_wire_form_is_refused_and_nothing_is_stored(deploy: Deploy) -> None:

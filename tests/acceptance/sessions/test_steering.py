@@ -28,7 +28,7 @@ from runtime.driver.turns.turn import Turn
 from tests.support.agents.conversation_agents import said
 from tests.support.agents.conversation_tools import Gate, forever
 from tests.support.models.waiting_model import GatedModel
-from tests.support.runtimes import Deploy, stored
+from tests.support.runtimes import Deploy, stored, stored_state
 
 STEER = RunConfig(on_concurrent_turn="steer")
 
@@ -220,9 +220,7 @@ def test_state_that_comes_with_it_is_set_when_it_is_read(deploy: Deploy, gate: G
         steer(rt, "m", state_delta={"mood": "calm"})
         gate.open()
         first.result()
-        session = rt.sessions.get("ada", "s1")
-        assert session is not None
-        assert session.state == {"mood": "calm"}
+        assert stored_state(rt) == {"mood": "calm"}
 
 
 async def test_scripts_on_an_event_loop_have_it_too(deploy: Deploy, gate: Gate) -> None:

@@ -9,7 +9,7 @@ from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime
 from tests.support.agents.flow_agents import succeed
 from tests.support.agents.workflow_agents import says, seq, short
-from tests.support.runtimes import Deploy
+from tests.support.runtimes import Deploy, stored_state
 
 
 @tool
@@ -61,9 +61,7 @@ def test_a_sequence_waits_and_the_tool_has_the_payload(deploy: Deploy) -> None:
         result = rt.answer(call, {"confirmed": True, "payload": {"days": 3}}).result()
         assert told(result.events) == [{"status": "given", "hint": "How many days?"}]
         assert short(result.events)[-2:] == ["clerk done", "next next"]
-        session = rt.sessions.get("ada", "s1")
-        assert session is not None
-        assert session.state["given"] == 3
+        assert stored_state(rt)["given"] == 3
         assert rt.pending(user_id="ada") == []
 
 

@@ -28,7 +28,7 @@ from actors.errors import RequestError
 from actors.testing import ScriptedModel
 from runtime import Runtime
 from tests.support.agents.conversation_tools import look_up, pay
-from tests.support.runtimes import Deploy, author_texts, run_turn
+from tests.support.runtimes import Deploy, author_texts, run_turn, stored, stored_state
 
 
 def pays(amount: int) -> dict[str, Any]:
@@ -57,9 +57,7 @@ def responses(events: list[Event]) -> list[dict[str, Any]]:
 
 
 def paid(rt: Runtime) -> Any:
-    session = rt.sessions.get("ada", "s1")
-    assert session is not None
-    return session.state.get("paid")
+    return stored_state(rt).get("paid")
 
 
 def test_it_waits_for_the_users_yes_and_then_runs_as_it_was_called(deploy: Deploy) -> None:
@@ -179,9 +177,7 @@ def test_a_yes_is_no_result_of_a_call_that_is_cancelled_before_it_has_one(local:
             turn = rt.run(user_id="ada", session_id="s1", message=answers(waiting[0], confirmed=True))
             assert isinstance(turn.result().outcome, Paused)
         turn.cancel()
-        session = rt.sessions.get("ada", "s1")
-        assert session is not None
-        last = session.events[-1]
+        last = stored(rt)[-1]
         assert (last.author, responses([last])) == ("root", [{"error": "cancelled"}] * 2)
         assert author_texts(run_turn(rt, "and?")) == [("root", "it was cancelled")]
         shown = [each.response for content in model.requests[-1].contents for each in content.function_responses()]

@@ -14,7 +14,7 @@ from actors.testing import ScriptedModel
 from runtime import Settings
 from tests.support.agents.conversation_tools import Rendezvous, add, add_later, fail, forget, look_up, put, put_nonsense
 from tests.support.fixtures.session_fixture import settled
-from tests.support.runtimes import Deploy, author_texts, run_turn, stored
+from tests.support.runtimes import Deploy, author_texts, run_turn, stored, stored_state
 
 
 def answers(deploy: Deploy, tools: list[Any], *calls: dict[str, Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -29,9 +29,7 @@ def answers(deploy: Deploy, tools: list[Any], *calls: dict[str, Any]) -> tuple[l
         assert [each.name for each in answer] == [each["call"] for each in calls]
         told_to_model = list(model.requests[1].contents[-1].function_responses())
         assert told_to_model == answer
-        session = rt.sessions.get("ada", "s1")
-        assert session is not None
-        return [each.response for each in answer], session.state
+        return [each.response for each in answer], stored_state(rt)
 
 
 def test_the_calls_of_one_response_run_at_the_same_time_and_block_nobody(deploy: Deploy) -> None:
@@ -73,9 +71,7 @@ def test_a_tool_clears_the_state(deploy: Deploy) -> None:
         result = rt.run(user_id="ada", session_id="s1", message="go", state_delta={"k": 1, "user:b": 2}).result()
         assert result.text == "done"
         assert [each.response for each in result.events[3].function_responses()] == [{"last": ["a", 1], "left": {}, "k": []}]
-        session = rt.sessions.get("ada", "s1")
-        assert session is not None
-        assert session.state == {"a": None, "k": [], "user:b": None}
+        assert stored_state(rt) == {"a": None, "k": [], "user:b": None}
 
 
 def test_the_calls_of_one_response_have_one_state(deploy: Deploy) -> None:
@@ -117,9 +113,7 @@ def test_of_a_key_the_value_that_was_written_last_stays_whichever_call_ends_last
     with local(root, settings=Settings(results_wait_s=30 if together else 0)) as rt:
         events = run_turn(rt, "go")
         assert len(events) == (3 if together else 4)
-        session = rt.sessions.get("ada", "s1")
-        assert session is not None
-        assert session.state == {"key": "quick", "slow": "slow"}
+        assert stored_state(rt) == {"key": "quick", "slow": "slow"}
 
 
 @pytest.mark.parametrize(

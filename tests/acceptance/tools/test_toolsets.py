@@ -11,7 +11,7 @@ from actors import AgentTool, Content, FunctionResponse, FunctionTool, LlmAgent,
 from actors.errors import AgentFailedError, DefinitionError
 from actors.testing import PatternModel, ScriptedModel
 from tests.support.agents.conversation_tools import LockedToolset, count_begin
-from tests.support.runtimes import Deploy, author_texts, run_turn
+from tests.support.runtimes import Deploy, author_texts, run_turn, stored_state
 
 
 def look_up(order: str) -> str:
@@ -166,6 +166,4 @@ def test_an_agent_that_has_asked_for_a_key_begins_when_it_is_answered(local: Dep
         run_turn(rt, "late?")
         (pending,) = rt.turns.pending("ada", "s1")
         rt.answer(pending, {"key": "k"}, user_id="ada", session_id="s1").result()
-        session = rt.sessions.get("ada", "s1")
-        assert session is not None
-        assert session.state == {"begun": 1}
+        assert stored_state(rt) == {"begun": 1}

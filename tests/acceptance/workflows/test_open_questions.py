@@ -9,21 +9,14 @@ from typing import Any
 import pytest
 
 from actors import START, Graph, JoinNode, NodeContext, RequestInput, node
-from runtime import Runtime
 from tests.acceptance.graphs.test_graph_pauses import answers, asked
 from tests.support.graphs import ends
-from tests.support.runtimes import Deploy, run_turn
+from tests.support.runtimes import Deploy, run_turn, stored_state
 
 
 def count(ctx: NodeContext, name: str) -> None:
     """Count a run in the state."""
     ctx.state[name] = ctx.state.get(name, 0) + 1
-
-
-def state(rt: Runtime) -> dict[str, Any]:
-    session = rt.sessions.get("ada", "s1")
-    assert session is not None
-    return dict(session.state)
 
 
 @node(rerun_on_resume=True)
@@ -52,10 +45,10 @@ def test_a_node_with_some_of_its_answers_is_called_again_whenever_the_graph_goes
         assert asked(run_turn(rt, answers(a=1))) == [("b", {})]
         # The third has no answer yet, and is not called.
         assert asked(run_turn(rt, answers(other=5))) == [("b", {})]
-        assert (state(rt)["runs"], state(rt)["third"]) == (3, 1)
+        assert (stored_state(rt)["runs"], stored_state(rt)["third"]) == (3, 1)
         assert asked(run_turn(rt, answers(b=2))) == []
         assert ends(run_turn(rt, answers(c=3)))["wf@1/all@1"] == {"both": [1, 2], "other": 5, "third": 3}
-        assert (state(rt)["runs"], state(rt)["third"]) == (4, 2)
+        assert (stored_state(rt)["runs"], stored_state(rt)["third"]) == (4, 2)
 
 
 def test_so_is_a_function_that_has_run_the_nodes_that_ask(deploy: Deploy) -> None:
@@ -72,7 +65,7 @@ def test_so_is_a_function_that_has_run_the_nodes_that_ask(deploy: Deploy) -> Non
         assert sorted(asked(run_turn(rt, "go"))) == [("other", {}), ("x", {}), ("y", {})]
         # Its runs keep waiting: only the function itself is called.
         assert asked(run_turn(rt, answers(x=1))) == asked(run_turn(rt, answers(other=5))) == []
-        assert state(rt)["chief"] == 3
+        assert stored_state(rt)["chief"] == 3
         assert ends(run_turn(rt, answers(y=2)))["wf@1/all@1"] == {"chief": [1, 2], "other": 5}
 
 
@@ -91,9 +84,9 @@ def test_an_item_that_waits_keeps_later_ones_from_beginning(deploy: Deploy) -> N
     worker = node(work, parallel_worker=True, max_parallel_workers=2)
     with deploy(Graph(name="wf", edges=[(START, items, worker)])) as rt:
         run_turn(rt, "go")
-        assert {key: runs for key, runs in state(rt).items() if key.startswith("runs")} == {"runs1": 1, "runs2": 1}
+        assert {key: runs for key, runs in stored_state(rt).items() if key.startswith("runs")} == {"runs1": 1, "runs2": 1}
         assert ends(run_turn(rt, answers(q="yes")))["wf@1/work@1"] == [1, 2, 3]
-        assert state(rt) == {"runs1": 2, "runs2": 1, "runs3": 1}
+        assert stored_state(rt) == {"runs1": 2, "runs2": 1, "runs3": 1}
 
 
 @pytest.mark.parametrize("order", ["123", "132", "213"])

@@ -11,7 +11,7 @@ import pytest
 from actors import CallbackContext, Content, LlmAgent, LlmRequest, LlmResponse, Plugin, tool
 from actors.testing import ScriptedModel
 from runtime import Runtime, Settings
-from tests.support.runtimes import Deploy, run_turn
+from tests.support.runtimes import Deploy, run_turn, stored
 
 pytestmark = pytest.mark.usefixtures("local_ray")
 
@@ -64,9 +64,7 @@ def test_keys_reach_agents_models_tools_and_plugins_and_no_program_that_joins(tm
         told = [response.response.get("result") for event in events for response in event.function_responses()]
         assert told[:2] == ["sesame", "sesame"]
         assert events[-1].text == "key sesame"
-        session = rt.sessions.get("ada", "s1")
-        assert session is not None
-        assert session.events[0].text == "open sesame"
+        assert stored(rt)[0].text == "open sesame"
         assert "sesame" not in repr(rt.statistics())
         with Runtime.connect("test") as joined:
             info = joined._client.engine._info  # type: ignore[attr-defined]

@@ -22,7 +22,7 @@ from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.cluster.processes.placing import ray_options, start_placed
 from runtime.settings import Settings
-from tests.support.runtimes import Deploy, author_texts, run_turn
+from tests.support.runtimes import Deploy, author_texts, run_turn, stored
 
 pytestmark = [pytest.mark.usefixtures("local_ray"), pytest.mark.sampled(2, of="module")]
 
@@ -147,9 +147,7 @@ def test_who_lives_with_its_parent_is_found_in_its_process(rt: Runtime) -> None:
 def test_no_place_at_all_fails_the_turn_with_what_is_missing_and_nothing_else(rt: Runtime) -> None:
     with pytest.raises(PlacementError, match=r"'painter' cannot be placed: it asks for 1 GPU, 1 paint, and .* has no GPU"):
         run_turn(rt, "go painter", "painter")
-    session = rt.sessions.get("ada", "painter")
-    assert session is not None
-    assert (session.events[-1].author, session.events[-1].error_code) == ("painter", "PlacementError")
+    assert (stored(rt, "painter")[-1].author, stored(rt, "painter")[-1].error_code) == ("painter", "PlacementError")
     assert answered_by(rt, "go a0", "elsewhere") == ("a0", "ok")
 
 

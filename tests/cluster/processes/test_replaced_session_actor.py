@@ -11,7 +11,7 @@ import pytest
 from actors import LlmAgent
 from actors.testing import PatternModel
 from runtime.stores.sql.sessions import SqlSessionStore
-from tests.support.runtimes import Deploy, author_texts, run_turn
+from tests.support.runtimes import Deploy, author_texts, run_turn, stored
 
 pytestmark = pytest.mark.usefixtures("local_ray")
 
@@ -30,9 +30,7 @@ def test_its_process_ends_and_what_it_was_asked_is_done_by_the_one_in_its_place(
         heir.close()
         run_turn(rt, "two")
         assert rt.statistics().session.pid != before
-        session = rt.sessions.get("ada", "s1")
-        assert session is not None
-        assert author_texts(list(session.events)) == [
+        assert author_texts(stored(rt)) == [
             *(("user", "one"), ("root", "here I am")),
             *(("user", "two"), ("root", "here I am")),
         ]

@@ -16,7 +16,7 @@ from actors.messages.session import SessionKey
 from actors.refs.session import SessionRef
 from tests.support.machine.processes import stop
 from tests.support.models.waiting_model import GatedModel
-from tests.support.runtimes import Deploy, author_texts
+from tests.support.runtimes import Deploy, author_texts, stored
 
 pytestmark = pytest.mark.usefixtures("local_ray")
 
@@ -51,9 +51,7 @@ def test_who_wakes_up_behind_the_end_of_its_turn_writes_nothing(tmp_path: Path) 
         model.release()
         while rt.statistics().runner.counts["running"]:
             pass
-        session = rt.sessions.get("ada", "s1")
-        assert session is not None
-        assert author_texts(list(session.events)) == [("user", "go"), ("root", "said in time")]
+        assert author_texts(stored(rt)) == [("user", "go"), ("root", "said in time")]
         seen = rt.statistics().agents["root"]
         assert (seen.pid, seen.counts["runs"], seen.counts["events"]) == (zombie, 1, 0)
         following = rt.run(user_id="ada", session_id="s1", message="again")
