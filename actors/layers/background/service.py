@@ -148,7 +148,7 @@ class BackgroundRuns(SessionService):
                 same = self._record(message, run)
                 await self._due.write(key, [AddSchedule(same.key, same), self._first(message, session, _shown(same).started_s)])
                 self._counted[_conversation(key)] = [*under_way, key.session]
-        return RunsReply(runs=[_shown(same)])
+        return RunsReply(runs=[self._now(same)])
 
     async def _with_room(self, key: SessionKey, options: Background) -> Sequence[str]:
         """The sessions in which runs were started that are under way, and maybe some whose runs have ended.
@@ -161,7 +161,7 @@ class BackgroundRuns(SessionService):
             return counted
         for other in [each for each in self._counted if self._parts.logs.in_memory(each) is None]:
             del self._counted[other]
-        under_way = [row.key.session for row in await self._rows(key, conversation.session) if not _shown(row).is_over]
+        under_way = [row.key.session for row in await self._rows(key, conversation.session) if not self._now(row).is_over]
         if (found := excess(key.session, options, under_way)) is not None:
             raise TooManyRunsError(key.session, *found)
         return under_way
@@ -236,17 +236,18 @@ class BackgroundRuns(SessionService):
                 while True:
                     changed = self._waits.setdefault(key, asyncio.Event())
                     rows = await self._found(key, message.runs)
-                    over = [row for row in rows if _shown(row).is_over]
+                    over = [row for row in rows if self._now(row).is_over]
                     if not message.wanted or len(over) == len(rows) or (over and message.wanted == "any"):
                         break
                     await changed.wait()
         rows = await self._found(key, message.runs)
         log = self._parts.logs.in_memory(key)
-        told = [_record_of(row).told for row in rows if _shown(row).is_over]
+        runs = [self._now(row) for row in rows]
+        told = [_record_of(row).told for row, run in zip(rows, runs, strict=True) if run.is_over]
         # A turn that was cancelled while it waited tells nothing to its agent.
         if told and message.heard_by and log is not None and log.open_id() == message.heard_by:
             self._heard.setdefault(key, {}).update(told)
-        return RunsReply(runs=[_shown(row) for row in rows])
+        return RunsReply(runs=runs)
 
     async def steer_run(self, message: SteerRun) -> RunsReply:
         """Leave a message for a run.
@@ -257,7 +258,7 @@ class BackgroundRuns(SessionService):
             StoreError: it could not be stored.
         """
         [row] = await self._found(message.key, [message.run])
-        run = _shown(row)
+        run = self._now(row)
         if run.is_over:
             raise RequestError(f"background run {run.id!r} is {run.status}: it reads no message")
         key = SessionKey(message.key.app, message.key.user, run.run_session_id)
@@ -285,7 +286,7 @@ class BackgroundRuns(SessionService):
         # None that it starts meanwhile is left out.
         async with self._in_order.locked(_conversation(key)):
             for each in await self._under_way(key, message.run):
-                run, cancel = _key_of(each), WaitingMessage(cancels=f"run-{each.id}")
+                run, cancel = _key_of(each), WaitingMessage(cancels=self._turn(each) or f"run-{each.id}")
                 cancelled = _changed(each, replace(_record_of(each), is_cancelled=True))
                 writes += [RemoveSchedule(each.key, each.name, each.id), AddSchedule(each.key, cancelled)]
                 # Under one name, however often it is asked for.
@@ -294,7 +295,7 @@ class BackgroundRuns(SessionService):
                 if run in self._records:
                     self._records[run] = cancelled
             await self._due.write(key, writes)
-        return RunsReply(runs=[_shown(each) for each in await self._found(key, [message.run])])
+        return RunsReply(runs=[self._now(each) for each in await self._found(key, [message.run])])
 
     async def _under_way(self, key: SessionKey, run: str) -> list[ScheduleRow]:
         """A run, and those that it has started, but for those that have ended. Raises RunNotFoundError, StoreError."""
@@ -308,7 +309,7 @@ class BackgroundRuns(SessionService):
                 rows = [row, *await self._rows(key, _session_of(row))]
                 if conversation in self._undisturbed:
                     owes_end = self._parts.access.pending_ends.owes_end
-                    return [each for each in rows if not _shown(each).is_over and not owes_end(_key_of(each))]
+                    return [each for each in rows if not self._now(each).is_over and not owes_end(_key_of(each))]
             finally:
                 self._undisturbed.discard(conversation)
 
@@ -325,7 +326,7 @@ class BackgroundRuns(SessionService):
     async def ask_parent(self, message: AskParent) -> p.Ack:
         """Leave a question of a run. Raises RequestError: it has ended. StoreError."""
         row, now_s = await self._read(message.key), self._due.now_s()
-        if row is None or _shown(row).is_over:
+        if row is None or self._now(row).is_over:
             raise RequestError("the background run has ended: it asks nothing any more")
         event = question_event(_shown(row), message.question, message.id, now_s)
         async with self._in_order.locked(row.key):
@@ -433,6 +434,16 @@ class BackgroundRuns(SessionService):
         waits = self._waits.pop(row.key, None)
         if waits is not None:
             waits.set()
+
+    def _turn(self, row: ScheduleRow) -> str:
+        """The turn of a run that is open; "": none is."""
+        log = self._parts.logs.in_memory(_key_of(row))
+        return log.open_id() if log is not None else ""
+
+    def _now(self, row: ScheduleRow) -> BackgroundRun:
+        """The run as it is now: its record says how a turn of it has ended, and not that it goes on."""
+        run = _shown(row)
+        return replace(run, status="running", ended_s=0.0, result="", error="") if self._turn(row) else run
 
     async def _load(self, key: SessionKey) -> None:
         """Read the record of a run before its log is in memory. Raises StoreError."""

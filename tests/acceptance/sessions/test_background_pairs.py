@@ -9,11 +9,21 @@ from typing import Any
 
 import pytest
 
-from actors import AgentTool, Background, BackgroundRun, Budget, LlmAgent, RunConfig, ToolContext, tool
-from actors.errors import RunNotFoundError, TurnCancelledError
+from actors import (
+    AgentTool,
+    Background,
+    BackgroundRun,
+    Budget,
+    LlmAgent,
+    RunConfig,
+    ToolContext,
+    ask_parent,
+    tool,
+)
+from actors.errors import RunNotFoundError, SessionBusyError, TurnCancelledError
 from actors.messages.protocol.outcomes import Finished, Paused
 from actors.testing import PatternModel, ScriptedModel
-from runtime import Runtime
+from runtime import Runtime, TurnQuery
 from runtime.settings import Settings
 from tests.acceptance.sessions.test_background import ASK, answered, ask, ended, listen, log, only_run, tree, until
 from tests.support.agents.conversation_tools import Gate, forever
@@ -324,6 +334,65 @@ def test_a_run_that_is_retried_ends_once_more(local: Deploy) -> None:
         assert again.result().text == "42"
         answered(rt, "root: it was 42")
         assert (only_run(rt).status, only_run(rt).result, len(told(rt))) == ("done", "42", 2)
+
+
+def test_a_run_that_is_retried_works_as_before(local: Deploy, gate: Gate) -> None:
+    asks = {"call": "ask_parent", "args": {"question": "which one?"}}
+    helper = [ValueError("no network"), {"call": "wait"}, asks, "the red one"]
+    agent, _ = tree(ASK, "begun", "a pity", "let me see", "thanks", helper=helper, tools=[gate.tool(), ask_parent])
+    with local(agent) as rt:
+        ask(rt)
+        run = ended(rt)
+        answered(rt, "root: a pity")
+        [turn] = rt.turns.retry_all(TurnQuery(state="failed")).done
+        assert turn.session_id == run.run_session_id
+        gate.wait_for_caller()
+        now = only_run(rt)
+        assert (now.status, now.error, now.ended_s) == ("running", "", 0.0)
+        with pytest.raises(SessionBusyError):
+            rt.sessions.delete("ada", "s1")
+        gate.open()
+        answered(rt, "root: let me see")
+        assert rt.background.steer("ada", "s1", run, "red").status == "running"
+        assert ended(rt).result == "the red one"
+        answered(rt, "root: thanks")
+
+
+def test_a_run_that_is_answered_runs_until_it_ends(local: Deploy, gate: Gate) -> None:
+    helper = [{"call": "approve"}, {"call": "wait"}, "never"]
+    agent, _ = tree(ASK, "begun", "it asks", "a pity", helper=helper, tools=[approve, gate.tool()])
+    with local(agent) as rt:
+        ask(rt)
+        waiting(rt)
+        answered(rt, "root: it asks")
+        [call] = rt.pending(user_id="ada")
+        rt.answer(call, {"allowed": True}, on_leave="continue")
+        gate.wait_for_caller()
+        run = only_run(rt)
+        assert (run.status, run.result) == ("running", "")
+        rt.background.cancel("ada", "s1", run)
+        assert ended(rt).status == "cancelled"
+        answered(rt, "root: a pity")
+
+
+def test_a_run_that_a_late_message_has_begun_again_is_cancelled(local: Deploy, gate: Gate) -> None:
+    agent, _ = tree(ASK, "begun", "it was 42", "a pity", helper=["42", {"call": "wait"}, "never"], tools=[gate.tool()])
+    with local(agent) as rt:
+        ask(rt)
+        run = ended(rt)
+        answered(rt, "root: it was 42")
+        rt.run(
+            user_id="ada",
+            session_id=run.run_session_id,
+            message="more",
+            run_config=RunConfig(agent="helper"),
+            on_leave="continue",
+        )
+        gate.wait_for_caller()
+        assert only_run(rt).status == "running"
+        rt.background.cancel("ada", "s1", run)
+        assert ended(rt).status == "cancelled"
+        answered(rt, "root: a pity")
 
 
 def test_a_turn_that_is_interrupted_hears_the_end_in_the_next(local: Deploy, gate: Gate) -> None:
