@@ -88,6 +88,8 @@ class BackgroundRuns(SessionService):
         self._in_order: KeyedLocks[SessionKey] = KeyedLocks()
         # Of the runs whose logs are in memory, as they were read; how they end the store knows.
         self._records: dict[SessionKey, ScheduleRow] = {}
+        # The sessions of runs whose first messages are about to begin their turns.
+        self._beginning: set[SessionKey] = set()
         # Of each conversation: see `_with_room`.
         self._counted: dict[SessionKey, Sequence[str]] = {}
         # Conversations that are looked at, of which no run has ended meanwhile.
@@ -114,10 +116,9 @@ class BackgroundRuns(SessionService):
         }
 
     def around(self, kind: type[Request[Message]], handler: Handler) -> Handler:
-        """A run whose turn cannot begin has failed; lists of sessions have none of runs."""
-        if kind is PassDueTime:
-            return lambda message: self._pass(message, handler)
-        return (lambda message: self._listed(message, handler)) if kind is p.ListSessionsRequest else handler
+        """A run whose turn cannot begin has failed, and while one begins its session stays. Lists of sessions have none of runs."""
+        mine = {PassDueTime: self._pass, p.OpenTurn: self._open, p.ListSessionsRequest: self._listed}.get(kind)
+        return (lambda message: mine(message, handler)) if mine is not None else handler
 
     async def start_run(self, message: StartRun) -> RunsReply:
         """Start a run.
@@ -338,14 +339,16 @@ class BackgroundRuns(SessionService):
         """The writes that remove the runs of a session, which is removed. A run whose own session it is has ended.
 
         Raises:
-            SessionBusyError: a run works.
+            SessionBusyError: a run works, or is about to begin.
             StoreError: they could not be read.
         """
         own, rows = await self._read(key), await self._rows(key, key.session)
-        for run in map(_key_of, rows):
+        # From here to the write nothing is awaited.
+        for row in rows:
+            run = _key_of(row)
             log = self._parts.logs.in_memory(run)
-            if log is not None and (log.turn is not None or len(log.queue)):
-                raise SessionBusyError(run.session, log.open_id())
+            if run in self._beginning or (log is not None and (log.turn is not None or len(log.queue))):
+                raise SessionBusyError(run.session, self._turn(row) or f"run-{row.id}")
         writes = [] if own is None or _shown(own).is_over else self._end(own, p.Cancelled(), "", "removed", speaks=False)
         for row in rows:
             run = _key_of(row)
@@ -354,6 +357,19 @@ class BackgroundRuns(SessionService):
             writes += [RemoveSession(run), RemoveSchedule(run, _first_name(row), f"run-{row.id}")]
             writes.append(RemoveSchedule(row.key, row.name, row.id))
         return writes
+
+    async def _open(self, message: p.OpenTurn, handler: Handler) -> Message:
+        """Open a turn. The session of a run is not removed between the look for its first message and the begin of its turn."""
+        time = message.due
+        if time is None or not time.is_message or not time.is_new:
+            return await handler(message)
+        self._beginning.add(message.key)
+        try:
+            # What was removed before is gone from the store, too.
+            await self._parts.access.commits.flush()
+            return await handler(message)
+        finally:
+            self._beginning.discard(message.key)
 
     async def _pass(self, message: PassDueTime, handler: Handler) -> Message:
         """A message that begins no turn; if it is the first of a run, that has failed."""

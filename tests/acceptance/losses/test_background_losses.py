@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-from collections.abc import AsyncIterator
-from contextlib import closing
+from collections.abc import AsyncIterator, Callable
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -28,11 +28,14 @@ from actors import (
     ToolContext,
     tool,
 )
+from actors.errors import SessionBusyError
+from actors.layers.stores.schedule import ScheduleRow
 from actors.messages import protocol as p
 from actors.messages.content import FunctionCall
 from actors.messages.session import run_of
 from runtime import Runtime
 from runtime.stores.sql.schema import schedules
+from runtime.stores.sql.sessions import SqlSessionStore
 from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Process, Victim, lossy_runtime
 from tests.support.machine.folders import quick_folder
 from tests.support.polling import until
@@ -177,16 +180,18 @@ class Held:
 
     Attributes:
         may_begin: they may.
+        begins: the first one does.
     """
 
     def __init__(self, engine: LossyEngine) -> None:
-        self.may_begin = threading.Event()
+        self.may_begin, self.begins = threading.Event(), threading.Event()
         engine.watches = True
         engine.meddler = self._hold
 
     async def _hold(self, sender: Process, message: p.Message, handled: bool) -> None:
         if isinstance(message, p.OpenTurn) and run_of(message.key.session) is not None and not handled:
             await asyncio.to_thread(self.may_begin.wait, 20)
+            self.begins.set()
 
 
 def two_started(rt: Runtime) -> list[BackgroundRun]:
@@ -227,6 +232,42 @@ def test_what_has_not_begun_is_deleted_with_its_session() -> None:
             assert rt.background.list("ada", "s1") == []
             assert [stored(rt, run.run_session_id) for run in runs] == [[], []]
         assert waiting(folder) == []
+
+
+class MeddledStore(SqlSessionStore):
+    """Lets the test do something while waiting messages and runs are read."""
+
+    meddler: Callable[[], object] | None = None
+
+    def schedules_with(self, app: str, user: str, prefix: str, *, limit: int | None = None) -> list[ScheduleRow]:
+        if self.meddler is not None:
+            self.meddler()
+        return super().schedules_with(app, user, prefix, limit=limit)
+
+
+def test_a_run_that_begins_while_its_session_is_deleted_goes_with_it_or_keeps_it() -> None:
+    helper = Helper()
+    helper.may_end.set()
+    root = LlmAgent(
+        name="root", model=Parent("helper"), tools=[AgentTool(LlmAgent(name="helper", model=helper), background=True)]
+    )
+    with quick_folder() as folder:
+        store = MeddledStore(f"sqlite:///{folder}/sessions.db")
+        rt, engine = lossy_runtime(root, Path(folder), session_store=store)
+        held = Held(engine)
+        with rt:
+            rt.run(user_id="ada", session_id="s1", message="begin").result()
+            [run] = rt.background.list("ada", "s1")
+
+            def begin() -> None:
+                held.may_begin.set()
+                held.begins.wait(20)
+
+            store.meddler = begin
+            with suppress(SessionBusyError):
+                rt.sessions.delete("ada", "s1")
+            until(lambda: rt.statistics().runner.counts["waiting"] == 0 and is_idle(rt))
+            assert bool(stored(rt, run.run_session_id)) == bool(stored(rt)) == bool(rt.background.list("ada", "s1"))
 
 
 class Talker(CustomAgent):
