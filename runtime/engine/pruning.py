@@ -13,6 +13,7 @@ from actors.errors import RaygroveError
 from actors.layers.retention.messages import FindOldSessions, PruneSessions
 from actors.layers.stores.records import OldSession
 from actors.messages.session import SessionKey
+from actors.refs.session import SessionRef
 from runtime.engine.interface import Engine
 from runtime.stores.safe_artifacts import SafeArtifactStore
 
@@ -46,11 +47,11 @@ class PrunedSessions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def prune_sessions(
-    engine: Engine, artifacts: SafeArtifactStore, app: str, user: str | None, before_s: float
+    shards: Sequence[SessionRef], artifacts: SafeArtifactStore, app: str, user: str | None, before_s: float
 ) -> PrunedSessions:
     """Remove the sessions to which nothing was written from a time on, in batches. It may be interrupted, and called again.
 
-    A user who is deleted or moved is waited for.
+    A user who is deleted or moved is waited for. With time 0 it only deletes artifacts of sessions that were removed before.
 
     Raises:
         StoreError: a store failed, or cannot be pruned. A repetition goes on where this one has ended.
@@ -59,7 +60,7 @@ async def prune_sessions(
     pruned, pruner, has_moved = PrunedSessions(artifacts=0), uuid.uuid4().hex, True
     while has_moved:
         has_moved = False
-        for shard in engine.session.shards:
+        for shard in shards:
             request, is_last = PruneSessions(app=app, user=user, before_s=before_s, pruner=pruner), False
             try:
                 while not is_last:

@@ -30,12 +30,12 @@ from actors.errors import (
     TurnCancelledError,
 )
 from actors.errors.suggestions import did_you_mean
-from actors.interfaces.records import RemoveSession, Write
+from actors.interfaces.records import RemoveSession, TurnFilter, Write
 from actors.layers.background.messages import AskParent, CancelRun, FindRuns, RunsReply, StartRun, SteerRun
 from actors.layers.background.rules import Words, ended, excess, last_words, question_event, told_event, told_id
 from actors.layers.schedules.due_times import DueTimes
 from actors.layers.schedules.messages import PassDueTime
-from actors.layers.stores.records import AddSchedule, AdvanceSchedule, RemoveSchedule
+from actors.layers.stores.records import AddSchedule, AdvanceSchedule, NoteRemoval, OldSession, RemoveSchedule
 from actors.layers.stores.schedule import (
     SchedulePlan,
     ScheduleRow,
@@ -343,6 +343,7 @@ class BackgroundRuns(SessionService):
             StoreError: they could not be read.
         """
         own, rows = await self._read(key), await self._rows(key, key.session)
+        notes = await self._parts.access.read(self._notes, rows)
         # From here to the write nothing is awaited.
         for row in rows:
             run = _key_of(row)
@@ -356,7 +357,16 @@ class BackgroundRuns(SessionService):
             # The turn of one that has not begun finds no message any more.
             writes += [RemoveSession(run), RemoveSchedule(run, _first_name(row), f"run-{row.id}")]
             writes.append(RemoveSchedule(row.key, row.name, row.id))
-        return writes
+        return [*writes, *notes]
+
+    def _notes(self, rows: Sequence[ScheduleRow]) -> list[Write]:
+        """In the store's thread: the notes that the artifacts of runs are still there, where these have begun."""
+        store, notes = store_of(self._parts.access), list[Write]()
+        for key in map(_key_of, rows):
+            if (session := store.session(key)) is not None:
+                turns = store.turns(TurnFilter(app=key.app, user=key.user, session=key.session, limit=session.head_seq))
+                notes.append(NoteRemoval(key, OldSession(key, session.updated_s, session.head_seq, len(turns))))
+        return notes
 
     async def _open(self, message: p.OpenTurn, handler: Handler) -> Message:
         """Open a turn. The session of a run is not removed between the look for its first message and the begin of its turn."""

@@ -126,7 +126,8 @@ class PlacedStore:
 class OperationsStore:
     """What operators need. A store that overrides nothing keeps only sessions, and raises StoreError for the rest.
 
-    - Retention: `old_sessions` and `removals`, and the writes `NoteRemoval` and `ForgetRemoval`.
+    - Retention: `old_sessions` and `removals`, and the writes `NoteRemoval` and `ForgetRemoval`. A session with background runs
+      cannot be deleted without the last three.
     - Archive: `long_sessions` and `archivable`, and the write `ArchiveEvents`.
     - Model calls: `model_calls` to `sessions_with_old_calls`, and the writes `AddModelCall` and `DeleteModelCalls`. Calls go with
       their session, and with the events that are hidden by a rewind.

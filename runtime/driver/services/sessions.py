@@ -149,7 +149,7 @@ class SessionsService(RuntimeService[M]):
 
     @waits
     async def delete(self, user_id: str, session_id: str) -> None:
-        """Delete a session with its artifacts; a missing one is no error.
+        """Delete a session with its artifacts, and its background runs with theirs; a missing one is no error.
 
         State of the user and of the app, artifacts that the user's sessions share, and memory stay: see `rt.users.delete`.
 
@@ -157,9 +157,11 @@ class SessionsService(RuntimeService[M]):
             SessionBusyError: a turn runs.
             StoreError: a store failed. When the session is deleted and its artifacts are not, a repetition deletes them.
         """
-        key = self._key(user_id, session_id)
+        key, artifacts = self._key(user_id, session_id), self._client.artifacts
         await self._client.session.delete_session(p.DeleteSessionRequest(key=key))
-        await asyncio.to_thread(self._client.artifacts.delete_session, key)
+        await asyncio.to_thread(artifacts.delete_session, key)
+        # Those of its runs are noted, as those of sessions that are pruned.
+        await prune_sessions(self._client.session.of(key).shards, artifacts, key.app, key.user, before_s=0.0)
 
     @waits
     async def prune(self, older_than: timedelta | float, *, user_id: str | None = None, dry_run: bool = False) -> PrunedSessions:
@@ -183,7 +185,7 @@ class SessionsService(RuntimeService[M]):
         engine, app = self._client.engine, self._client.app_name
         if dry_run:
             return await count_old_sessions(engine, app, user, before_s)
-        return await prune_sessions(engine, self._client.artifacts, app, user, before_s)
+        return await prune_sessions(engine.session.shards, self._client.artifacts, app, user, before_s)
 
     @waits
     async def archive(

@@ -20,13 +20,15 @@ from actors import (
     ask_parent,
     tool,
 )
-from actors.errors import RunNotFoundError, SessionBusyError, TurnCancelledError
+from actors.errors import RunNotFoundError, SessionBusyError, StoreError, TurnCancelledError
 from actors.messages.protocol.outcomes import Finished, Paused
+from actors.messages.session import SessionKey, run_of
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime, TurnQuery
 from runtime.settings import Settings
+from runtime.stores.artifacts import FsspecArtifactStore
 from tests.acceptance.sessions.test_background import ASK, answered, ask, ended, listen, log, only_run, tree, until
-from tests.support.agents.conversation_tools import Gate, forever
+from tests.support.agents.conversation_tools import Gate, archive, forever
 from tests.support.placing.several import store_files
 from tests.support.runtimes import Deploy, stored
 from tests.support.sharded_runtimes import SHARDS, ShardedDeploy, one_session_per_shard
@@ -393,6 +395,67 @@ def test_a_run_that_a_late_message_has_begun_again_is_cancelled(local: Deploy, g
         rt.background.cancel("ada", "s1", run)
         assert ended(rt).status == "cancelled"
         answered(rt, "root: a pity")
+
+
+def saved(rt: Runtime, **options: Any) -> BackgroundRun:
+    """A run that has ended, and has saved an artifact."""
+    ask(rt, **options)
+    run = ended(rt)
+    assert rt.artifacts.list_keys("ada", run.run_session_id) == ["notes"]
+    return run
+
+
+SAVES: dict[str, Any] = {
+    "helper": [{"call": "archive", "args": {"name": "notes", "text": "42"}}, "42"],
+    "tools": [archive],
+    "on_done": "wait",
+}
+
+
+def test_artifacts_of_runs_are_deleted_with_the_session(deploy: Deploy) -> None:
+    with deploy(tree(ASK, "begun", **SAVES)[0]) as rt:
+        run = saved(rt)
+        rt.sessions.delete("ada", "s1")
+        assert rt.artifacts.list_keys("ada", run.run_session_id) == []
+        assert rt.sessions.prune(0.001).sessions == 0
+
+
+def test_artifacts_of_runs_are_pruned_with_an_older_session(local: Deploy, gate: Gate) -> None:
+    helper = [*SAVES["helper"][:1], {"call": "wait"}, "42"]
+    with local(tree(ASK, "begun", helper=helper, tools=[archive, gate.tool()], on_done="wait")[0]) as rt:
+        run = at_work(rt, gate)
+        assert rt.artifacts.list_keys("ada", run.run_session_id) == ["notes"]
+        since_s = time.time()
+        gate.open()
+        ended(rt)
+        pruned = rt.sessions.prune(time.time() - since_s)
+        assert rt.artifacts.list_keys("ada", run.run_session_id) == []
+        assert (pruned.sessions, pruned.events, pruned.turns, pruned.artifacts) == (2, 10, 2, 1)
+
+
+class AwayOnce(FsspecArtifactStore):
+    """Cannot delete the artifacts of a run the first time."""
+
+    is_away = True
+
+    def delete_session(self, key: SessionKey) -> int:
+        if self.is_away and run_of(key.session) is not None:
+            self.is_away = False
+            raise OSError("the bucket is away")
+        return super().delete_session(key)
+
+
+def test_artifacts_of_runs_that_could_not_be_deleted_are_so_when_the_session_is_deleted_again(
+    local: Deploy, tmp_path: Path
+) -> None:
+    with local(tree(ASK, "begun", **SAVES)[0], artifact_store=AwayOnce(str(tmp_path / "bucket"))) as rt:
+        run = saved(rt)
+        with pytest.raises(StoreError, match="the bucket is away"):
+            rt.sessions.delete("ada", "s1")
+        assert rt.background.list("ada", "s1") == []
+        assert rt.artifacts.list_keys("ada", run.run_session_id) == ["notes"]
+        rt.sessions.delete("ada", "s1")
+        assert rt.artifacts.list_keys("ada", run.run_session_id) == []
 
 
 def test_a_turn_that_is_interrupted_hears_the_end_in_the_next(local: Deploy, gate: Gate) -> None:

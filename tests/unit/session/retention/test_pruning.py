@@ -63,8 +63,7 @@ class Artifacts:
 
 
 def pruning(desk: SessionFixture, artifacts: Artifacts, before_s: float, user: str | None = None) -> Any:
-    engine = cast(Engine, SimpleNamespace(session=desk.ref))
-    return prune_sessions(engine, SafeArtifactStore(cast(Any, artifacts)), APP, user, before_s)
+    return prune_sessions(desk.ref.shards, SafeArtifactStore(cast(Any, artifacts)), APP, user, before_s)
 
 
 def asked(before_s: float, *done: SessionKey) -> PruneSessions:
