@@ -106,11 +106,15 @@ async def ask_parent(question: str, context: ToolContext) -> JsonObject:
     Args:
         question: what you need to know.
     """
-    try:
-        await _runs(context).ask_parent(question, f"{context.invocation_id} {context.function_call_id}")
-    except RequestError as error:
-        return {"error": str(error)}
-    return {"answer": (await context.next_message()).text}
+    if context.inbox is None:
+        return {"error": "there is no agent to ask outside of a run"}
+    # An answer does not say what it answers.
+    async with context.inbox.asking:
+        try:
+            await _runs(context).ask_parent(question, f"{context.invocation_id} {context.function_call_id}")
+        except RequestError as error:
+            return {"error": str(error)}
+        return {"answer": (await context.next_message()).text}
 
 
 _TOOLS = tuple(FunctionTool(each) for each in (check_run, steer_run, cancel_run, wait_for_runs))

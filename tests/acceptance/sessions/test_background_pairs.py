@@ -397,6 +397,25 @@ def test_a_run_that_a_late_message_has_begun_again_is_cancelled(local: Deploy, g
         answered(rt, "root: a pity")
 
 
+def test_each_question_gets_its_own_answer(local: Deploy) -> None:
+    answers = {"which colour?": "red", "how many?": "two"}
+    calls = {"parts": [{"call": "ask_parent", "args": {"question": question}} for question in answers]}
+    helper = LlmAgent(name="helper", model=ScriptedModel([calls, "two red ones"]), tools=[ask_parent])
+    model = PatternModel([("begin", ASK)], default="heard")
+    with local(LlmAgent(name="root", model=model, tools=[AgentTool(helper, background=True)])) as rt:
+        ask(rt)
+        run, heard = only_run(rt), list[str]()
+        for number in (1, 2):
+            # The parent has read all that was asked; the last question is answered first.
+            until(lambda number=number: len(told(rt)) >= number and rt.turns.counts().open == 1)  # type: ignore[misc]
+            question = next(line for line in reversed(told(rt)) if line not in heard)
+            heard.append(question)
+            rt.background.steer("ada", "s1", run, answers[question.partition("\n")[2]])
+        assert ended(rt).result == "two red ones"
+        responses = [each.response for event in stored(rt, run.run_session_id) for each in event.function_responses()]
+        assert responses == [{"answer": answer} for answer in answers.values()]
+
+
 def saved(rt: Runtime, **options: Any) -> BackgroundRun:
     """A run that has ended, and has saved an artifact."""
     ask(rt, **options)
