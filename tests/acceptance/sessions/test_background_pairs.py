@@ -347,7 +347,7 @@ def test_a_run_that_is_retried_works_as_before(local: Deploy, gate: Gate) -> Non
         run = ended(rt)
         answered(rt, "root: a pity")
         [turn] = rt.turns.retry_all(TurnQuery(state="failed")).done
-        assert turn.session_id == run.run_session_id
+        assert turn.session_id == run.run_session_id == f"s1~{run.id}"
         gate.wait_for_caller()
         now = only_run(rt)
         assert (now.status, now.error, now.ended_s) == ("running", "", 0.0)
