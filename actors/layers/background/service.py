@@ -116,9 +116,12 @@ class BackgroundRuns(SessionService):
         }
 
     def around(self, kind: type[Request[Message]], handler: Handler) -> Handler:
-        """A run whose turn cannot begin has failed, and while one begins its session stays. Lists of sessions have none of runs."""
-        mine = {PassDueTime: self._pass, p.OpenTurn: self._open, p.ListSessionsRequest: self._listed}.get(kind)
-        return (lambda message: mine(message, handler)) if mine is not None else handler
+        """A run whose turn cannot begin has failed. While it begins its session stays. No list of sessions has those of runs."""
+        if kind is PassDueTime:
+            return lambda message: self._pass(message, handler)
+        if kind is p.OpenTurn:
+            return lambda message: self._open(message, handler)
+        return (lambda message: self._listed(message, handler)) if kind is p.ListSessionsRequest else handler
 
     async def start_run(self, message: StartRun) -> RunsReply:
         """Start a run.
