@@ -15,6 +15,13 @@ def llm(name: str, *steps: Step, thinks_s: float = 0.0, fails: int = 0) -> Node:
     return Node(kind="llm", name=name, steps=steps, thinks_s=thinks_s, fails=fails)
 
 
+hands = Node(kind="llm", name="hands", steps=[Step(does="hand", to="helper")], children=[llm("helper", fails=1)])
+"""An agent that asks the user and hands over to one that fails."""
+
+beside = Node(kind="par", name="beside", children=[llm("asks", Step(does="ask")), llm("fails", thinks_s=0.1, fails=1)])
+"""An agent that asks the user beside one that fails."""
+
+
 def test_agents_below_the_selected_one_do_not_work_on_a_log_without_its_message() -> None:
     steps = [llm("n4", thinks_s=0.5), Node(kind="says", name="n5")]
     works = llm("n6", Step(does="work"), Step(does="work", takes_s=2.0))
@@ -236,3 +243,22 @@ def test_messages_of_one_program_that_were_read_before_they_are_sent_again_are_a
     ]
     plan = FaultPlan(faults=[Fault(what="kill", who="runner", kind="Append", nth=3)], store_s=0.2)
     assert talk(Talk(root=root, said=said, plan=plan), 129).problems == []
+
+
+@pytest.mark.parametrize(
+    "root",
+    [
+        pytest.param(Node(kind="custom", name="root", children=[hands]), id="that its supervisor has caught"),
+        pytest.param(Node(kind="seq", name="root", children=[hands, llm("last")], supervision="skip"), id="that was skipped"),
+        pytest.param(Node(kind="seq", name="root", children=[beside, llm("last")], supervision="skip"), id="that has stopped it"),
+    ],
+)
+def test_a_turn_does_not_wait_for_the_calls_of_a_run_that_has_failed_before_a_loss(root: Node) -> None:
+    faults = [Fault(what="kill", who="runner", kind="Append", nth=5, for_s=0.05)]
+    scenario = Scenario(root=root, turns=[[Act(deed="leave", after_s=0.0)]])
+    assert check(Case(11011, scenario, FaultPlan(faults=faults)))[0] == []
+
+
+def test_a_turn_that_is_answered_does_not_wait_for_the_calls_of_a_run_that_has_failed() -> None:
+    root = Node(kind="seq", name="root", children=[hands, llm("asks", Step(does="ask"))], supervision="skip")
+    assert check(Case(11011, Scenario(root=root, turns=[[]]), FaultPlan()))[0] == []

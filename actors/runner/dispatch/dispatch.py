@@ -133,9 +133,9 @@ class Dispatch:
             if outcome is None:
                 outcome = await self._invoker.invoke(turn, run, resume=resume)
                 resume = False
-                # From here on the outcome says which calls of the agent wait.
+                # From here on the outcome says which calls of the agent wait, and of a supervisor those below it.
                 if turn.waiting:
-                    turn.waiting = [call for call in turn.waiting if (call.agent, call.branch) != (run.agent, run.branch)]
+                    turn.waiting = self._routing.waiting_beside(turn, run)
             if whole is None:
                 # By the class itself: for one that is not that of a struct `isinstance` asks its metaclass.
                 if type(outcome) is not p.Transfer:

@@ -11,9 +11,11 @@ from actors.messages.graph import NodeTask, root_path
 from actors.messages.topology import GRAPH, TASK, Topology
 from actors.refs.session import SessionRef
 from actors.rules.routing import resumption
+from actors.rules.routing.branches import is_below_branch
 from actors.rules.routing.selection import address_obstacle, select_agent, supervisor
 from actors.rules.routing.transfer import route_refusal
 from actors.runner.running.running_turn import RunningTurn
+from actors.runner.running.runs import Run
 
 logger = logging.getLogger(__name__)
 
@@ -84,6 +86,14 @@ class Routing:
         if not turn.waiting:
             return ()
         return tuple(call.call_id for call in turn.waiting if scope is None or self.topology.is_below(call.agent, scope))
+
+    def waiting_beside(self, turn: RunningTurn, run: Run) -> list[p.WaitingCall]:
+        """The calls that wait for the user, without those of a run and of what is below it."""
+        return [call for call in turn.waiting if not self._is_of_run(call, run)]
+
+    def _is_of_run(self, call: p.WaitingCall, run: Run) -> bool:
+        is_here = run.branch is None or is_below_branch(call.branch, run.branch)
+        return is_here and resumption.entry(self.topology, call.agent, run.agent) == run.agent
 
     def llm_calls(self, progress: p.TurnProgress) -> int:
         """Model calls that the log has of LLM agents; what other agents say costs none."""
