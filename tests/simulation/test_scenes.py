@@ -22,14 +22,16 @@ SLOW = Node(kind="llm", name="slow", steps=(Step(does="work", takes_s=20.0),))
 """An agent whose turns take 20 seconds."""
 
 
-async def in_line(world: World, *, again: bool = False) -> tuple[Driver, Driver, asyncio.Task[tuple[str, list[str]]]]:
+async def in_line(
+    world: World, *, again: bool = False, fingerprint: str = ""
+) -> tuple[Driver, Driver, asyncio.Task[tuple[str, list[str]]]]:
     """The turn `second` waits for `first`. Returns its driver, one that follows it, and what that one will be told."""
     one, two, other = Driver(world), Driver(world), Driver(world)
     run_turn(one, "first")
     await asyncio.sleep(1.0)
-    run_turn(two, "second")
+    run_turn(two, "second", fingerprint=fingerprint)
     await asyncio.sleep(1.0)
-    turn = run_turn(other, "second") if again else attach(other, "second")
+    turn = run_turn(other, "second", fingerprint=fingerprint) if again else attach(other, "second")
     told = asyncio.create_task(outcome_of(other, turn))
     await asyncio.sleep(1.0)
     assert not told.done()
@@ -82,6 +84,18 @@ def test_a_driver_that_has_asked_for_the_same_turn_asks_again_and_the_turn_begin
         return ended, statuses
 
     assert play_scene(SLOW, script) == (("Finished", ["slow says 1, having seen 7"]), [])
+
+
+def test_a_driver_that_has_asked_for_the_same_turn_is_not_given_that_of_another_request_that_has_come_first_since() -> None:
+    async def script(world: World) -> tuple[tuple[str, list[str]], tuple[str, list[str]]]:
+        two, _, told = await in_line(world, again=True, fingerprint="right")
+        world.kill(two)
+        lose_runner(world)
+        other = Driver(world)
+        of_other = await outcome_of(other, run_turn(other, "second", fingerprint="other"))
+        return await told, of_other
+
+    assert play_scene(SLOW, script) == (("RepeatMismatchError", []), ("Finished", ["slow says 1, having seen 7"]))
 
 
 def test_the_third_loss_of_a_process_of_its_own_fails_a_run_also_when_runner_and_session_actor_were_lost_in_between() -> None:

@@ -27,6 +27,7 @@ class Subscribe(Request[Subscribed], frozen=True, kw_only=True):
 
     Attributes:
         store: the number of the store whose Session actor the subscriber polls; None: the one that gets this.
+        fingerprint: of the request that the turn has to have begun with: see StartTurn. "": it may be any.
     """
 
     route = Route.SESSION
@@ -37,6 +38,7 @@ class Subscribe(Request[Subscribed], frozen=True, kw_only=True):
     invocation_id: str
     after_seq: int = 0
     store: int | None = None
+    fingerprint: str = ""
 
 
 TurnStatus = Literal["waiting", "running", "lost", "ended"]

@@ -25,6 +25,7 @@ class TurnJoiner:
 
         Raises:
             InvocationNotFoundError, SessionNotFoundError: there is no such turn.
+            RepeatMismatchError: it is of another request.
             StoreError: the store cannot be read.
         """
         if message.invocation_id == WHOLE_SESSION:
@@ -34,6 +35,7 @@ class TurnJoiner:
         log, row = await self._lookup.log_and_row(message.key, message.invocation_id)
         if row is None and not log.queue.has(message.invocation_id):
             raise InvocationNotFoundError(message.invocation_id, message.key.session)
+        await self._lookup.refuse_other(log, message.invocation_id, row, message.fingerprint)
         await self.join(log, message.invocation_id, row, message.subscriber, message.after_seq)
         return p.Subscribed(status=_status(log, message.invocation_id))
 

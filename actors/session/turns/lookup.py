@@ -82,9 +82,7 @@ class TurnLookup:
             authors = self._parts.deciding(log.authors())
             return p.TurnFound(authors=authors, caller=node_at(task.path), invocation_id=task.invocation_id)
         row = await self.row(log, message.invocation_id) if message.invocation_id else None
-        in_line = log.queue.fingerprint(message.invocation_id)
-        if differs(message.fingerprint, in_line) or await self.began_with_other(log, row, message.fingerprint):
-            raise RepeatMismatchError(message.invocation_id, key.session)
+        await self.refuse_other(log, message.invocation_id, row, message.fingerprint)
         return p.TurnFound(
             authors=self._parts.deciding(log.authors()),
             is_there=row is not None or log.queue.has(message.invocation_id),
@@ -165,6 +163,12 @@ class TurnLookup:
         row = log.open_row(invocation_id) or await self._reader.turn(log.key, invocation_id)
         # It may have begun while the store was asked.
         return log.open_row(invocation_id) or row
+
+    async def refuse_other(self, log: SessionLog, invocation_id: str, row: TurnRow | None, fingerprint: str) -> None:
+        """Raise RepeatMismatchError if the turn, with that record or in line, is of another request; StoreError."""
+        in_line = log.queue.fingerprint(invocation_id)
+        if differs(fingerprint, in_line) or await self.began_with_other(log, row, fingerprint):
+            raise RepeatMismatchError(invocation_id, log.key.session)
 
     async def began_with_other(self, log: SessionLog, row: TurnRow | None, fingerprint: str) -> bool:
         """True when a turn began with another request than that of the fingerprint. Raises StoreError."""

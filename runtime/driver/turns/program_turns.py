@@ -108,7 +108,7 @@ class ProgramTurns:
         """Start a turn. Raises RuntimeClosedError."""
         turns = self.client()
         state = TurnState(message.key, message.invocation_id, is_answer=has_function_responses(message.content))
-        state.has_fingerprint = bool(message.fingerprint)
+        state.fingerprint = message.fingerprint
         state.may_join = message.config.on_concurrent_turn == "steer"
         turn = self._turn(turns, state, on_leave)
         turns.start_soon(state, message, plan)

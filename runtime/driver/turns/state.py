@@ -187,7 +187,8 @@ class TurnState:
         is_started: the turn is open, or could not start, or is followed no more.
         may_join: its message may be given to another turn that runs.
         message: its message, if it was.
-        has_fingerprint: the turn of that id may have begun with another request, and is given to none but its own.
+        fingerprint: of the request for a turn of that id, which may have begun with another request, and is given to none but its
+            own; "": it has none, or the id is that of another turn, which goes on with it.
         is_refused: what has come of the turn of that id is not given, since it may have begun with another request.
         is_cancelled: this driver was asked to cancel it.
         is_detached: this driver follows the turn no more, and does not know how it ends.
@@ -204,7 +205,7 @@ class TurnState:
     is_started = False
     may_join = False
     message: GivenMessage | None = None
-    has_fingerprint = False
+    fingerprint = ""
     is_refused = False
     is_cancelled = False
     is_detached = False
@@ -225,6 +226,7 @@ class TurnState:
         """Give the turn the id under which it goes on."""
         self.invocation_id = invocation_id
         self.turn_key = (self.key, invocation_id)
+        self.fingerprint = ""
 
     @property
     def after_seq(self) -> int:
@@ -274,7 +276,7 @@ class TurnState:
     def fail(self, error: BaseException) -> None:
         """End the turn for this driver, unless it has ended: it could not start, or can no longer be followed."""
         with self._changed.lock:
-            if isinstance(error, RepeatMismatchError) or (self.has_fingerprint and not self.is_started):
+            if isinstance(error, RepeatMismatchError) or (self.fingerprint and not self.is_started):
                 # The turn of that id is another request's, or may be, and its end may have come first.
                 self.outcome, self.is_refused = None, True
             self.is_started = self.is_over = True

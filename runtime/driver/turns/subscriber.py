@@ -10,6 +10,7 @@ from contextlib import suppress
 from actors.errors import (
     InvocationNotFoundError,
     RaygroveError,
+    RepeatMismatchError,
     SessionNotFoundError,
     UpgradingError,
     UserArrivingError,
@@ -269,11 +270,15 @@ class Subscriber:
             return True
         key, invocation_id = turn
         after_seq = min(each.after_seq for each in turns)
+        # An answer has not begun its turn.
+        fingerprint = next((each.fingerprint for each in turns if each.fingerprint and not each.is_answer), "")
+        asked = p.Subscribe(
+            subscriber=self.name, key=key, invocation_id=invocation_id, after_seq=after_seq, fingerprint=fingerprint
+        )
         try:
-            await self._session.subscribe(
-                p.Subscribe(subscriber=self.name, key=key, invocation_id=invocation_id, after_seq=after_seq)
-            )
-        except (InvocationNotFoundError, SessionNotFoundError, UserElsewhereError, UserArrivingError):
+            await self._session.subscribe(asked)
+        except (InvocationNotFoundError, RepeatMismatchError, SessionNotFoundError, UserElsewhereError, UserArrivingError):
+            # With another request under its id the turn is gone: its own request is sent again, which says why.
             return False
         return True
 

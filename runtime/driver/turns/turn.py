@@ -206,7 +206,7 @@ class Turn:
         state = self._state
         buffer = state.open_reader()
         try:
-            if state.has_fingerprint:
+            if state.fingerprint:
                 state.wait_until_started()
                 _raise_refusal(state)
             while True:
@@ -245,7 +245,7 @@ class Turn:
         buffer = state.open_reader()
         wakeup = LoopSignal()
         try:
-            if state.has_fingerprint:
+            if state.fingerprint:
                 await state.wait_until_started_async()
                 _raise_refusal(state)
             while True:

@@ -74,7 +74,7 @@ def test_an_actor_that_cannot_be_reached_says_nothing_of_the_turn() -> None:
 @pytest.mark.parametrize("error", [RepeatMismatchError("e-1", "s1"), StoreUnavailableError("the store", "it is away")])
 async def test_of_a_turn_that_may_have_begun_with_another_request_nothing_is_given(error: RaygroveError) -> None:
     state = TurnState(SessionKey("app", "ada", "s1"), "e-1")
-    state.has_fingerprint = True
+    state.fingerprint = "right"
     given: Any = None
     reading = asyncio.ensure_future(anext(aiter(Turn(given, state, {}))))
     # The end of that turn may come before the refusal.

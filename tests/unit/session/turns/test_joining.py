@@ -48,6 +48,9 @@ async def test_another_request_under_the_id_of_a_turn_is_refused(session: Sessio
             session = session.heir()
     with pytest.raises(RepeatMismatchError, match="'e-1'"):
         await asked(session, "e-1", "b")
+    with pytest.raises(RepeatMismatchError, match="'e-1'"):
+        await session.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id="e-1", fingerprint="b"))
+    await session.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id="e-1", fingerprint="a"))
     assert isinstance(await asked(session, "e-1", "a"), p.TurnJoined)
     assert isinstance(await asked(session, "e-1"), p.TurnJoined)
     if where == "in line":
