@@ -53,6 +53,17 @@ def with_consent(turn: Turn, node: Node, branch: str | None, *, calls: Sequence[
     return (yield from steps(turn, node, branch))
 
 
+def with_decision(turn: Turn, node: Node, branch: str | None, *, calls: Sequence[FunctionCall], message: Event) -> Run:
+    """5.6 Confirmation: a decision on calls that are open, though their turn is over: a run of their agent begins with it.
+
+    Args:
+        message: the user's, with the decision.
+    """
+    begin_llm(turn, node, branch)
+    yield from _decided(turn, node, branch, calls, message)
+    return (yield from steps(turn, node, branch))
+
+
 def steps(turn: Turn, node: Node, branch: str | None, seen: Callable[[], Sequence[Event]] | None = None) -> Run:
     """5.1: the steps of a run, from the next model call on. 4 Supervision: an escalation counts, also when its author fails.
 
@@ -166,10 +177,16 @@ def _answered(turn: Turn, node: Node, branch: str | None, calls: Sequence[Functi
     return (yield from steps(turn, node, branch))
 
 
-def _decided(turn: Turn, node: Node, branch: str | None, calls: Sequence[FunctionCall]) -> Generator[Waits, Event, None]:
+def _decided(
+    turn: Turn, node: Node, branch: str | None, calls: Sequence[FunctionCall], message: Event | None = None
+) -> Generator[Waits, Event, None]:
     """5.6 Confirmation: consent runs the function; anything else answers the call with an error. No call is run before all are
-    decided. A long-running call has the user's response."""
-    answers: dict[str | None, dict[str, Any]] = {}
+    decided. A long-running call has the user's response.
+
+    Args:
+        message: has answers already.
+    """
+    answers = {each.id: each.response for each in message.function_responses()} if message is not None else {}
     while left := [call.id or "" for call in calls if call.id not in answers]:
         message = yield Waits(left)
         answers |= {each.id: each.response for each in message.function_responses()}

@@ -12,7 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 from actors import Content, Event
-from tests.model.agents import llm, runs_children, says, steps, with_consent
+from tests.model.agents import llm, runs_children, says, steps, with_consent, with_decision
 from tests.model.floor import selected
 from tests.model.flows import flow
 from tests.model.graphs import graph
@@ -112,6 +112,8 @@ class Conversation:
             self.problems.append(f"{where}: {error}")
             return
         failure = turn.retried_failure() if self._ends[name] == "failed" else None
+        if failure is None and self._may_be_cut(name):
+            failure = turn.undecided_failure()
         if failure is not None and failure in stretch.there:
             self._play_again(name, turn, failure)
         else:
@@ -134,9 +136,11 @@ class Conversation:
             # 8 Questions: a second answer does nothing: what waits goes on waiting, and a turn that is over stays so.
             return at_once(turn, [], goes_on), None
         begins = steps if is_node else KINDS[agent.kind]
-        consent = [call for call in asking.function_calls() if call.name == "confirm" and call.id in answered & closed]
-        if consent:
+        decided = [call for call in asking.function_calls() if call.name == "confirm" and call.id in answered]
+        if consent := [call for call in decided if call.id in closed]:
             begins = partial(with_consent, calls=consent, is_new=not is_node)
+        elif decided and not is_node:
+            begins = partial(with_decision, calls=decided, message=stretch.message)
         late = run(turn, agent, asking.branch if is_node else None, begins)
         # A later value of another call: the turn waits as before.
         return at_once(turn, [late], goes_on) if goes_on else late, None
@@ -159,6 +163,7 @@ class Conversation:
         left = turn.left()
         if left and all(event.error_code in LOST for event in left):
             self._ends[turn.invocation_id] = "failed"
+            self._paused.pop(turn.invocation_id, None)
         else:
             self.problems += [f"{where}: it must have ended, and said: {told(event)}" for event in left[:1]]
         missing = turn.take_back()

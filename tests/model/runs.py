@@ -12,7 +12,7 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from actors import Content, Event, EventActions, Part
-from tests.model.said import Tree, are_same, pieces_of, rendered
+from tests.model.said import Tree, are_same, decision_of, pieces_of, rendered
 from tests.model.shown import shown
 from tests.simulation.scenarios import Node
 
@@ -216,6 +216,18 @@ class Turn:
         """Runs were stopped, at no certain place."""
         self.take_back()
         self.is_cut = True
+
+    def undecided_failure(self) -> Event | None:
+        """The first failure behind which its run has gone on, and of which no supervisor has stored before what it has decided:
+        the turn has ended in between, and was retried."""
+        decisions = [event for there in self._there.values() for event in there if decision_of(event)]
+        for failure in self.failures:
+            stream, above = self.tree.stream_of(failure), self.tree.lineage(failure.author)
+            behind = [event.seq for event in self.left() if self.tree.stream_of(event) == stream and event.seq > failure.seq > 0]
+            between = [each for each in decisions if failure.seq < each.seq < min(behind, default=0)]
+            if behind and not any(decision_of(each)["child"] in above for each in between):
+                return failure
+        return None
 
     def retried_failure(self) -> Event | None:
         """The failure behind which the turn was retried, since the log has more than was said; None: it has no more.

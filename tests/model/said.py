@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -38,6 +38,11 @@ class Tree:
     def is_tool(self, agent: str) -> bool:
         """True for an agent that is asked as a tool of others, and for what is below it."""
         return agent in self._tools
+
+    def lineage(self, agent: str) -> Collection[str]:
+        """The agent, and all above it."""
+        parent = self.parents.get(agent)
+        return [agent, *self.lineage(parent.name)] if parent is not None else [agent]
 
     def is_worker(self, agent: str) -> bool:
         """True for an agent that works on a task of a flow."""

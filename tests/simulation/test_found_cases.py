@@ -262,3 +262,30 @@ def test_a_turn_does_not_wait_for_the_calls_of_a_run_that_has_failed_before_a_lo
 def test_a_turn_that_is_answered_does_not_wait_for_the_calls_of_a_run_that_has_failed() -> None:
     root = Node(kind="seq", name="root", children=[hands, llm("asks", Step(does="ask"))], supervision="skip")
     assert check(Case(11011, Scenario(root=root, turns=[[]]), FaultPlan()))[0] == []
+
+
+@pytest.mark.parametrize("differs", [True, False])
+def test_a_late_decision_on_a_call_of_a_turn_that_has_failed_reaches_its_agent(differs: bool) -> None:
+    asks = llm("asks", Step(does="work"), Step(does="confirm"))
+    asks = llm("asks", Step(does="confirm"), thinks_s=0.01)
+    root = Node(kind="par", name="root", children=[asks, llm("fails", thinks_s=0.5, fails=1)])
+    turns, late = [[Act(deed="leave", after_s=0.0)]], Act(deed="late", after_s=0.0, waits=True, differs=differs)
+    assert check(Case(10526, Scenario(root=root, turns=turns, between=[[late]]), FaultPlan()))[0] == []
+
+
+def test_a_paused_parallel_whose_note_the_store_does_not_take_waits_no_more() -> None:
+    asks = llm("second", Step(does="work"), Step(does="confirm"))
+    root = Node(kind="par", name="root", children=[llm("first", Step(does="work")), asks, llm("last")])
+    turns, late = [[Act(deed="leave", after_s=0.0)]], Act(deed="late", after_s=0.0, waits=True)
+    plan = FaultPlan(faults=[Fault(what="store hangs", kind="Commit", nth=8, for_s=5.2)], store_timeout_s=0.5)
+    assert check(Case(10526, Scenario(root=root, turns=turns, between=[[late]]), plan))[0] == []
+
+
+@pytest.mark.parametrize(("fails", "turns"), [(1, 1), (2, 3)])
+def test_a_failure_whose_decision_the_store_does_not_take_is_void_when_the_turn_is_retried(fails: int, turns: int) -> None:
+    asks = llm("asks", Step(does="confirm"), thinks_s=0.01)
+    root = Node(kind="par", name="root", children=[asks, llm("fails", fails=fails)], supervision="skip")
+    retry, later = Act(deed="retry", after_s=3.0, differs=True), Act(deed="archive", after_s=3.0)
+    scenario = Scenario(root=root, turns=[[Act(deed="leave", after_s=0.0)]] * turns, between=[*[[later]] * (turns - 1), [retry]])
+    faults = [Fault(what="commits fail", kind="Commit", nth=4, for_s=1.9)]
+    assert check(Case(1, scenario, FaultPlan(faults=faults, store_timeout_s=0.5)))[0] == []
