@@ -25,6 +25,7 @@ from actors.layers.retries.last_retry import LastRetry
 from actors.layers.retries.retrying import TurnRetries
 from actors.layers.retries.running import RunnerRetries
 from actors.layers.reverts.comparison import LogComparison
+from actors.layers.rewinds.earlier_record import EarlierRecord
 from actors.layers.rewinds.service import Rewinds
 from actors.layers.schedules.due_turns import DueTurns
 from actors.layers.schedules.service import Schedules
@@ -50,7 +51,7 @@ from actors.session.log.open_turn import TurnExtension
 from actors.session.service import SessionService
 from actors.session.turns.parts import SessionParts
 
-EXTENSIONS: Sequence[type[TurnExtension]] = (Spending, LastRetry, Timeout, VersionChange, *CORE_EXTENSIONS)
+EXTENSIONS: Sequence[type[TurnExtension]] = (Spending, LastRetry, EarlierRecord, Timeout, VersionChange, *CORE_EXTENSIONS)
 """What features keep of each turn. A record has them by their names."""
 
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import msgspec
+
 from actors.actor import Handlers
 from actors.errors import InvocationNotFoundError
 from actors.interfaces.records import HideEvents, PutState, TurnRow, Write
+from actors.layers.rewinds.earlier_record import EarlierRecord
 from actors.layers.rewinds.messages import RewindRequest
 from actors.layers.stores.records import AddSchedule
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.event import USER, Event, EventActions, new_event_id, new_invocation_id, now_s
+from actors.rules.accounting.turn_usage import minus, packed
 from actors.rules.checks import state as scopes
-from actors.session.log.event_scan import new_event
+from actors.session.log.event_scan import new_event, scan
 from actors.session.log.session_log import SessionLog
 from actors.session.service import SessionService
 from actors.session.sessions import refuse_if_busy
@@ -30,6 +34,7 @@ class Rewinds(SessionService):
 
     def __init__(self, parts: SessionParts, note_due: Callable[[int | None], None]) -> None:
         self._note_due = note_due
+        self._parts = parts
         self._logs = parts.logs
         self._reader = parts.reader
         self._writer = parts.writer
@@ -74,8 +79,35 @@ class Rewinds(SessionService):
         restored = {key: value[0] for key, value in overwritten.items() if value}
         actions = EventActions(rewind_before_invocation_id=row.invocation_id, state_delta={**restored, **dict.fromkeys(removed)})
         event = Event(id=new_event_id(), invocation_id=new_invocation_id(), author=USER, timestamp=now_s(), actions=actions)
-        writes: list[Write] = [PutState(log.key, {}, removed), HideEvents(log.key, row.first_seq, log.head_seq), *begin]
+        hidden = HideEvents(log.key, row.first_seq, log.head_seq)
+        restored_turns = await self._restored_turns(log, row.first_seq)
+        writes: list[Write] = [PutState(log.key, {}, removed), hidden, *restored_turns, *begin]
         await self._writer.add(log, [new_event(event)], writes)
         # Rewinds are rare enough to load the log again.
         log.mark_stale()
         await self._logs.load(log.key)
+
+    async def _restored_turns(self, log: SessionLog, first_seq: int) -> list[Write]:
+        """Records of earlier turns that went on behind this position, as they were before. What they have used was paid for."""
+        await self._parts.store_owed_ends(log.key)
+        spoken: dict[str, None] = {}
+        after_seq = first_seq - 1
+        while page := await self._reader.page(log.key, after_seq):
+            spoken.update(dict.fromkeys(scan(stored.raw).invocation_id for stored in page))
+            after_seq = page[-1].seq
+        found = [await self._reader.turn(log.key, invocation_id) for invocation_id in spoken]
+        writes: list[Write] = []
+        for row in found:
+            if row is None or row.first_seq >= first_seq:
+                continue
+            turn = self._reader.turn_of(row)
+            await self._reader.recall(log.key, turn)
+            used = turn.ledger.spent
+            while turn.row.last_seq >= first_seq and (earlier := EarlierRecord.of(turn).row) is not None:
+                turn = self._reader.turn_of(earlier)
+            turn.ledger.extra = {}
+            await self._reader.recall(log.key, turn, first_seq - 1)
+            turn.ledger.extra = minus(used, turn.ledger.spent)
+            restored = msgspec.structs.replace(turn.row, epoch=row.epoch, temp=turn.checkpoint(), usage=packed(used))
+            writes.append(log.put_turn(restored))
+        return writes

@@ -173,6 +173,14 @@ class TurnExtension(msgspec.Struct, omit_defaults=True):
             retried_seq: it is tried again: failures up to this position do not count any more. None: it is not.
         """
 
+    def go_on(self, row: TurnRow, after_seq: int) -> None:
+        """The turn, which has ended or is paused, goes on by an answer or a retry, or is cancelled.
+
+        Args:
+            row: its record until now.
+            after_seq: it goes on behind this position of the log.
+        """
+
     def begin_elsewhere(self, turn: SessionTurn, runner: str) -> None:
         """A Runner takes the open turn up. The id of the one that had it is still in the turn."""
 
@@ -304,8 +312,14 @@ class SessionTurn(msgspec.Struct, eq=False):
 
     def begin_again(self, row: TurnRow, retried_seq: int | None = None) -> None:
         """It goes on, after it has ended or was paused, with this record."""
+        self.go_on(max(row.opened_seq - 1, retried_seq or 0))
         self.row, self.opened_s = row, now_s()
         self.begin(retried_seq)
+
+    def go_on(self, after_seq: int) -> None:
+        """It does not stay as its record says: see TurnExtension.go_on."""
+        for extension in self.extensions.values():
+            extension.go_on(self.row, after_seq)
 
     def begin_elsewhere(self, runner: str) -> None:
         """A Runner takes it up in another epoch. The runs of the one before write no more."""

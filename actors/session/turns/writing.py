@@ -186,6 +186,7 @@ class TurnEnder:
         try:
             turn = self._reader.turn_of(row)
             await self._reader.recall(log.key, turn)
+            turn.go_on(log.head_seq)
             events = _responses_to_open_calls(turn)
 
             def ended() -> TurnRow:
