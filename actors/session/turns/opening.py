@@ -203,6 +203,9 @@ class NewTurns:
             told = p.decode_outcome(request.before.outcome)
         log.turn = None
         log.queue.start_next()
+        if isinstance(error, SessionNotFoundError):
+            # It was deleted while the turn waited in line. Another request for the turn may begin it anew, so it is dropped.
+            return
         self._parts.subscriptions.publish_end(message.key, message.invocation_id, told)
 
 
