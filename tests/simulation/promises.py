@@ -168,10 +168,10 @@ class Promises:
         ]
 
     def _still_open(self, turn: TurnKey, before: TurnRow) -> list[str]:
-        now = self._disk.turns[turn]
-        # An answer may have begun it again.
-        is_open = now.status == "running" and now.opened_seq == before.opened_seq
-        return [f"the end of {now.invocation_id} was not stored"] if is_open and not self._has_failed() else []
+        now = self._disk.turns.get(turn)
+        # Its session may have been deleted with it, and an answer may have begun it again.
+        is_open = now is not None and now.status == "running" and now.opened_seq == before.opened_seq
+        return [f"the end of {before.invocation_id} was not stored"] if is_open and not self._has_failed() else []
 
     def _open_turns(self, turn: p.TurnRef) -> list[str]:
         row = self._disk.turns.get((turn.key, turn.invocation_id))

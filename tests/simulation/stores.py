@@ -42,7 +42,8 @@ class Disk:
         conflicts: so many of the next commits with events are refused.
         breaks_at: the next commit fails in the midst of its so manyth statement; 0: it does not.
         on_commit: called with the process that commits and the kinds of what it writes, before and after.
-        events, turns: what was ever committed: the positions of events by their ids, and the newest records of turns.
+        events: the positions of all events that were ever committed, by their ids.
+        turns: the newest records of the turns of sessions that are there.
     """
 
     def __init__(self, loop: VirtualLoop, number: int = 0) -> None:
@@ -80,6 +81,7 @@ class Disk:
             elif isinstance(write, PutTurn):
                 self.turns[write.key, write.row.invocation_id] = write.row
             elif isinstance(write, RemoveSession):
+                self.turns = {turn: row for turn, row in self.turns.items() if turn[0] != write.key}
                 self._loop.history.remove((write.key.user, write.key.session))
         self.on_commit(process, "handled", kinds)
         if self._loop.time() < self.unsure_until_s:

@@ -266,7 +266,6 @@ def test_a_turn_that_is_answered_does_not_wait_for_the_calls_of_a_run_that_has_f
 
 @pytest.mark.parametrize("differs", [True, False])
 def test_a_late_decision_on_a_call_of_a_turn_that_has_failed_reaches_its_agent(differs: bool) -> None:
-    asks = llm("asks", Step(does="work"), Step(does="confirm"))
     asks = llm("asks", Step(does="confirm"), thinks_s=0.01)
     root = Node(kind="par", name="root", children=[asks, llm("fails", thinks_s=0.5, fails=1)])
     turns, late = [[Act(deed="leave", after_s=0.0)]], Act(deed="late", after_s=0.0, waits=True, differs=differs)
@@ -289,3 +288,26 @@ def test_a_failure_whose_decision_the_store_does_not_take_is_void_when_the_turn_
     scenario = Scenario(root=root, turns=[[Act(deed="leave", after_s=0.0)]] * turns, between=[*[[later]] * (turns - 1), [retry]])
     faults = [Fault(what="commits fail", kind="Commit", nth=4, for_s=1.9)]
     assert check(Case(1, scenario, FaultPlan(faults=faults, store_timeout_s=0.5)))[0] == []
+
+
+def test_a_turn_that_a_session_in_deletion_has_refused_once_is_followed_where_another_request_begins_it() -> None:
+    acts = [
+        Act(deed="delete", after_s=0.0064),
+        Act(deed="withdraw", after_s=0.0023, share=0.5),
+        Act(deed="again", after_s=0.0094),
+    ]
+    scenario = Scenario(root=llm("n1"), turns=[[], acts], opened_at_once=2)
+    plan = FaultPlan(network=Network(seed=6, usual_s=0.03, slow=10, slow_s=0.3), store_s=0.02)
+    assert check(Case(6, scenario, plan))[0] == []
+
+
+def test_the_end_of_a_cancelled_turn_is_stored_unless_its_session_is_deleted_with_it() -> None:
+    acts = [
+        Act(deed="cancel", after_s=0.0021),
+        Act(deed="repeat", after_s=0.0012),
+        Act(deed="withdraw", after_s=0.057),
+        Act(deed="withdraw", after_s=0.0095, share=0.99),
+        Act(deed="delete", after_s=0.11),
+    ]
+    plan = FaultPlan(faults=[Fault(what="kill", who="session", kind="Commit", nth=5, for_s=0.071)])
+    assert check(Case(10991, Scenario(root=llm("fails"), turns=[acts]), plan))[0] == []
