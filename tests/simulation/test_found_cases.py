@@ -311,3 +311,18 @@ def test_the_end_of_a_cancelled_turn_is_stored_unless_its_session_is_deleted_wit
     ]
     plan = FaultPlan(faults=[Fault(what="kill", who="session", kind="Commit", nth=5, for_s=0.071)])
     assert check(Case(10991, Scenario(root=llm("fails"), turns=[acts]), plan))[0] == []
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault(what="kill", who="session", kind="Commit PutTurn finished>running", nth=1, phase="handled", for_s=0.8),
+        Fault(what="kill", who="runner", kind="Invoke", nth=3, for_s=0.05),
+    ],
+    ids=["when it is stored", "before the agent has it"],
+)
+def test_a_late_answer_is_not_lost_with_an_actor(fault: Fault) -> None:
+    asks = llm("n2", Step(does="ask"))
+    root = Node(kind="llm", name="n1", steps=[Step(does="expert", to="n2")], experts=[asks])
+    scenario = Scenario(root=root, turns=[[]], between=[[Act(deed="late", after_s=0.1, waits=True)]])
+    assert check(Case(1, scenario, FaultPlan(faults=[fault])))[0] == []

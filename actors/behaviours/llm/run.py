@@ -128,6 +128,9 @@ class LlmRun:
                 return await self._run_left(calling)
             # They were run with the user's answers, which decide what is left to do.
             was_paused = True
+        if calling is None and has_more(last):
+            # They are results of calls that were made before the run began, and decided by the message with which it did.
+            return await self._run_decided_calls()
         if calling is not None and (was_paused or calling is not last):
             responded = self._responded()
             delegated = [call for call in self._tools.delegated(calling.function_calls()) if call.id not in responded]

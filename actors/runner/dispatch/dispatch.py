@@ -44,6 +44,9 @@ class Dispatch:
         is_late = turn.is_late_answer and self._routing.is_in_graph(turn.agent)
         if is_late:
             agents = [self._routing.entry(turn.agent)]
+        elif turn.is_late_answer:
+            # What the log has of the agent before is of runs that are over.
+            turn.begun_seq = turn.message.stored.seq
         # What a graph has been answered is not asked again: as after a loss, all goes on from where the log has it.
         is_resumed = turn.is_resumed or is_late
         if is_resumed:

@@ -170,6 +170,7 @@ class RunningTurn:
         progress: what the log had of it when the Runner last asked; None when it began here and has lost no run.
         callers: the agents whose calls the message answers, as far as they have not been resumed yet.
         waiting: the calls that wait for the user, of agents that have not run since the log was read.
+        begun_seq: the place of the message after which its first run began, where that is no run of before; 0: it may be one.
         may_end_early: the last event of the agent that runs may carry the end of the turn, since no other one is to run.
         calls: its model calls, against its limit.
         transfers: the places of its transfers since the message that opened it.
@@ -189,6 +190,7 @@ class RunningTurn:
     progress: p.TurnProgress | None = None
     callers: Sequence[str] = ()
     waiting: Sequence[p.WaitingCall] = ()
+    begun_seq = 0
     may_end_early = True
     has_messages = False
     transfers: Set[int] = frozenset()
@@ -284,7 +286,7 @@ class RunningTurn:
         if run.transfer_seq is not None:
             return run.transfer_seq
         if run.parent is None:
-            return self.progress.first_seq if self.progress is not None else self.message.stored.seq
+            return self.begun_seq or (self.progress.first_seq if self.progress is not None else self.message.stored.seq)
         if tool_root(run.branch) != tool_root(run.parent.branch):
             # An agent that is asked as a tool begins with what it is asked.
             return run.user_event.seq

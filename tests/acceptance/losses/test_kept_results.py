@@ -7,6 +7,7 @@ import signal
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, get_args
 
@@ -146,17 +147,27 @@ class OneByOne:
         """The calls, the first to end last."""
         return [{"call": "step", "args": {"number": number}} for number in reversed(range(self._calls))]
 
-    def play(self, rt: Runtime, *, waits: bool = True) -> tuple[list[Event], dict[str, Any]]:
-        """A turn. Returns its events, and the state after it. `waits`: each call waits for the result of the one before."""
+    def play(self, rt: Runtime, *, waits: bool = True, fails: bool = False) -> tuple[list[Event], dict[str, Any]]:
+        """A turn. Returns its events, and the state after it.
+
+        Args:
+            waits: each call waits for the result of the one before.
+            fails: the turn fails before the user agrees to its calls.
+        """
         for gate in self._gates[: 1 if waits else None]:
             gate.set()
         with rt:
-            events = self._read(rt.run(user_id="ada", session_id="s1", message="go"))
+            events = self._read(self._asked(rt, fails=fails))
             if calls := [call for event in events for call in event.function_calls() if event.long_running_tool_ids]:
                 yes = {"confirmed": True}
                 parts = [Part(function_response=FunctionResponse(id=call.id, name=call.name, response=yes)) for call in calls]
                 events += self._read(rt.run(user_id="ada", session_id="s1", message=Content(parts=parts)))
             return events, stored_state(rt)
+
+    def _asked(self, rt: Runtime, *, fails: bool) -> Iterator[Event]:
+        """The events of the first turn."""
+        with pytest.raises(AgentFailedError) if fails else nullcontext():
+            yield from rt.run(user_id="ada", session_id="s1", message="go")
 
     def _read(self, turn: Iterable[Event]) -> list[Event]:
         events = []
@@ -210,6 +221,34 @@ def test_so_it_is_with_calls_to_which_the_user_has_agreed(who: Victim) -> None:
     assert expected == (Counter(range(3)), [], [True], {"n": "first"}, True)
     for at in range(messages):
         said, _, again = played([Loss(at, who, before=False)], confirmed=True)
+        assert (said, again) == (expected, []), at
+
+
+@pytest.mark.parametrize("who", ["agents", "runner"])
+def test_so_it_is_with_calls_to_which_the_user_has_agreed_when_their_turn_had_failed(who: Victim) -> None:
+    def fail(tool: Any, args: dict[str, Any], tool_context: ToolContext, tool_response: Any) -> None:
+        if tool.name == "check":
+            raise ValueError("kaput")
+
+    def check() -> str:
+        """Check."""
+        return "checked"
+
+    def agreed(losses: list[Loss]) -> tuple[Any, int, list[int]]:
+        one_by_one = OneByOne(3)
+        model = PatternModel([("tool:step", "done"), ("", {"parts": [*one_by_one.calls(), {"call": "check"}]})])
+        tools = [one_by_one.tool(confirmed=True), FunctionTool(check)]
+        root = LlmAgent(name="root", model=model, tools=tools, after_tool_callback=fail)
+        with quick_folder() as folder:
+            rt, engine = lossy_runtime(root, Path(folder), losses, settings=AT_ONCE)
+            events, _ = one_by_one.play(rt, fails=True)
+        given = Counter(response.response["result"] for event in events for response in event.function_responses())
+        return (given, events[-1].text), engine.messages, one_by_one.again
+
+    expected, messages, _ = agreed([])
+    assert expected == (Counter(range(3)), "done")
+    for at in range(messages):
+        said, _, again = agreed([Loss(at, who, before=False)])
         assert (said, again) == (expected, []), at
 
 
