@@ -7,6 +7,7 @@ Ray lets it fail, and is sent again, or not, as on a cluster.
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import zlib
 from collections import Counter
@@ -246,7 +247,8 @@ class Wires:
             self._later(self._random.uniform(0, DETECTED_S), self._fail, replied, sent, can_restart)
             return replied
         pair = (sender.name if sender is not None else "", receiver.name)
-        arrival_s = max(self._arrival_s.get(pair, 0.0), self._loop.time() + self.takes_s() + later_s)
+        # Later than the one before: the loop may run timers of the same moment in another order.
+        arrival_s = max(math.nextafter(self._arrival_s.get(pair, 0.0), math.inf), self._loop.time() + self.takes_s() + later_s)
         self._arrival_s[pair] = arrival_s
         receiver.serving[replied] = sent
         outside(self._loop.call_at, arrival_s, self._arrive, replied, sent, receiver, slot, early)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from tests.simulation.faults import Fault, FaultPlan, Network
@@ -326,3 +327,25 @@ def test_a_late_answer_is_not_lost_with_an_actor(fault: Fault) -> None:
     root = Node(kind="llm", name="n1", steps=[Step(does="expert", to="n2")], experts=[asks])
     scenario = Scenario(root=root, turns=[[]], between=[[Act(deed="late", after_s=0.1, waits=True)]])
     assert check(Case(1, scenario, FaultPlan(faults=[fault])))[0] == []
+
+
+def test_messages_of_one_process_that_arrive_at_once_keep_their_order() -> None:
+    first = llm("first", Step(does="work", takes_s=0.3), Step(does="work", takes_s=2.0), thinks_s=0.5)
+    late = Node(kind="llm", name="late", steps=[Step(does="work")], fails=1, is_late=True, thinks_s=0.5, pieces=4)
+    acts = [
+        Act(deed="again", after_s=0.051622328691683),
+        Act(deed="conflict", after_s=0.03723877188642779),
+        Act(deed="withdraw", after_s=0.004685494734452311, share=0.11751139338942973),
+        Act(deed="withdraw", after_s=0.007683749465492218, share=0.30778924306830713),
+        Act(deed="unnamed", after_s=0.0031685067014072814),
+        Act(deed="again", after_s=0.05390399852080692),
+    ]
+    root = Node(kind="graph", name="graph", children=[msgspec.structs.replace(first, pieces=5), late])
+    scenario = Scenario(root=root, turns=[acts], streams=True)
+    faults = [
+        Fault(what="commits fail", for_s=3.4508417517934746),
+        Fault(what="kill", after_s=2.7875020641142916),
+        Fault(what="commit conflicts"),
+    ]
+    plan = FaultPlan(network=Network(seed=11976, usual_s=0.005, slow=4, slow_s=1.5), faults=faults)
+    assert check(Case(11976, scenario, plan))[0] == []
