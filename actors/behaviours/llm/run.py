@@ -128,9 +128,6 @@ class LlmRun:
                 return await self._run_left(calling)
             # They were run with the user's answers, which decide what is left to do.
             was_paused = True
-        if calling is None and has_more(last):
-            # They are results of calls that were made before the run began, and decided by the message with which it did.
-            return await self._run_decided_calls()
         if calling is not None and (was_paused or calling is not last):
             responded = self._responded()
             delegated = [call for call in self._tools.delegated(calling.function_calls()) if call.id not in responded]
@@ -148,7 +145,10 @@ class LlmRun:
         if calling is last:
             return await self._run_left(calling)
         has_ended = last.content is not None or (last.error_code is not None and last.model_version is not None)
-        return Finished() if last.is_final_response() and has_ended else None
+        if last.is_final_response() and has_ended:
+            return Finished()
+        # Without a call of its own, the run may have to do yet what the message decides with which it began.
+        return None if called else await self._run_decided_calls()
 
     async def _run_left(self, calling: Event) -> AnyOutcome | None:
         """Run the calls of an event that have no result; None if the model is to be called with the results."""
