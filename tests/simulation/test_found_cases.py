@@ -349,3 +349,22 @@ def test_messages_of_one_process_that_arrive_at_once_keep_their_order() -> None:
     ]
     plan = FaultPlan(network=Network(seed=11976, usual_s=0.005, slow=4, slow_s=1.5), faults=faults)
     assert check(Case(11976, scenario, plan))[0] == []
+
+
+def test_a_run_of_a_late_answer_that_was_lost_after_before_agent_does_what_the_answer_decides() -> None:
+    root = Node(kind="llm", name="n1", steps=[Step(does="confirm")], counts=True)
+    between = [[Act(deed="cancel", after_s=0.1), Act(deed="late", after_s=1.5, waits=True)]]
+    scenario = Scenario(root=root, turns=[[Act(deed="leave", after_s=0.1)]], between=between)
+    plan = FaultPlan(faults=[Fault(what="kill", who="sender", kind="Append", nth=3, phase="handled")])
+    assert check(Case(16461, scenario, plan))[0] == []
+
+
+@pytest.mark.parametrize("step", [Step(does="ask"), Step(does="confirm")], ids=["a question", "consent"])
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_late_answer_to_a_failed_turn_continues_no_workflow(step: Step, is_lost: bool) -> None:
+    fails = llm("n3", Step(does="work", takes_s=0.3), Step(does="fail"))
+    root = Node(kind="par", name="n1", children=[llm("n2", step, Step(does="ask")), fails])
+    between = [[Act(deed="late", after_s=0.5, waits=True), Act(deed="late", after_s=2.0, waits=True, share=0.9)]]
+    faults = [Fault(what="kill", who="session", kind="Commit PutTurn failed>running", nth=1, phase="handled")]
+    plan = FaultPlan(faults=faults if is_lost else [])
+    assert check(Case(17563, Scenario(root=root, between=between), plan))[0] == []

@@ -104,11 +104,15 @@ class PendingCalls:
         self._answered: dict[str, CallFacts] = {}
         self._continues = True
 
-    def fold(self, event: EventCalls, seq: int) -> None:
-        """Take in an event: the calls that it makes, answers and asks the user about."""
+    def fold(self, event: EventCalls, seq: int, *, is_late: bool = False) -> None:
+        """Take in an event: the calls that it makes, answers and asks the user about.
+
+        Args:
+            is_late: it is an answer that came when the turn had ended.
+        """
         by_user, responses = event.author == USER, event.responses
         if event.opens:
-            self._fold_message(event, seq)
+            self._fold_message(event, seq, is_late=is_late)
         for call_id, name in event.calls.items():
             needs_consent = call_id in event.confirmations
             self.open[call_id] = OpenCall(
@@ -132,9 +136,9 @@ class PendingCalls:
         if (responses or asks) and tool_root(event.branch) is None:
             self._fold_waiting(event, responses)
 
-    def _fold_message(self, event: EventCalls, seq: int) -> None:
+    def _fold_message(self, event: EventCalls, seq: int, *, is_late: bool) -> None:
         self.message_seq = seq
-        answered = [self.open.get(call_id) for call_id, _ in event.responses]
+        answered = [] if is_late else [self.open.get(call_id) for call_id, _ in event.responses]
         # A run that is asked as a tool cannot pause the turn, so no answer reaches it.
         reached = [call for call in answered if call is not None and tool_root(call.branch) is None and call.continues]
         self.callers = tuple([call.author for call in reached])

@@ -204,6 +204,7 @@ class _Checkpoint(msgspec.Struct, omit_defaults=True):
 
     Attributes:
         opened_s: when it went on; 0: it began with its record, and was not opened again.
+        late_seqs: see SessionTurn.
         extensions: what `TurnExtension.dump` has returned, by names.
     """
 
@@ -213,6 +214,7 @@ class _Checkpoint(msgspec.Struct, omit_defaults=True):
     opened_s: float = 0.0
     ledger: StoredLedger = EMPTY
     extensions: dict[str, msgspec.Raw] = {}
+    late_seqs: tuple[int, ...] = ()
 
 
 class SessionTurn(msgspec.Struct, eq=False):
@@ -226,6 +228,7 @@ class SessionTurn(msgspec.Struct, eq=False):
         temp: its `temp:` state, by keys without prefix.
         traceparent: the span of the caller that began it; "" without one.
         opened_s: when it began, or went on, in seconds since the epoch.
+        late_seqs: the positions of answers that came when it had ended: they continue nothing.
         is_recalled: it was open before this Session actor, which does not know what was streamed of it before.
         abandoned: the numbers of runs that may write no more.
         stored: the positions of its events, by id, in their order.
@@ -242,6 +245,7 @@ class SessionTurn(msgspec.Struct, eq=False):
     temp: JsonObject = {}
     traceparent: str = ""
     opened_s: float = 0.0
+    late_seqs: tuple[int, ...] = ()
     is_recalled: bool = False
     abandoned: set[int] = set()
     stored: dict[str, int] = {}
@@ -270,7 +274,7 @@ class SessionTurn(msgspec.Struct, eq=False):
         carried = decode(row.temp, _Checkpoint) if row.temp else _Checkpoint()
         self.row = replace(self.row, version=row.version)
         self.config, self.temp, self.traceparent = carried.config, dict(carried.temp), carried.traceparent
-        self.opened_s = carried.opened_s or self.opened_s
+        self.opened_s, self.late_seqs = carried.opened_s or self.opened_s, carried.late_seqs
         self.ledger = TurnLedger(carried.ledger, row.usage)
         for name, extension in self.extensions.items():
             extension.load(bytes(carried.extensions[name]) if name in carried.extensions else b"")
@@ -350,7 +354,7 @@ class SessionTurn(msgspec.Struct, eq=False):
     def fold(self, event: EventScan, seq: int) -> None:
         """Take in an event of the turn."""
         self.stored[event.id] = seq
-        self.calls.fold(event.about_calls(), seq)
+        self.calls.fold(event.about_calls(), seq, is_late=seq in self.late_seqs)
         self.ledger.fold(event)
         actions = event.actions
         if actions.agent_state is not None:
@@ -395,7 +399,7 @@ class SessionTurn(msgspec.Struct, eq=False):
         if is_over:
             carried = _Checkpoint(ledger=ledger, extensions=extensions)
         else:
-            carried = _Checkpoint(self.temp, self.config, self.traceparent, opened_s, ledger, extensions)
+            carried = _Checkpoint(self.temp, self.config, self.traceparent, opened_s, ledger, extensions, self.late_seqs)
         return b"" if carried == _NOTHING else encode(carried)
 
     def progress(self) -> TurnProgress:
@@ -407,7 +411,7 @@ class SessionTurn(msgspec.Struct, eq=False):
             callers=self.calls.callers,
             agent_states=self.agent_states,
             transfers=tuple(self.transfers),
-            waiting=tuple(self.calls.for_user()),
+            waiting=() if self.row.opened_seq in self.late_seqs else tuple(self.calls.for_user()),
             model_calls=self.ledger.calls_since_message(),
             under_way=self.calls.under_way(),
             config=self.config if self.config.outlives_pauses else None,

@@ -440,14 +440,13 @@ class TurnOpener:
         row = msgspec.structs.replace(again, opened_seq=log.head_seq + 1, begun_s=again.begun_s or now_s())
         turn.begin_again(row, log.head_seq if is_retried else None)
         self._versions.go_on(log, turn, log.head_seq)
+        if before is not None and before.status in OVER:
+            # The agent that made the call gets the answer; but the workflow around it has ended, or failed, without it.
+            turn.late_seqs = (*turn.late_seqs, row.opened_seq)
         begun = await self._store(request, turn)
         caller = calls[0].author if calls else request.event.for_task()
         event = message.event if task is not None else b""
-        progress = turn.progress()
-        if before is not None and before.status in OVER:
-            # The agent that made the call gets the answer; but the workflow around it has ended, or failed, without it.
-            progress = msgspec.structs.replace(progress, callers=(), waiting=())
-        return msgspec.structs.replace(begun, event=event, caller=caller, progress=progress)
+        return msgspec.structs.replace(begun, event=event, caller=caller, progress=turn.progress())
 
     async def _store(self, request: PendingOpen, turn: SessionTurn) -> p.TurnBegun:
         """Store the user's event and the turn's record; then the turn is open."""

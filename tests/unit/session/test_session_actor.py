@@ -355,18 +355,25 @@ async def test_an_event_can_be_added_outside_of_turns_and_not_while_one_runs(ses
             await asked
 
 
-async def test_an_answer_to_a_question_that_a_late_answer_has_led_to_continues_no_workflow(session: SessionFixture) -> None:
-    async def ask(call_id: str, epoch: int) -> None:
+@pytest.mark.parametrize("end", [p.Cancelled(agent="root"), p.Failed(agent="root", error_code="E", error_message="e")])
+async def test_an_answer_to_a_question_that_a_late_answer_has_led_to_continues_no_workflow(
+    session: SessionFixture, end: p.Cancelled | p.Failed
+) -> None:
+    async def ask(call_id: str, epoch: int, outcome: p.AnyOutcome) -> None:
         call = msgspec.structs.replace(session.event("root", call=call_id), long_running_tool_ids=(call_id,))
         await session.say(call, epoch=epoch)
-        await session.close("e-1", p.Paused(agent="root", call_ids=(call_id,)), epoch)
+        await session.close("e-1", outcome, epoch)
 
     await session.open()
-    await ask("c1", 1)
-    await session.ref.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-1"))
+    await ask("c1", 1, end)
     for number in (1, 2):
         begun = await session.answer("e-1", f"c{number}")
         assert isinstance(begun, p.TurnBegun)
         assert begun.progress is not None
         assert begun.progress.callers == ()
-        await ask(f"c{number + 1}", begun.epoch)
+        session = await session.restarted()
+        resumed = await session.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="another"))
+        assert isinstance(resumed, p.TurnResumed)
+        assert resumed.progress.callers == ()
+        await ask(f"c{number + 1}", resumed.epoch, p.Paused(agent="root", call_ids=(f"c{number + 1}",)))
+    await session.ref.stop()
