@@ -368,3 +368,20 @@ def test_a_late_answer_to_a_failed_turn_continues_no_workflow(step: Step, is_los
     faults = [Fault(what="kill", who="session", kind="Commit PutTurn failed>running", nth=1, phase="handled")]
     plan = FaultPlan(faults=faults if is_lost else [])
     assert check(Case(17563, Scenario(root=root, between=between), plan))[0] == []
+
+
+def test_what_a_stopped_run_has_sent_is_in_the_log_before_the_next_run_reads_it_or_never() -> None:
+    late = Node(kind="llm", name="late", fails=9, is_late=True)
+    desk = Node(
+        kind="llm", name="desk", children=[late], steps=[Step(does="work", takes_s=2.0), Step(does="transfer", to="late")]
+    )
+    slow = llm("slow", Step(does="work"), Step(does="linger"))
+    root = Node(kind="seq", name="root", children=[Node(kind="custom", name="custom", children=[desk]), llm("last"), slow])
+    acts = [
+        Act(deed="reject", after_s=0.16),
+        Act(deed="repeat", after_s=0.15),
+        Act(deed="unnamed", after_s=0.48),
+        Act(deed="again", after_s=0.046),
+    ]
+    plan = FaultPlan(network=Network(seed=15969, usual_s=0.03, slow=30, slow_s=1.5))
+    assert check(Case(15969, Scenario(root=root, turns=[acts], groups=2), plan))[0] == []

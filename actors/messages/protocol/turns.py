@@ -393,7 +393,7 @@ class ResumeTurn(Request[ResumeTurnReply], frozen=True, kw_only=True):
 
 
 class AbandonRuns(Request[TurnProgress], frozen=True, kw_only=True):
-    """Fence off runs of a turn that were lost: they may write no more. The reply is TurnProgress.
+    """Fence off runs of a turn that were lost, or stopped: they may write no more. The reply is TurnProgress.
 
     Attributes:
         notes: of supervisors whose runs go on, which the lost runs would have brought along; those that the log lacks are stored.

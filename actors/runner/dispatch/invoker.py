@@ -265,6 +265,12 @@ class Invoker:
         await asyncio.gather(*(self._stop_at(turn, agent, link, stopped) for (agent, link), stopped in by_actor.items()))
         turn.runs.end_runs(runs)
 
+    async def stop_for_good(self, turn: RunningTurn, runs: Sequence[Run]) -> None:
+        """Stop runs of a turn that goes on. What they had sent is stored then, or will not be. Raises FencedError, StoreError."""
+        await self.stop(turn, runs)
+        if runs:
+            await self._session.ask(p.AbandonRuns(turn=turn.ref, lost=numbers(runs)))
+
     async def _stop_at(self, turn: RunningTurn, agent: str, link: Link, runs: Sequence[Run]) -> None:
         with suppress(ActorLostError):
             try:

@@ -59,7 +59,7 @@ class AgentRequests:
         else:
             runs = [run for run in turn.runs.below(asking) if run is not asking]
             turn.runs.stop_waiting(below=asking)
-        await self._versions.of(turn.version).invoker.stop(turn, runs)
+        await self._versions.of(turn.version).invoker.stop_for_good(turn, runs)
         return p.Ack()
 
     async def take_llm_call(self, message: p.TakeLlmCall) -> p.Ack:
