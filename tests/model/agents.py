@@ -260,6 +260,8 @@ def runs_children(turn: Turn, node: Node, branch: str | None) -> Run:
         try:
             ended = yield from run(turn, child, branch)
         except StoppedError:
+            # The store may have cut off the child, and then this run, too.
+            turn.may_have_failed(node.name, branch)
             return Ended(escalated=escalated)
         escalated |= ended.escalated
         if ended.error:
