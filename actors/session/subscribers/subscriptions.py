@@ -75,10 +75,6 @@ class Subscriptions:
         outbox.follow((key, invocation_id), after_seq, head_seq)
         outbox.put_end((key, invocation_id), outcome, opened_seq)
 
-    def has(self, subscriber: str, key: SessionKey, invocation_id: str) -> bool:
-        """True when the subscriber follows the turn, which has not ended."""
-        return subscriber in self._of_turn.get((key, invocation_id), ())
-
     def publish(self, key: SessionKey, invocation_id: str, events: Sequence[StoredEvent]) -> None:
         """Deliver new events or partials of a turn to its subscribers."""
         turn = (key, invocation_id)

@@ -39,24 +39,15 @@ class TurnJoiner:
         await self.join(log, message.invocation_id, row, message.subscriber, message.after_seq)
         return p.Subscribed(status=_status(log, message.invocation_id))
 
-    async def join(
-        self,
-        log: SessionLog,
-        invocation_id: str,
-        row: TurnRow | None,
-        subscriber: str,
-        after_seq: int = 0,
-        *,
-        from_first: bool = False,
-    ) -> None:
-        """Deliver a turn to a subscriber that does not follow it yet; "" is none. Raises StoreError.
+    async def join(self, log: SessionLog, invocation_id: str, row: TurnRow | None, subscriber: str, after_seq: int = 0) -> None:
+        """Deliver a turn to a subscriber, which may follow it from a later event on, such as an answer. Raises StoreError.
 
         Args:
-            from_first: also to one that follows it from a later event on, such as an answer.
+            subscriber: "" is none.
             row: the turn's record as it was just found; None while it waits in the queue and has not begun.
             after_seq: the last position that the subscriber knows.
         """
-        if not subscriber or (self._subscriptions.has(subscriber, log.key, invocation_id) and not from_first):
+        if not subscriber:
             return
         after_seq = max(row.first_seq if row is not None else log.head_seq, after_seq)
         if log.queue.has(invocation_id) or log.open_row(invocation_id) is not None:

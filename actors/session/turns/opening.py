@@ -365,8 +365,7 @@ class TurnOpener:
     async def _join(self, request: PendingOpen, known: KnownTurn, is_lost: bool) -> p.TurnJoined | None:
         """Follow a turn. None when it could not be opened after it was found."""
         log, row = request.log, known.row
-        subscriber, after_seq = request.message.subscriber, known.answer_seq
-        await self._joiner.join(log, known.invocation_id, row, subscriber, after_seq, from_first=not after_seq)
+        await self._joiner.join(log, known.invocation_id, row, request.message.subscriber, known.answer_seq)
         self._give_back(request)
         # The reply says that the turn is there.
         await self._logs.commits.opened(log)

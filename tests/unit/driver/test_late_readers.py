@@ -113,8 +113,8 @@ class Conversation:
             self.readers.append(Reader(turn, turn.open_reader(), len(self.answers), self.known_attempt, []))
         elif step == LISTEN:
             # Drivers subscribe again once they have noticed that the Session actor was lost.
-            subscriptions = self.desk.actor._subscriptions
-            await until(lambda: all(subscriptions.has(each.name, KEY, "e-1") for each in self.subscribers))
+            followed = self.desk.actor._subscriptions._of_turn
+            await until(lambda: all(each.name in followed.get((KEY, "e-1"), {}) for each in self.subscribers))
         elif step == LOSE_SESSION:
             # An agent that says no more than its complete event does not learn of it.
             self.is_silent = self.is_silent or bool(self.under_way)

@@ -77,6 +77,17 @@ async def test_who_has_part_of_a_turn_is_told_only_what_is_behind_it(session: Se
     assert await session.news("d") == (1, [(3, "two")], [])
 
 
+async def test_who_has_part_of_a_turn_and_has_answered_it_is_told_what_came_before_the_answer(session: SessionFixture) -> None:
+    await session.open()
+    await session.say(session.event("root", "may I?", call="c1"), session.event("root", "perhaps"))
+    await session.close(outcome=p.Paused(agent="root", call_ids=("c1",)))
+    session = await session.restarted()
+    await session.answer("e-1", "c1", subscriber="d")
+    await session.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id="e-1", after_seq=2))
+    await session.say(session.event("root", "done"), epoch=2)
+    assert (await session.news("d"))[1] == [(3, "perhaps"), (5, "done")]
+
+
 async def test_who_comes_after_a_pause_is_told_the_turn_from_its_first_event(session: SessionFixture) -> None:
     await session.open()
     await session.say(session.event("root", "may I?", call="c1"))
