@@ -105,7 +105,7 @@ class ToolRun(msgspec.Struct, kw_only=True, eq=False):
 
     Attributes:
         asks: an agent, which works for it.
-        process: in which it ran.
+        process, runner: in which it ran, and the Runner's process that has started that one.
         ended: NEVER if it was not seen to end.
         wrote: what it has set of the state, and when.
         saw_first, saw: the state when it began, and when it ended, if it has looked.
@@ -115,6 +115,7 @@ class ToolRun(msgspec.Struct, kw_only=True, eq=False):
     began: Moment
     asks: bool = False
     process: str = ""
+    runner: str = ""
     ended: Moment = NEVER
     wrote: list[tuple[Moment, str, Any]] = []
     saw_first: Mapping[str, Any] | None = None
@@ -122,12 +123,13 @@ class ToolRun(msgspec.Struct, kw_only=True, eq=False):
 
 
 class ModelCall(msgspec.Struct, kw_only=True, eq=False):
-    """A model that was asked. `turn`: "" where the model cannot know it."""
+    """A model that was asked. `turn`: "" where the model cannot know it. `runner`: as of a tool."""
 
     agent: str
     turn: str
     at: Moment
     contents: Sequence[Content] = ()
+    runner: str = ""
 
 
 class Loss(msgspec.Struct, kw_only=True, eq=False):
@@ -270,15 +272,19 @@ class History:
         """A tool sets a key of the state."""
         run.wrote.append((self.now(), key, value))
 
-    def ask_model(self, agent: str, turn: str = "", contents: Sequence[Content] = ()) -> None:
+    def ask_model(self, agent: str, turn: str = "", contents: Sequence[Content] = (), runner: str = "") -> None:
         """A model is asked."""
-        self.models.append(ModelCall(agent=agent, turn=turn, at=self.now(), contents=contents))
+        self.models.append(ModelCall(agent=agent, turn=turn, at=self.now(), contents=contents, runner=runner))
 
     def lose(self, process: str, agents: Sequence[str] = ()) -> None:
         """A process is lost, with runs of these agents."""
         self.lost.append((self.now(), process))
         for agent in agents:
             self.lose_run("", agent, with_runner=False, waits=False)
+
+    def given_up(self, runner: str) -> Moment:
+        """When the process of a Runner was lost, and with it those that it has started, which may live on; NEVER: it was not."""
+        return next((at for at, process in self.lost if process == runner), NEVER)
 
     @property
     def lost_runs(self) -> Counter[str]:

@@ -54,8 +54,8 @@ class Journal(History):
         super().end_tool(run)
         self._write("end_tool", run)
 
-    def ask_model(self, agent: str, turn: str = "", contents: Sequence[Content] = ()) -> None:
-        self._write("ask_model", None, agent, turn, contents)
+    def ask_model(self, agent: str, turn: str = "", contents: Sequence[Content] = (), runner: str = "") -> None:
+        self._write("ask_model", None, agent, turn, contents, runner)
 
     def lose(self, process: str, agents: Sequence[str] = ()) -> None:
         super().lose(process, agents)

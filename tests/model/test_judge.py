@@ -312,6 +312,18 @@ def _(tale: Tale, broken: bool) -> None:
         tale.history.begin_tool("c")
 
 
+@breaks(turns.ended_calls_stay_ended)
+def _(tale: Tale, broken: bool) -> None:
+    tale.message("e-1")
+    tale.call("e-1", "c")
+    if not broken:
+        tale.history.lose("runner#1")
+    tale.response("e-1", "c", {"result": 1})
+    if broken:
+        tale.history.lose("runner#1")
+    tale.history.begin_tool("c").runner = "runner#1"
+
+
 @breaks(turns.calls_are_the_logs)
 def _(tale: Tale, broken: bool) -> None:
     tale.message("e-1")

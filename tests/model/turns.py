@@ -271,7 +271,10 @@ def failures_leave_an_event(story: Story) -> Iterator[str]:
 
 
 def ended_calls_stay_ended(story: Story) -> Iterator[str]:
-    """2 Lost processes: a run goes on from what the log has: only calls that had not ended are made again."""
+    """2 Lost processes: a run goes on from what the log has: only calls that had not ended are made again.
+
+    A process that lives on when its Runner is lost may not know what has ended since.
+    """
     ended: dict[str, tuple[Moment, Event]] = {}
     if story.changed_at < NEVER:
         return
@@ -282,7 +285,7 @@ def ended_calls_stay_ended(story: Story) -> Iterator[str]:
                 if event.author != USER and not (late and response.response == CANCELLED) and event.id not in story.copied:
                     ended.setdefault(call_id, (story.known(event), event))
     for run in story.history.tools:
-        if run.call_id in ended and run.began > ended[run.call_id][0]:
+        if run.call_id in ended and ended[run.call_id][0] < min(run.began, story.history.given_up(run.runner)):
             yield f"call {run.call_id} was made again, and event {ended[run.call_id][1].seq} has its result"
 
 

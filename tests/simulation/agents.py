@@ -104,8 +104,8 @@ class Tools:
 
     async def work(self, key: str, s: float, tool_context: ToolContext) -> str:
         """Work for a while."""
-        noted = self._notes().begin_tool(tool_context.function_call_id)
-        noted.process, noted.saw_first = process_here(), dict(tool_context.state)
+        noted = begun(self._notes(), tool_context)
+        noted.saw_first = dict(tool_context.state)
         is_first = key.endswith("_0")
         with under_way(tool_context.function_call_id):
             if not is_first:
@@ -128,13 +128,13 @@ class Tools:
 
     async def linger(self, tool_context: ToolContext) -> str:
         """Take long."""
-        self._notes().begin_tool(tool_context.function_call_id)
+        begun(self._notes(), tool_context)
         await asyncio.sleep(LINGERS_S)
         return "later"
 
     async def confirm(self, key: str, tool_context: ToolContext) -> str:
         """Work, if the user says yes."""
-        self._notes().begin_tool(tool_context.function_call_id)
+        begun(self._notes(), tool_context)
         tool_context.state[key] = key
         return key
 
@@ -160,6 +160,19 @@ def process_here() -> str:
     return here.name if here is not None else ""
 
 
+def runner_here() -> str:
+    """The Runner's process that has started this one; "" outside of simulations."""
+    here = PROCESS.get()
+    return here.runner.name if isinstance(here, HostProcess) and here.runner is not None else ""
+
+
+def begun(notes: History, context: ToolContext) -> ToolRun:
+    """Note that a tool begins, and where."""
+    noted = notes.begin_tool(context.function_call_id)
+    noted.process, noted.runner = process_here(), runner_here()
+    return noted
+
+
 class Expert(AgentTool):
     """An agent as a tool, which is waited for `patience_s` seconds; None: for ever. A simulation knows when it was asked."""
 
@@ -169,8 +182,8 @@ class Expert(AgentTool):
 
     async def run(self, args: JsonObject, context: ToolContext) -> JsonValue:
         notes = history_here() if process_here() else History()
-        noted = notes.begin_tool(context.function_call_id)
-        noted.process, noted.asks = process_here(), True
+        noted = begun(notes, context)
+        noted.asks = True
         async with asyncio.timeout(self._patience_s):
             answer = await super().run(args, context)
         notes.end_tool(noted)
@@ -206,7 +219,7 @@ class StepModel:
         self._notes = notes
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        self._notes().ask_model(self._node.name, turn_asked(request.contents), request.contents)
+        self._notes().ask_model(self._node.name, turn_asked(request.contents), request.contents, runner_here())
         number = len(self._notes().models)
         if self._node.thinks_s:
             await asyncio.sleep(self._node.thinks_s)

@@ -73,7 +73,7 @@ def said_problems(scenario: Scenario, left: History, *, has_faults: bool) -> Ite
     # A call that was lost with its process, or stopped below a run that was, counts, and is refused when it is made again.
     if left.lost_runs:
         unseen -= {request for each in played for requests in each.refused.values() for request in requests}
-    unseen -= set(_of_refused(left)) if unseen else set()
+    unseen -= {*_of_refused(left), *_of_given_up(left)} if unseen else set()
     yield from (f"a model was shown what it must not see: {each}" for each in sorted(unseen)[:1])
     if not all(conversation.is_whole for conversation in played):
         return
@@ -97,6 +97,20 @@ def _of_refused(left: History) -> Iterator[str]:
         branches = {None, *(event.branch for event in log)}
         for length, agent, branch in product(range(len(log) + 1), agents, branches):
             yield request_of(agent, shown([*log[:length], message], agent, branch))
+
+
+def _of_given_up(left: History) -> set[str]:
+    """2 Lost processes: what models were shown only by processes that live on when their Runner is lost: the log as it was."""
+    lives: set[str] = set()
+    lives_on: set[str] = set()
+    for call in left.models:
+        (lives_on if left.given_up(call.runner) < call.at else lives).add(request_of(call.agent, call.contents))
+    as_it_was: set[str] = set()
+    for log in (found.log for found in left.found.values()) if lives_on else ():
+        agents, branches = {agent for agent, _ in left.asked}, {None, *(event.branch for event in log)}
+        for length, agent, branch in product(range(len(log) + 1), agents, branches):
+            as_it_was.add(request_of(agent, shown(log[:length], agent, branch)))
+    return (lives_on - lives) & as_it_was
 
 
 def _played(scenario: Scenario, left: History, session: SessionId, has_faults: bool) -> Conversation:

@@ -385,3 +385,20 @@ def test_what_a_stopped_run_has_sent_is_in_the_log_before_the_next_run_reads_it_
     ]
     plan = FaultPlan(network=Network(seed=15969, usual_s=0.03, slow=30, slow_s=1.5))
     assert check(Case(15969, Scenario(root=root, turns=[acts], groups=2), plan))[0] == []
+
+
+def test_a_process_that_lives_on_when_its_runner_is_lost_may_make_a_call_again() -> None:
+    experts = [llm("first", thinks_s=0.5), llm("second", Step(does="work"))]
+    steps = [Step(does="experts", to="first second", takes_s=4.0)]
+    root = Node(kind="llm", name="asks", steps=steps, experts=experts, counts=True)
+    faults = [Fault(what="replace", who="runner", kind="Append", nth=3, for_s=3.5)]
+    plan = FaultPlan(faults=faults, network=Network(seed=1282, slow=30, slow_s=0.3), has_standby=True)
+    assert check(Case(1282, Scenario(root=root, turns=[]), plan))[0] == []
+
+
+def test_a_model_may_be_shown_the_log_by_a_process_that_lives_on_when_its_runner_is_lost() -> None:
+    root = Node(kind="seq", name="n1", children=[Node(kind="par", name="n2", children=[llm("n3"), llm("n5")])])
+    turns = [[Act(deed="answer", after_s=0.026), Act(deed="again", after_s=0.057)]]
+    faults = [Fault(what="replace", who="runner", kind="Append", nth=2, for_s=6.7)]
+    plan = FaultPlan(faults=faults, network=Network(seed=1304, slow=10, slow_s=1.5), has_standby=True)
+    assert check(Case(1304, Scenario(root=root, turns=turns), plan))[0] == []
