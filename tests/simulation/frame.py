@@ -10,6 +10,7 @@ import asyncio
 import gc
 import logging
 import signal
+import sys
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
@@ -116,11 +117,18 @@ def _ended_after(cpu_s: float) -> Iterator[None]:
     def end(*_: object) -> None:
         raise EndlessError
 
-    before = signal.signal(signal.SIGVTALRM, end)
+    def ignore(unraisable: Any) -> None:
+        # It may come to code that raises nothing, such as a callback of a weak reference. The next one follows in a second.
+        if not isinstance(unraisable.exc_value, EndlessError):
+            hook(unraisable)
+
+    before, hook = signal.signal(signal.SIGVTALRM, end), sys.unraisablehook
     signal.setitimer(signal.ITIMER_VIRTUAL, cpu_s, 1.0)
+    sys.unraisablehook = ignore
     try:
         yield
     finally:
+        sys.unraisablehook = hook
         signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
         signal.signal(signal.SIGVTALRM, before)
 
