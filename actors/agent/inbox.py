@@ -38,7 +38,6 @@ class RunInbox:
         self._session = session
         self._message = message
         self._reader = reader
-        self.asking = asyncio.Lock()
         self._news = asyncio.Event()
         self._read: deque[Received] = deque()
         # The last message that it got, and whether others may have been read.

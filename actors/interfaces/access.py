@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
@@ -46,13 +45,7 @@ class MemoryAccess(Protocol):
 
 
 class Inbox(Protocol):
-    """Messages to a run: those of the user to its turn, and those that other agents have sent to its agent.
-
-    Attributes:
-        asking: held by a question of the run until the next message has answered it.
-    """
-
-    asking: asyncio.Lock
+    """Messages to a run: those of the user to its turn, and those that other agents have sent to its agent."""
 
     async def read(self) -> Sequence[Received]:
         """Append all messages that wait to the log, as read by this agent, and return them, the oldest first.

@@ -328,7 +328,6 @@ class ToolContext(CallbackContext, MessageContext):
         input: what the user has answered to the question of this call; None as long as there is no answer.
         tool_confirmation: what the user has decided on this call; None as long as there is no decision.
         node_runner: runs nodes below this call; None: nothing does.
-        inbox: messages to the run; None outside of one.
     """
 
     def __init__(
@@ -353,7 +352,6 @@ class ToolContext(CallbackContext, MessageContext):
         self._delegate = delegate
         self.node_runner: RunNode | None = None
         self._report = report
-        self.inbox = inbox
         self._outgoing = Outgoing(self, inbox, f"{self.branch} {function_call_id}")
 
     async def report_progress(self, value: Any) -> None:

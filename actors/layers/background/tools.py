@@ -17,7 +17,8 @@ from actors.layers.background.client import SessionRuns
 from actors.messages.background import BackgroundRun
 from actors.messages.content import Content
 from actors.messages.json_types import JsonObject
-from actors.messages.session import digest
+from actors.messages.session import SessionKey, digest
+from actors.refs.keyed_locks import KeyedLocks
 
 
 class KnowsRuns(RunInterceptor):
@@ -106,16 +107,16 @@ async def ask_parent(question: str, context: ToolContext) -> JsonObject:
     Args:
         question: what you need to know.
     """
-    if context.inbox is None:
-        return {"error": "there is no agent to ask outside of a run"}
-    # An answer does not say what it answers.
-    async with context.inbox.asking:
+    async with _ASKING.locked(context.session_key):
         try:
             await _runs(context).ask_parent(question, f"{context.invocation_id} {context.function_call_id}")
         except RequestError as error:
             return {"error": str(error)}
         return {"answer": (await context.next_message()).text}
 
+
+_ASKING = KeyedLocks[SessionKey]()
+"""Of the sessions of runs: an answer does not say what it answers, so each question waits for the answer to the one before."""
 
 _TOOLS = tuple(FunctionTool(each) for each in (check_run, steer_run, cancel_run, wait_for_runs))
 
