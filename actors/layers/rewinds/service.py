@@ -88,7 +88,7 @@ class Rewinds(SessionService):
         await self._logs.load(log.key)
 
     async def _restored_turns(self, log: SessionLog, first_seq: int) -> list[Write]:
-        """Records of earlier turns that went on behind this position, as they were before. What they have used was paid for."""
+        """The records that earlier turns had before they went on behind this position. What they have used still counts."""
         await self._parts.store_owed_ends(log.key)
         spoken: dict[str, None] = {}
         after_seq = first_seq - 1

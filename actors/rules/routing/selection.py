@@ -83,7 +83,7 @@ def obstacle(topology: Topology, name: str) -> PassedOver | None:
 
 
 def supervisor(topology: Topology, agent: str) -> AgentNode | None:
-    """The agent that runs another one; None: messages of the user may reach that."""
+    """The agent that runs another one; None: no agent does, so messages of the user may reach it."""
     return next((each for each in topology.lineage(agent) if each.name != agent and not each.is_llm), None)
 
 
@@ -91,7 +91,7 @@ def address_obstacle(topology: Topology, agent: str, *, works_alone: bool = Fals
     """Why no message may be addressed to an agent; None when it may. Raises UnknownAgentError.
 
     Args:
-        works_alone: also if another agent runs it elsewhere.
+        works_alone: it works alone here, so that it does not matter whether another agent runs it elsewhere.
     """
     above = supervisor(topology, agent)
     if above is not None and not works_alone:

@@ -170,7 +170,7 @@ class RunningTurn:
         progress: what the log had of it when the Runner last asked; None when it began here and has lost no run.
         callers: the agents whose calls the message answers, as far as they have not been resumed yet.
         waiting: the calls that wait for the user, of agents that have not run since the log was read.
-        begun_seq: the place of the message after which its first run began, where that is no run of before; 0: it may be one.
+        begun_seq: the position of the message with which its first run begins anew; 0: that run may go on from an earlier one.
         may_end_early: the last event of the agent that runs may carry the end of the turn, since no other one is to run.
         calls: its model calls, against its limit.
         transfers: the places of its transfers since the message that opened it.

@@ -321,7 +321,7 @@ class SessionTurn(msgspec.Struct, eq=False):
         self.begin(retried_seq)
 
     def go_on(self, after_seq: int) -> None:
-        """It does not stay as its record says: see TurnExtension.go_on."""
+        """Tell its extensions that it goes on behind a position of the log: see TurnExtension.go_on."""
         for extension in self.extensions.values():
             extension.go_on(self.row, after_seq)
 
