@@ -113,7 +113,7 @@ class Conversation:
             return
         failure = turn.retried_failure() if self._ends[name] == "failed" else None
         if failure is None and self._may_be_cut(name):
-            failure = turn.undecided_failure()
+            failure = next(iter(turn.undecided_failures()), None)
         if failure is not None and failure in stretch.there:
             self._play_again(name, turn, failure)
         else:

@@ -217,26 +217,28 @@ class Turn:
         self.take_back()
         self.is_cut = True
 
-    def undecided_failure(self) -> Event | None:
-        """The first failure behind which its run has gone on, and of which no supervisor has stored before what it has decided:
+    def undecided_failures(self) -> Sequence[Event]:
+        """The failures behind which their runs have gone on, and of which no supervisor has stored before what it has decided:
         the turn has ended in between, and was retried."""
         decisions = [event for there in self._there.values() for event in there if decision_of(event)]
+        undecided: list[Event] = []
         for failure in self.failures:
             stream, above = self.tree.stream_of(failure), self.tree.lineage(failure.author)
             behind = [event.seq for event in self.left() if self.tree.stream_of(event) == stream and event.seq > failure.seq > 0]
             between = [each for each in decisions if failure.seq < each.seq < min(behind, default=0)]
             if behind and not any(decision_of(each)["child"] in above for each in between):
-                return failure
-        return None
+                undecided.append(failure)
+        return undecided
 
     def retried_failure(self) -> Event | None:
         """The failure behind which the turn was retried, since the log has more than was said; None: it has no more.
 
-        It is the newest that is not behind all of that, or the newest.
+        It is the newest that is not behind all of that, or the newest. One that is undecided comes before the others.
         """
         left, failures = self.left(), [each for each in self.failures if each.seq]
         before = [each for each in failures if any(each.seq < more.seq for more in left)]
-        return max(before or failures, key=lambda each: each.seq, default=None) if left else None
+        found = self.undecided_failures() or before or failures
+        return max(found, key=lambda each: each.seq, default=None) if left else None
 
     def left(self) -> Sequence[Event]:
         """What the log has beyond what was said."""

@@ -402,3 +402,18 @@ def test_a_model_may_be_shown_the_log_by_a_process_that_lives_on_when_its_runner
     faults = [Fault(what="replace", who="runner", kind="Append", nth=2, for_s=6.7)]
     plan = FaultPlan(faults=faults, network=Network(seed=1304, slow=10, slow_s=1.5), has_standby=True)
     assert check(Case(1304, Scenario(root=root, turns=turns), plan))[0] == []
+
+
+@pytest.mark.parametrize("seed", [2, 4])
+def test_a_turn_that_goes_on_between_two_decisions_runs_what_was_not_decided_again(seed: int) -> None:
+    children = [
+        Node(kind="llm", name="fails", fails=2, counts=True),
+        Node(kind="llm", name="works", fails=1, counts=True, thinks_s=0.5),
+    ]
+    beside = Node(kind="par", name="beside", children=children, supervision="skip")
+    root = Node(
+        kind="loop", name="root", children=[beside, Node(kind="llm", name="last", steps=[Step(does="work")], counts=True)]
+    )
+    scenario = Scenario(root=root, between=[[Act(deed="rerun", after_s=9.0, share=0.46)]], max_calls=1)
+    plan = FaultPlan(network=Network(seed=seed, usual_s=0.03, slow=4, slow_s=0.3))
+    assert check(Case(seed, scenario, plan))[0] == []
