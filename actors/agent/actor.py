@@ -9,7 +9,6 @@ import asyncio
 import logging
 import os
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -31,7 +30,6 @@ from actors.interfaces.run_facts import RunFacts, enter_run
 from actors.messages import protocol as p
 from actors.messages.flow import ROUND
 from actors.messages.graph import NextAttempt
-from actors.refs.base import begin_task
 from actors.rules.capacity.eviction import LruDict
 from actors.rules.recovery.failures import classes_of, failure, failure_event
 from actors.rules.traceparent import parse_traceparent
@@ -63,7 +61,7 @@ class AgentActor(Actor):
         self._parts = AgentParts(spec, environment)
         self._kinds = kinds
         self._views = SessionViews(spec, environment.views, self._parts.ledger)
-        self._runs: dict[p.TurnRef, tuple[asyncio.Task[p.AnyOutcome], Invocation]] = {}
+        self._runs: dict[p.TurnRef, tuple[asyncio.Task[Any], Invocation]] = {}
         # An engine may deliver StopRun and NotifyRuns before the Invoke that they are meant for, when that is larger.
         self._stopped: LruDict[p.TurnRef, bool] = LruDict(MAX_STOPPED)
         self._notified: LruDict[p.TurnRef, bool] = LruDict(MAX_STOPPED)
@@ -79,33 +77,25 @@ class AgentActor(Actor):
         }
 
     async def invoke(self, message: p.Invoke) -> p.AnyOutcome:
-        """Run the agent, in a task that `stop_run` can cancel, and return how that has ended."""
+        """Run the agent, and return how that has ended. Nothing but `stop_run` and `stop` cancels the task of this message."""
         if self._stopped and message.turn in self._stopped:
             return p.Cancelled(agent=self._spec.name)
         self._parts.counts["runs"] += 1
         kind = self._kinds[ROUND if message.work is not None else self._spec.kind]
         run_class = (message.node is not None and kind.node) or kind.run
         run = run_class(self._parts, message, self._views.of(message, run_class.history))
-        task = begin_task(self._run(kind, run), self._loop, self._task_name)
+        task = asyncio.current_task()
+        assert task is not None
+        # Says who has the event loop, should it stand still.
+        task.set_name(f"code of agent {self._spec.name!r}")
         self._runs[message.turn] = (task, run)
         if self._notified and message.turn in self._notified:
             run.notify()
-        # The run goes on when nothing waits for its outcome any more.
-        return await asyncio.shield(task)
-
-    @cached_property
-    def _task_name(self) -> str:
-        """Who has the event loop, should it stand still."""
-        return f"code of agent {self._spec.name!r}"
-
-    @cached_property
-    def _loop(self) -> asyncio.AbstractEventLoop:
-        """The event loop that runs the actor: asyncio asks the kernel for the process each time that it is asked for it."""
-        return asyncio.get_running_loop()
+        return await self._run(kind, run)
 
     async def _run(self, kind: AgentKind[Any], run: Invocation) -> p.AnyOutcome:
         """Run the agent."""
-        message, run.has_begun = run.message, True
+        message = run.message
         try:
             if message.tells_begun:
                 # It has come to its turn beside all others of this process.
@@ -117,7 +107,7 @@ class AgentActor(Actor):
         finally:
             del self._runs[message.turn]
             run.writer.end_run()
-            self._views.end_run(message, run.history, self._loop.time())
+            self._views.end_run(message, run.history, asyncio.get_running_loop().time())
 
     async def _outcome(self, kind: AgentKind[Any], run: Invocation) -> p.AnyOutcome:
         message = run.message
@@ -230,13 +220,11 @@ class AgentActor(Actor):
         return p.Ack()
 
 
-async def _stop(runs: Mapping[asyncio.Task[p.AnyOutcome], Invocation]) -> None:
+async def _stop(runs: Mapping[asyncio.Task[Any], Invocation]) -> None:
     """Cancel runs and wait until they have ended. From now on they can write nothing, even if they do not end."""
     for task, run in runs.items():
         run.writer.is_stopped = True
-        if run.has_begun:
-            # Another one sees by itself that it is stopped: a task that is cancelled before its first step replies nothing.
-            task.cancel()
+        task.cancel()
     if runs:
         _, deaf = await asyncio.wait(runs, timeout=STOP_S)
         for task in deaf:

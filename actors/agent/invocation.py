@@ -101,7 +101,6 @@ class Invocation(RunAccess):
         reader: reads the log and the state.
         writer: writes the run's events.
         history: what the log is compiled to; None: as the agent sees a conversation.
-        has_begun: its task runs.
         has_messages: see Context.
         interceptors: what features do around its calls: the first of them.
         progress: of an agent that runs children, its last note, when the run goes on after a pause or a loss; else empty.
@@ -113,7 +112,7 @@ class Invocation(RunAccess):
     # What most runs never set is on the class: the attributes of an object with more than 30 of its own cost it a dictionary.
     noted_seq = retried_seq = 0
     done: Sequence[Event] = ()
-    is_resumed = has_begun = has_messages = False
+    is_resumed = has_messages = False
     node_path = ""
     progress: JsonMapping = _NOTHING
     resume_at: tuple[str, ...] = ()
