@@ -45,7 +45,7 @@ class TurnRetries(SessionService):
         """
         key, invocation_id = message.key, message.invocation_id
         await self._lookup.settled(key, invocation_id)
-        await self._parts.store_owed_ends(key)
+        await self._parts.access.pending_ends.settle(key)
         log, row = await self._lookup.log_and_row(key, invocation_id)
         if log.open_row(invocation_id) is not None:
             if message.from_event and (log.turn is None or LastRetry.of(log.turn).request != message.request):

@@ -89,7 +89,7 @@ class Rewinds(SessionService):
 
     async def _restored_turns(self, log: SessionLog, first_seq: int) -> list[Write]:
         """The records that earlier turns had before they went on behind this position. What they have used still counts."""
-        await self._parts.store_owed_ends(log.key)
+        await self._parts.access.pending_ends.settle(log.key)
         spoken: dict[str, None] = {}
         after_seq = first_seq - 1
         while page := await self._reader.page(log.key, after_seq):

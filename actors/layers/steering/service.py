@@ -233,6 +233,9 @@ class Steering(SessionService):
                 # It begins a turn of its own in any case.
                 continue
             event = decode_event(waiting.event, 0)
+            if turn.stored.get(event.id) == turn.row.opened_seq:
+                # It has begun this turn, and its time is about to pass.
+                continue
             if event.id in turn.stored:
                 # Another run has just read it, or a request of this one whose reply was lost.
                 is_under_way = True

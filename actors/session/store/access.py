@@ -127,29 +127,35 @@ class PendingTurnEnds:
         if where in self._pending and self._pending[where].is_doubtful:
             del self._pending[where]
 
-    async def flush(self, *, waits: bool = False) -> None:
-        """Try to store all of them now. One that is refused is kept.
+    async def settle(self, key: SessionKey) -> None:
+        """Store those of a session, so that its next turn is not open in the store beside another. Raises StoreError."""
+        for where, end in list(self._pending.items()):
+            if where[0] == key:
+                await self._settle(where, end, waits=True)
 
-        Args:
-            waits: as writes do, for a store that is away.
+    async def flush(self) -> None:
+        """Try to store all of them now. One that is refused is kept.
 
         Raises:
             StoreUnavailableError, StoreRevertedError: nothing can be stored.
         """
         for where, end in list(self._pending.items()):
-            if self._pending.get(where) is not end:
-                continue
             try:
-                await self._thread.call(self._store_end, end, writing=True, waits=waits)
+                await self._settle(where, end)
             except (StoreUnavailableError, StoreRevertedError):
                 raise
             except StoreError as error:
                 # What was wrong may pass, and without its end the turn would be open until this actor is lost.
                 logger.error("the end of turn %s could not be stored, and is tried again: %s", where[1], error)
-                continue
-            if self._pending.get(where) is end:
-                del self._pending[where]
-            end.then()
+
+    async def _settle(self, where: _Where, end: _PendingEnd, *, waits: bool = False) -> None:
+        """Store one, if it is still pending. `waits`: as writes do, for a store that is away. Raises StoreError."""
+        if self._pending.get(where) is not end:
+            return
+        await self._thread.call(self._store_end, end, writing=True, waits=waits)
+        if self._pending.get(where) is end:
+            del self._pending[where]
+        end.then()
 
     async def close(self) -> None:
         """Try once more, then give up."""

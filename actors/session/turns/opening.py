@@ -404,7 +404,7 @@ class TurnOpener:
     async def _begin(self, request: PendingOpen) -> p.TurnBegun:
         message, log = request.message, request.log
         if log.creation is None:
-            await self._parts.store_owed_ends(message.key)
+            await self._parts.access.pending_ends.settle(message.key)
             if await self._logs.load(message.key) is not log:
                 # Deleted and created again while the request waited.
                 raise SessionNotFoundError(message.key.app, message.key.user, message.key.session)

@@ -126,11 +126,6 @@ class SessionParts:
         """Those of a log's authors, the most recent first, that decide which agent of a version is selected."""
         return deciding(self.versions.topology(version), authors)
 
-    async def store_owed_ends(self, key: SessionKey) -> None:
-        """Store the ends that a session owes: the next turn is not to be open in the store beside another. Raises StoreError."""
-        if self.access.pending_ends.owes_end(key):
-            await self.access.pending_ends.flush(waits=True)
-
     def ending(self, log: SessionLog, turn: SessionTurn, outcome: p.AnyOutcome, events: Events = ()) -> list[Write]:
         """Writes of features that are stored with the end of a turn."""
         return [write for hook in self.ending_hooks for write in hook.writes(log, turn, outcome, events)]

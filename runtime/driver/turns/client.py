@@ -427,7 +427,7 @@ class TurnClient:
                 await self._following.join(turn, started)
                 return
             if started.invocation_id != turn.invocation_id:
-                subscriber.rename(turn, started.invocation_id, started.seq)
+                subscriber.rename(turn, started.invocation_id, started.seq, is_joined=started.attached)
             turn.is_repeated = started.attached
             if started.attached and message.repeatable:
                 # It is given the turn: a turn that it held would hold itself.

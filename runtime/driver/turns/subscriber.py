@@ -176,13 +176,14 @@ class Subscriber:
         """True when it feeds any object of that turn."""
         return turn in self._turns
 
-    def rename(self, turn: TurnState, invocation_id: str, opened_seq: int) -> None:
+    def rename(self, turn: TurnState, invocation_id: str, opened_seq: int, *, is_joined: bool = False) -> None:
         """Give a turn the id under which it continues, and the news of it that have come already.
 
         Args:
             opened_seq: see TurnState.
+            is_joined: it was there before: its news may have come to another object of it that has ended since.
         """
-        is_missing = turn.turn_key in self._missing or self._asks_again
+        is_missing = is_joined or turn.turn_key in self._missing or self._asks_again
         self.remove(turn)
         turn.rename(invocation_id)
         turn.opened_seq = opened_seq
@@ -190,8 +191,9 @@ class Subscriber:
         if not self.joins(turn):
             self.add(turn)
         if is_missing:
-            # The Session actor that knew this subscriber was lost since, and was asked for the other id only.
+            # The Session actor that knew this subscriber may be lost since, and was asked for the other id only.
             self._missing[turn.turn_key] = 0
+            self._seek_soon()
         for news in self._unclaimed.pop(turn.turn_key, ()):
             self._feed(news)
 

@@ -147,6 +147,7 @@ async def _read_all(world: World, session: str) -> None:
         config = RunConfig(max_transfers=20, agent="chief")
         if (await until_known(world, last, LAST, config=config)).ended == "Finished":
             return
+        await asyncio.sleep(LOOK_S)
 
 
 async def _nudge(world: Office, nudge: Nudge) -> None:

@@ -96,3 +96,10 @@ def test_a_change_of_the_state_is_no_message() -> None:
     chief = Hand(name="chief", steps=[Doing(does="start", to="h0"), *TO_DESK.steps], helpers=[helper])
     a = Talker(name="a", steps=[Doing(does="work", takes_s=2.0), Doing(does="send", to="b")])
     assert play(Errands(chief=chief, desk=[a, hears("b", 1)], said=[Said(turn="t0")]), 0).problems == []
+
+
+def test_what_waits_is_read_though_the_store_is_away_for_longer_than_many_turns_take_to_fail() -> None:
+    helper = Hand(name="h0", on_done="wait", steps=[Doing(does="work", takes_s=2.0)])
+    chief = Hand(name="chief", steps=[Doing(does="start", to="h0")], helpers=[helper])
+    plan = FaultPlan(faults=[Fault(what="store away", kind="StartTurn", nth=2, for_s=5.0)], store_timeout_s=0.5)
+    assert play(Errands(chief=chief, said=[Said(turn="t0")], plan=plan), 0).problems == []

@@ -124,6 +124,25 @@ async def test_the_end_of_a_pause_that_is_told_again_is_not_that_of_the_answer(d
     await desk.ref.stop()
 
 
+async def test_a_message_is_told_the_end_of_the_turn_that_has_read_it_though_another_message_was_told_before(
+    desk: SessionFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runtime.driver.turns.subscriber.SEEK_S", 0.0)
+    subscriber = Subscriber(desk.ref, "d", is_permanent=True)
+    turn, message = TurnState(KEY, "e-1"), TurnState(KEY, "e-2")
+    await desk.open(subscriber="d")
+    subscriber.add(turn)
+    await desk.say(desk.event("root", "said"))
+    await settled()
+    subscriber.add(message)
+    await desk.close()
+    assert await texts_at_end(turn) == ["said"]
+    subscriber.rename(message, "e-1", 0, is_joined=True)
+    assert await asyncio.wait_for(texts_at_end(message), 10) == ["said"]
+    await subscriber.close(RuntimeError("closed"))
+    await desk.ref.stop()
+
+
 class Polls(LateNews):
     """Counts the polls."""
 

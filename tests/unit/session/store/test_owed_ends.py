@@ -48,12 +48,23 @@ async def test_a_turn_that_was_answered_before_the_store_knew_of_its_pause_runs_
     assert (listed.state, listed.epoch) == ("finished", 2)
 
 
+async def test_a_turn_does_not_begin_beside_one_whose_end_the_store_refuses(session: SessionFixture) -> None:
+    await session.open()
+    session.store.failures = 3
+    with pytest.raises(StoreError):
+        await session.close()
+    with pytest.raises(StoreError):
+        await session.open("e-2")
+    await session.open("e-3")
+    assert [row.invocation_id for _, row in session.store.running("app")] == ["e-3"]
+
+
 async def test_an_answer_that_could_not_be_stored_leaves_a_turn_waiting_of_whose_pause_the_store_does_not_know(
     session: SessionFixture,
 ) -> None:
     await paused(session)
-    # The pause is tried once more before.
-    session.store.failures = 3
+    # The pause comes first.
+    session.store.failures = 1
     with pytest.raises(StoreError):
         await session.answer("e-1", "c1")
     assert isinstance(await session.answer("e-1", "c1", only_waiting=True), p.TurnBegun)
