@@ -165,6 +165,17 @@ def _(tale: Tale, broken: bool) -> None:
         tale.message("e-3")
 
 
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_request_is_not_refused_if_its_turn_is_not_found_since_it_was_taken_back(broken: bool) -> None:
+    tale = Tale()
+    ask = tale.ask("run", "e-1")
+    tale.message("e-1")
+    tale.give(ask, ended=InvocationNotFoundError("e-1", "s1"))
+    if not broken:
+        tale.log.clear()
+    assert bool(list(turns.refused_is_not_stored(Story(tale.over(), HERE)))) == broken
+
+
 @breaks(turns.record_says_the_end)
 def _(tale: Tale, broken: bool) -> None:
     tale.turn("e-1", status="running" if broken else "finished")

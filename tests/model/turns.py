@@ -56,9 +56,12 @@ def message_is_kept(story: Story) -> Iterator[str]:
 
 
 def refused_is_not_stored(story: Story) -> Iterator[str]:
-    """2 Order of a turn: a request that is refused in steps 1 to 4 leaves neither an event nor a session."""
+    """2 Order of a turn: a request that is refused in steps 1 to 4 leaves neither an event nor a session.
+
+    One whose turn was taken back is told InvocationNotFoundError, too, and was not refused.
+    """
     for turn in story.turns.values():
-        asks = [ask for ask in story.of_turn(turn.id) if ask.begins]
+        asks = [ask for ask in story.of_turn(turn.id) if ask.begins and turn.events[0].id in story.shown]
         if asks and all(ask.kind == "refusal" for ask in asks):
             yield f"turn {turn.id} is in the log, and {asks[0]} was refused with {asks[0].ended}"
 

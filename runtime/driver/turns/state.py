@@ -54,11 +54,11 @@ class TurnReaders(msgspec.Struct, eq=False):
         return self._kept.head_seq
 
     def put_events(self, events: Sequence[StoredEvent]) -> None:
-        """Add events. The buffers skip those that come twice because two subscribers have the turn."""
+        """Add events. The buffers skip those that come twice because the turn was subscribed to twice."""
         for event in events:
             if not event.seq:
                 self._answers.setdefault(stream_of(event.raw), AnswerPartials()).add([event])
-            elif self._answers:
+            elif self._answers and event.seq > self.after_seq:
                 self._answers.pop(stream_of(event.raw), None)
             self._give(event)
 

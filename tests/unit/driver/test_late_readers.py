@@ -26,13 +26,13 @@ from tests.support.fixtures.session_fixture import KEY, SessionFixture
 from tests.support.machine.folders import quick_folder
 from tests.support.tries import tries
 
-SAY, COMPLETE, JOIN, READ_TOO, LISTEN = "say", "complete", "join", "read too", "listen"
+SAY, COMPLETE, JOIN, JOIN_AGAIN, READ_TOO, LISTEN = "say", "complete", "join", "join again", "read too", "listen"
 LOSE_SESSION, LOSE_AGENT = "lose session", "lose agent"
 
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just(SAY), st.sampled_from(["a", "bc", " d "])),
-        st.tuples(st.sampled_from([COMPLETE, JOIN, JOIN, READ_TOO, LISTEN, LOSE_SESSION, LOSE_AGENT]), st.just("")),
+        st.tuples(st.sampled_from([COMPLETE, JOIN, JOIN, JOIN_AGAIN, READ_TOO, LISTEN, LOSE_SESSION, LOSE_AGENT]), st.just("")),
     ),
     max_size=12,
 )
@@ -106,6 +106,8 @@ class Conversation:
             await self.complete()
         elif step == JOIN:
             await self.join()
+        elif step == JOIN_AGAIN:
+            await self.subscribe()
         elif step == READ_TOO and self.readers:
             # Its driver learns that an attempt was lost when it hears the next one.
             turn = self.readers[-1].turn
@@ -146,8 +148,11 @@ class Conversation:
         self.subscribers.append(subscriber)
         subscriber.add(turn)
         self.readers.append(Reader(turn, turn.open_reader(), len(self.answers), self.attempts[-1], []))
-        await self.session.subscribe(p.Subscribe(subscriber=subscriber.name, key=KEY, invocation_id="e-1"))
+        await self.subscribe()
         turn.mark_started("")
+
+    async def subscribe(self) -> None:
+        await self.session.subscribe(p.Subscribe(subscriber=self.subscribers[-1].name, key=KEY, invocation_id="e-1"))
 
     async def end(self) -> None:
         if self.under_way:
@@ -196,6 +201,7 @@ async def talk(steps: list[tuple[str, str]]) -> None:
 
 @settings(max_examples=tries(25), deadline=None)
 @given(STEPS)
+@example([(SAY, "a"), (COMPLETE, ""), (SAY, "bc"), (JOIN_AGAIN, ""), (SAY, "a")])
 @example([(SAY, "a"), (JOIN, ""), (SAY, "bc"), (LOSE_SESSION, ""), (SAY, " d"), (JOIN, ""), (SAY, "a")])
 @example([(SAY, "a"), (LOSE_AGENT, ""), (JOIN, ""), (SAY, "bc"), (READ_TOO, ""), (JOIN, ""), (SAY, "a")])
 @example([(SAY, "a"), (LOSE_AGENT, ""), (LOSE_SESSION, ""), (LISTEN, ""), (SAY, "bc"), (READ_TOO, ""), (SAY, "a")])
