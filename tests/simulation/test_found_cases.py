@@ -5,11 +5,15 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from actors.messages.limits import Limits
+from tests.simulation.crowds.crowd import Crowd
 from tests.simulation.faults import Fault, FaultPlan, Network
+from tests.simulation.programs import Wish
 from tests.simulation.scenarios import Act, Node, Scenario, Step
 from tests.simulation.simulate import Case, check
 from tests.simulation.steering.play import play as talk
 from tests.simulation.steering.talk import Said, Talk
+from tests.simulation.worlds import WORLDS
 
 
 def llm(name: str, *steps: Step, thinks_s: float = 0.0, fails: int = 0) -> Node:
@@ -417,3 +421,11 @@ def test_a_turn_that_goes_on_between_two_decisions_runs_what_was_not_decided_aga
     scenario = Scenario(root=root, between=[[Act(deed="rerun", after_s=9.0, share=0.46)]], max_calls=1)
     plan = FaultPlan(network=Network(seed=seed, usual_s=0.03, slow=4, slow_s=0.3))
     assert check(Case(seed, scenario, plan))[0] == []
+
+
+def test_requests_that_come_while_a_new_runner_asks_whether_it_drains_are_in_line_together() -> None:
+    sessions = ["s", "s", "s1", "s0", "s1"]
+    wishes = [Wish(turn=f"turn-{number}", user="d", session=session, at_s=0.5) for number, session in enumerate(sessions)]
+    plan = FaultPlan(network=Network(seed=1015, slow=20, slow_s=0.05), faults=[Fault(what="kill", who="runner")])
+    crowd = Crowd(wishes=wishes, limits=Limits(max_waiting_user_turns=4), at_once=1, thinks_s=0.0, plan=plan)
+    assert WORLDS["crowds"].play(crowd, 1015).problems == []

@@ -11,6 +11,7 @@ from actors.errors import DrainingError
 from actors.layers.draining.messages import Drain, Draining, GetDrain
 from actors.layers.draining.rules import DrainLease
 from actors.messages.session import SessionKey
+from actors.refs.keyed_locks import KeyedLocks
 from actors.refs.session import SessionRef
 from actors.runner.service import RunnerParts, RunnerService
 
@@ -32,6 +33,7 @@ class RunnerDrain(RunnerService):
         self._lease = DrainLease()
         self._asks = not parts.recovery.has_recovered
         self._asked: set[SessionRef] = set()
+        self._in_order: KeyedLocks[SessionRef] = KeyedLocks()
         parts.admission.refusals.append(self.refusal)
 
     def handlers(self) -> Handlers:
@@ -58,16 +60,18 @@ class RunnerDrain(RunnerService):
 
     async def refusal(self, key: SessionKey, sent_s: float) -> DrainingError | None:
         """Why no new turn of a session may begin, if none may: see TurnAdmission.refusal."""
-        if self._asks:
-            await self._ask(self._session.of(key))
+        if self._asks and (session := self._session.of(key)) not in self._asked:
+            await self._ask(session)
         return self._lease.refusal(key.app, _now_s(), sent_s)
 
     async def _ask(self, session: SessionRef) -> None:
-        if session not in self._asked:
-            told = await session.ask(GetDrain())
-            self._asked.add(session)
-            if self._asks and told.lease_s > self._lease.left_s(_now_s()):
-                self._lease.renew(told.lease_s, told.since_s, _now_s())
+        # Requests that come meanwhile wait for the same reply, and are let in together, in order.
+        async with self._in_order.locked(session):
+            if session not in self._asked:
+                told = await session.ask(GetDrain())
+                self._asked.add(session)
+                if self._asks and told.lease_s > self._lease.left_s(_now_s()):
+                    self._lease.renew(told.lease_s, told.since_s, _now_s())
 
 
 def _now_s() -> float:
