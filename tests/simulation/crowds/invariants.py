@@ -67,12 +67,13 @@ def requests_in(trace: Trace) -> list[Request]:
         if what == "arrived":
             message = decode_message(sent.raw)
             assert isinstance(message, p.StartTurn)
-            found[sent.nth] = Request((message.key, message.invocation_id), sent.receiver.name, now_s)
+            request = found[sent.nth] = Request((message.key, message.invocation_id), sent.receiver.name, now_s)
+            request.joins = any(other.turn == request.turn and other.was_opened for other in found.values())
         elif what == "handled":
             request, reply = found[sent.nth], decode_message(raw)
             request.ends_s, request.has_reply = now_s, True
             request.was_opened = isinstance(reply, p.TurnStarted)
-            request.joins = isinstance(reply, p.TurnStarted) and reply.attached
+            request.joins |= isinstance(reply, p.TurnStarted) and reply.attached
             if isinstance(reply, ErrorReply) and reply.error == OverloadedError.__name__:
                 request.refusal = reply
     return list(found.values())
@@ -177,9 +178,14 @@ def _fairness(given: Crowd, requests: Sequence[Request], trace: Trace) -> Iterat
             served: Counter[Hashable] = Counter()
             for other, other_s in opened.items():
                 if first[turn].begins_s < other_s < until_s and group_of(other) == group_of(turn):
-                    # The places of those who ask for a turn that is there are not seen from here.
-                    served[owner_of(other)] += repeats[other] if owner_of(other) == owner_of(turn) else 1
-            mine = served.pop(owner_of(turn), 0) + repeats[turn]
+                    served[owner_of(other)] += 1
+            # The places of those who ask for a turn that is there are not seen from here.
+            again = sum(
+                owner_of(other.turn) == owner_of(turn) and other.begins_s < until_s and first[turn].begins_s < other.ends_s
+                for other in requests
+                if repeats[other.turn] > 1
+            )
+            mine = served.pop(owner_of(turn), 0) + again + 1
             rows = 1 + (mine - 1) // weights.get(str(owner_of(turn)), 1)
             for owner, often in served.items():
                 if often > rows * weights.get(str(owner), 1) + given.most_at_once:
