@@ -139,6 +139,11 @@ class Outbox:
     def follow(self, turn: TurnKey, after_seq: int, head_seq: int) -> None:
         """Deliver a turn's events from now on, and before them those in the log after `after_seq` up to `head_seq`."""
         old = self._turns.get(turn)
+        if old is not None and not old.is_over() and old.delivered_seq <= after_seq:
+            # What it holds comes next.
+            old.wants_answers = old.wants_answers or bool(self._answers(turn))
+            self.expect(turn, head_seq)
+            return
         if old is not None:
             # Followed already, or it goes on after a pause of which the subscriber does not know yet: no event may be left out.
             after_seq, head_seq = min(after_seq, old.delivered_seq), max(head_seq, old.head_seq)
@@ -146,10 +151,7 @@ class Outbox:
         box = self._turns[turn] = TurnOutbox(after_seq, self._max_bytes // 8)
         box.turn = turn
         box.wants_answers = after_seq < head_seq or bool(self._answers(turn))
-        if box.wants_answers:
-            box.expect(head_seq)
-            self._sort(box)
-            self._read_on()
+        self.expect(turn, head_seq)
 
     def expect(self, turn: TurnKey, head_seq: int) -> None:
         """Read from the log what it has of a turn up to `head_seq`, beyond what was delivered or is held here."""
