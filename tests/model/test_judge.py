@@ -335,6 +335,16 @@ def _(tale: Tale, broken: bool) -> None:
     tale.history.begin_tool("c").runner = "runner#1"
 
 
+@breaks(turns.ended_calls_stay_ended)
+def _(tale: Tale, broken: bool) -> None:
+    tale.message("e-1")
+    tale.call("e-1", "c")
+    if broken:
+        tale.history.begin_tool("c")
+    tale.response("e-1", "c", {"error": "cancelled"})
+    tale.history.begin_tool("c")
+
+
 @breaks(turns.calls_are_the_logs)
 def _(tale: Tale, broken: bool) -> None:
     tale.message("e-1")

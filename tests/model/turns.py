@@ -276,15 +276,18 @@ def failures_leave_an_event(story: Story) -> Iterator[str]:
 def ended_calls_stay_ended(story: Story) -> Iterator[str]:
     """2 Lost processes: a run goes on from what the log has: only calls that had not ended are made again.
 
-    A process that lives on when its Runner is lost may not know what has ended since.
+    A process that lives on when its Runner is lost may not know what has ended since. One that hears of a cancellation late may
+    begin a call that the log has as cancelled.
     """
     ended: dict[str, tuple[Moment, Event]] = {}
+    often = Counter(run.call_id for run in story.history.tools)
     if story.changed_at < NEVER:
         return
     for turn in story.turns.values():
         for call_id, answers in turn.answers.items():
             for event, response in answers:
                 late = any(later.author == USER and later.seq > event.seq for later, _ in answers)
+                late |= often[call_id] == 1
                 if event.author != USER and not (late and response.response == CANCELLED) and event.id not in story.copied:
                     ended.setdefault(call_id, (story.known(event), event))
     for run in story.history.tools:
