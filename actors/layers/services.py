@@ -32,8 +32,8 @@ from actors.layers.schedules.service import Schedules
 from actors.layers.sharing.news import StateNews
 from actors.layers.spending.service import SpendingService
 from actors.layers.spending.turn_spending import Spending
+from actors.layers.steering.notifying import MessageNotifier
 from actors.layers.steering.service import Steering
-from actors.layers.steering.taking import MessageTaker
 from actors.layers.timeouts import Timeout
 from actors.layers.tracing.turns import spans_of
 from actors.layers.updates.environment import ONLY_TREE, SessionTrees, TreeSource
@@ -83,7 +83,7 @@ def runner_services(parts: RunnerParts) -> Sequence[RunnerService]:
         RunnerRetries(parts),
         WaitingTurns(parts),
         DueTurns(parts),
-        MessageTaker(parts),
+        MessageNotifier(parts),
     )
 
 

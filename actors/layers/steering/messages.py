@@ -2,47 +2,33 @@
 
 from __future__ import annotations
 
-import msgspec
-
-from actors.messages.config import RunConfig
-from actors.messages.json_types import StateDelta
 from actors.messages.protocol.base import Message
 from actors.messages.protocol.request import Lane, Request, Route
 from actors.messages.session import SessionKey
 
 
-class MessageLeft(Message, frozen=True, kw_only=True):
-    """Where the message waits.
+class MessageReader(Message, frozen=True, kw_only=True):
+    """Who may read a message that waits.
 
     Attributes:
-        invocation_id: the turn that runs, whose agents may read it; "": none runs, or the message was read or has begun a turn,
-            and nothing was stored.
-        after_seq: the position of the newest event of the session.
+        invocation_id: the turn that runs; "": none does, or it has the message.
     """
 
     invocation_id: str = ""
-    after_seq: int = 0
 
 
-class LeaveMessage(Request[MessageLeft], frozen=True, kw_only=True):
-    """Store a message of the user while a turn of the session runs. The reply is MessageLeft. Sent again, it changes nothing.
+class FindReader(Request[MessageReader], frozen=True, kw_only=True):
+    """Ask which turn may read a message that waits. The reply is MessageReader.
 
     Attributes:
-        event: the user's event, encoded, as it would begin a turn.
-        config, state_delta, fingerprint, traceparent: see StartTurn; of the turn that the message begins if no agent reads it.
-        waits: it is stored already: only ask which turn runs.
+        event_id: of the message.
     """
 
     route = Route.SESSION
-    lane = Lane.BEGIN
+    lane = Lane.READ
 
     key: SessionKey
-    event: bytes
-    config: RunConfig
-    state_delta: StateDelta = msgspec.field(default_factory=dict)
-    fingerprint: str = ""
-    traceparent: str = ""
-    waits: bool = False
+    event_id: str
 
 
 class MessagePlace(Message, frozen=True, kw_only=True):

@@ -20,7 +20,7 @@ from actors.actor import Handlers
 from actors.errors import OverloadedError, RequestError, SessionBusyError
 from actors.interfaces.records import Write
 from actors.layers.schedules.due_times import DueTimes
-from actors.layers.steering.messages import FindMessage, LeaveMessage, MessageLeft, MessagePlace
+from actors.layers.steering.messages import FindMessage, FindReader, MessagePlace, MessageReader
 from actors.layers.stores.records import AddSchedule, RemoveSchedule
 from actors.layers.stores.schedule import ScheduleRow, WaitingMessage, message_name, message_prefix, waiting_row
 from actors.layers.stores.session_store import store_of
@@ -34,7 +34,7 @@ from actors.messages.limits import MIB
 from actors.messages.session import SessionKey
 from actors.refs.keyed_locks import KeyedLocks
 from actors.rules.checks.state import only_temp
-from actors.session.log.event_scan import EventScan, new_event, scan
+from actors.session.log.event_scan import EventScan, new_event
 from actors.session.log.session_log import SessionLog
 from actors.session.service import SessionService
 from actors.session.turns.lookup import TurnLookup, missing_notes
@@ -66,7 +66,7 @@ class _Sent(msgspec.Struct, eq=False):
 
 
 class Steering(SessionService):
-    """Answers LeaveMessage, ReadMessages, SendMessage and FindMessage.
+    """Stores messages for the turn that runs, and answers ReadMessages, SendMessage, FindMessage and FindReader.
 
     Args:
         parts: of the Session actor.
@@ -82,14 +82,15 @@ class Steering(SessionService):
         self._sent: dict[tuple[SessionKey, str], _Sent] = {}
         parts.removal_hooks.append(self._left_behind)
         parts.refusals.append(self.refusal)
+        parts.leaving_hooks.append(self.leave)
 
     def handlers(self) -> Handlers:
         """Its messages."""
         return {
-            LeaveMessage: self.leave_message,
             p.ReadMessages: self.read_messages,
             p.SendMessage: self.send_message,
             FindMessage: self.find_message,
+            FindReader: self.find_reader,
         }
 
     async def refusal(self, message: p.OpenTurn) -> SessionBusyError | None:
@@ -101,33 +102,27 @@ class Steering(SessionService):
         is_behind = first is not None and first.due_s is not None and first.name < time.name
         return SessionBusyError(key.session, first.id) if first is not None and is_behind else None
 
-    async def leave_message(self, message: LeaveMessage) -> MessageLeft:
-        """Store a message for the turn that runs.
+    async def leave(self, log: SessionLog, message: p.OpenTurn, event: EventScan) -> p.MessageLeft | None:
+        """Store a message for the turn that runs. See `LeavingHook`.
 
         Raises:
             OverloadedError: as many messages of the session wait as may.
             RequestError: it could not be appended.
             StoreError: it could not be stored.
         """
-        key, event = message.key, scan(message.event)
-        log = await self._parts.logs.find(key)
-        if log is None or not _takes(log, event):
-            return MessageLeft()
-        if message.waits:
-            return _left(log)
         self._parts.admission.event(log, message.event, event)
         # Each finds those before it, so that no more wait than may.
-        async with self._in_order.locked((key, "")):
+        async with self._in_order.locked((message.key, "")):
             return await self._left(log, message, event)
 
-    async def _left(self, log: SessionLog, message: LeaveMessage, event: EventScan) -> MessageLeft:
+    async def _left(self, log: SessionLog, message: p.OpenTurn, event: EventScan) -> p.MessageLeft | None:
         key = message.key
         # Ends of background runs that begin no turn may wait for long.
         waiting = [row for row in await self._waiting(key) if row.due_s is not None]
         is_known = any(row.id == event.invocation_id for row in waiting)
         if not is_known and await self._parts.reader.position(key, event.id) is not None:
             # Sent again: it was read, or has begun its turn.
-            return MessageLeft()
+            return None
         if not is_known:
             size = sum(len(row.raw) for row in waiting)
             if len(waiting) >= MOST_MESSAGES or (waiting and size + len(message.event) > MOST_BYTES):
@@ -141,12 +136,9 @@ class Steering(SessionService):
             )
             name = message_name(key, event.timestamp, event.invocation_id)
             await self._add(key, name, event.invocation_id, leaving, message.config)
-        if _takes(log, event):
-            return _left(log)
-        position = await self._parts.reader.position(key, event.id)
-        # An agent has read it meanwhile, unless it is about to begin its own turn.
-        read_by = position[1] if position is not None and position[1] != event.invocation_id else ""
-        return MessageLeft(invocation_id=read_by, after_seq=log.committed_seq)
+        # Else an agent has read it meanwhile, or it is about to begin its own turn.
+        takes = log.takes(event.id)
+        return p.MessageLeft(invocation_id=log.open_id(), after_seq=log.committed_seq) if takes else None
 
     async def _add(self, key: SessionKey, name: str, invocation_id: str, message: WaitingMessage, config: RunConfig) -> None:
         row = waiting_row(key, name, invocation_id, message, config, at_s=int(self._due.now_s()))
@@ -308,6 +300,11 @@ class Steering(SessionService):
         metadata = (decode_event(stored.raw, seq).custom_metadata if stored is not None else None) or {}
         return MessagePlace(invocation_id=invocation_id, seq=seq, agent=str(metadata.get(READ_BY, "")))
 
+    async def find_reader(self, message: FindReader) -> MessageReader:
+        """Tell which turn may read a message. Raises StoreError."""
+        log = await self._parts.logs.find(message.key)
+        return MessageReader(invocation_id=log.open_id() if log is not None and log.takes(message.event_id) else "")
+
     async def _waiting(self, key: SessionKey, *to: str, most: int = MOST_MESSAGES) -> list[ScheduleRow]:
         """The messages of a session that wait, the oldest first. Raises StoreError.
 
@@ -332,17 +329,7 @@ class Steering(SessionService):
         return [RemoveSchedule(key, row.name, row.id) for row in rows if row.key == key]
 
 
-def _takes(log: SessionLog, event: EventScan) -> bool:
-    """True while a turn runs that can read the message."""
-    turn = log.turn
-    return turn is not None and not turn.is_ending and event.id not in turn.stored
-
-
 def _introduced(message: p.SendMessage) -> Content:
     """A message to an agent whose model does not know who sends it."""
     says = Part(text=f"Agent {message.sender} says:")
     return msgspec.structs.replace(message.content, role=USER, parts=[says, *message.content.parts])
-
-
-def _left(log: SessionLog) -> MessageLeft:
-    return MessageLeft(invocation_id=log.open_id(), after_seq=log.committed_seq)

@@ -303,7 +303,19 @@ class TurnBegun(Message, frozen=True, kw_only=True):
     version: str = ""
 
 
-OpenTurnReply = TurnBegun | TurnResumed | TurnJoined | CancelRequired | ResumeRequired | NotLeader
+class MessageLeft(Message, frozen=True, kw_only=True):
+    """The message is stored for the agents of the turn that runs.
+
+    Attributes:
+        invocation_id: that turn.
+        after_seq: the position of the newest event of the session.
+    """
+
+    invocation_id: str
+    after_seq: int
+
+
+OpenTurnReply = TurnBegun | TurnResumed | TurnJoined | MessageLeft | CancelRequired | ResumeRequired | NotLeader
 """TurnResumed when the turn had begun with this very event, and only the reply was lost."""
 
 

@@ -6,11 +6,12 @@ Rules of this file, in the order in which they are tried:
 2. The turn asked for is known: join it. So no id ever has two turns.
 3. The session is free, or was kept for this request while it waited: begin. So no session ever has two open turns.
 4. The Runner that asks does not run the open turn, so no live Runner does: that turn is resumed first, unless it is about to end.
-5. `on_concurrent_turn` is "reject": refuse. "interrupt": the open turn is cancelled first. "enqueue": wait, and so does "steer",
-   which comes here only where no turn could be given the message.
+5. `on_concurrent_turn` is "reject": refuse. "interrupt": the open turn is cancelled first. "steer": the open turn is given the
+   message, if it can take it. "enqueue": wait.
 
 "interrupt" waits, too: while the Runner cancels the open turn, and while the session is taken without an open turn. Then there is
-nothing to cancel; the request goes to the head of the queue, and is decided again should another turn begin before it.
+nothing to cancel; the request goes to the head of the queue, and is decided again should another turn begin before it. So does
+"steer" while no turn can take its message, but in line.
 """
 
 from __future__ import annotations
@@ -40,11 +41,13 @@ class Open(msgspec.Struct, frozen=True):
         invocation_id: the turn.
         is_live: the Runner that asks runs it, or its end is being stored.
         began_with_event: the event that opened it is the event of this request.
+        takes_message: it may be given the message of this request.
     """
 
     invocation_id: str
     is_live: bool
     began_with_event: bool = False
+    takes_message: bool = False
 
 
 SessionUse = Free | Kept | Taken | Open
@@ -87,13 +90,17 @@ class Wait(msgspec.Struct, frozen=True):
     at_head: bool = False
 
 
+class Leave(msgspec.Struct, frozen=True):
+    """Leave the message for the turn that is open."""
+
+
 class Refuse(msgspec.Struct, frozen=True):
     """Raise SessionBusyError. `open_turn`: the turn that is open; "" when none is."""
 
     open_turn: str = ""
 
 
-Decision = Begin | Resume | Join | Wait | Refuse | CancelRequired | ResumeRequired
+Decision = Begin | Resume | Join | Wait | Leave | Refuse | CancelRequired | ResumeRequired
 """What happens to a request to open a turn. The last two are replies: the Runner does it, then asks again."""
 
 
@@ -110,6 +117,8 @@ def decide(facts: OpeningFacts) -> Decision:
             return Begin()
         case Open(invocation_id, is_live=False):
             return ResumeRequired(invocation_id=invocation_id)
+        case Open(takes_message=True) if facts.on_concurrent_turn == "steer":
+            return Leave()
         case Open(invocation_id):
             return _beside(facts, invocation_id)
         case Taken():

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
-from typing import cast
+from typing import Protocol, cast
 
 import msgspec
 
@@ -54,8 +54,16 @@ class Opening(msgspec.Struct, eq=False):
     slot: OpenSlot
 
 
-Taker = Callable[[Opening], Awaitable[p.TurnStarted | None]]
-"""Takes a message in place of the turn that it asks for. None: the turn is opened."""
+class StartingHook(Protocol):
+    """The part of a feature in the start of turns."""
+
+    async def before(self, opening: Opening) -> None:
+        """Called before the turn is opened."""
+        ...
+
+    async def left(self, opening: Opening, turn: TurnKey) -> None:
+        """Called when the message was left for a turn that runs, in place of its own."""
+        ...
 
 
 class TurnStarter:
@@ -73,7 +81,7 @@ class TurnStarter:
         daily_budget: of the app, which every turn is given; None: there is none.
 
     Attributes:
-        takers: features that may take a message before a turn is opened for it.
+        hooks: see `StartingHook`.
     """
 
     def __init__(
@@ -98,7 +106,7 @@ class TurnStarter:
         self._admission = admission
         self._daily_budget = daily_budget
         self._in_order: KeyedLocks[SessionKey] = KeyedLocks()
-        self.takers: list[Taker] = []
+        self.hooks: list[StartingHook] = []
 
     async def start_turn(self, message: p.StartTurn) -> p.TurnStarted:
         """Check the message, store it, select the agent and let it run. Raises what is wrong; nothing is stored then.
@@ -208,9 +216,8 @@ class TurnStarter:
         event = user_event(message, prepared.content, event_id, invocation_id, actions)
         raw = encode_event(event) if needs_check(event, prepared) else encode(event)
         opening = Opening(message, prepared, event, raw, key, slot)
-        for take in self.takers:
-            if (started := await take(opening)) is not None:
-                return started
+        for hook in self.hooks:
+            await hook.before(opening)
         if message.config.agent and message.due is not None and message.due.is_message:
             # One that was sent could wait for an agent to which no turn is addressed; others were checked when they came.
             self._versions.current.routing.checked_address(message.config.agent, works_alone=not message.due.is_sent)
@@ -246,6 +253,12 @@ class TurnStarter:
                 if opened.is_lost:
                     await self._recovery.resume(key)
                 return self._joined(key, opened.agent, opened.seq)
+            case p.MessageLeft():
+                for hook in self.hooks:
+                    await hook.left(opening, key)
+                running = self._table.get(key)
+                agent = running.agent if running is not None else ""
+                return p.TurnStarted(invocation_id=key[1], agent=agent, seq=opened.after_seq, message=opening.event.id)
         return p.TurnStarted(invocation_id=opened.invocation_id, agent=turn.agent, seq=opened.seq)
 
     def _request(self, opening: Opening) -> p.OpenTurn:
@@ -270,7 +283,7 @@ class TurnStarter:
             due=message.due,
         )
 
-    async def _open(self, request: p.OpenTurn, slot: OpenSlot) -> p.TurnBegun | p.TurnResumed | p.TurnJoined:
+    async def _open(self, request: p.OpenTurn, slot: OpenSlot) -> p.TurnBegun | p.TurnResumed | p.TurnJoined | p.MessageLeft:
         """Ask until the turn is open: what is in the way, a turn or another Runner, is cleared away first.
 
         Args:
@@ -291,7 +304,7 @@ class TurnStarter:
                     request = msgspec.structs.replace(request, interrupting=opened.invocation_id, repeatable=True)
                 case p.ResumeRequired():
                     await self._recovery.take_up((request.key, opened.invocation_id))
-                case p.TurnBegun() | p.TurnResumed() | p.TurnJoined():
+                case p.TurnBegun() | p.TurnResumed() | p.TurnJoined() | p.MessageLeft():
                     return opened
 
     async def _ask(self, request: p.OpenTurn, in_line: Callable[[], None] | None) -> p.OpenTurnReply:

@@ -40,8 +40,9 @@ class Waiter:
         is_answer: it has begun before, and is to go on with an answer.
         fingerprint: see StartTurn.
         event_id: of the user's event.
+        steers: its message may be given to a turn that begins before it.
         admitted: True when it may begin; False when its request is to be decided once more, since another turn has begun, which
-            it has to interrupt first, or which began with its own event, or since its Runner was lost.
+            it has to interrupt first, or which can take its message, or has its event, or since its Runner was lost.
     """
 
     def __init__(self, invocation_id: str, runner: str, *, interrupts: bool = False, is_answer: bool = False) -> None:
@@ -50,6 +51,7 @@ class Waiter:
         self.interrupts = interrupts
         self.is_answer = is_answer
         self.fingerprint = self.event_id = ""
+        self.steers = False
         self.admitted: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
 
@@ -338,6 +340,11 @@ class SessionLog:
     def open_id(self) -> str:
         """The invocation id of the open turn, "" when none is open."""
         return self.turn.row.invocation_id if self.turn is not None else ""
+
+    def takes(self, event_id: str) -> bool:
+        """True while a turn runs that can read a message."""
+        turn = self.turn
+        return turn is not None and not turn.is_ending and event_id not in turn.stored
 
     def put_turn(self, row: TurnRow) -> PutTurn:
         """The write that stores a turn's record."""

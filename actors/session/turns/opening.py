@@ -39,6 +39,7 @@ from actors.rules.routing.opening import (
     Free,
     Join,
     Kept,
+    Leave,
     Open,
     OpeningFacts,
     Refuse,
@@ -86,6 +87,13 @@ class PendingOpen:
         raw, self.event = new_event(as_answer(decode_event(self.message.event, 0), task, is_delegate=is_delegate))
         self.message = msgspec.structs.replace(self.message, event=raw, invocation_id=task.invocation_id)
 
+    @property
+    def steers(self) -> bool:
+        """True for a message that may be given to the turn that runs."""
+        message = self.message
+        is_said = not message.answers and message.due is None and self.event.flow is None
+        return message.config.on_concurrent_turn == "steer" and is_said
+
     def facts(self, known: KnownTurn | None) -> OpeningFacts:
         """The facts that decide about the request."""
         return OpeningFacts(
@@ -103,6 +111,8 @@ class PendingOpen:
                 # One whose end is being stored cannot be resumed, and needs not: what waits for it begins then.
                 is_live=turn.is_ending or turn.runner == self.message.runner,
                 began_with_event=turn.stored.get(self.event.id) == turn.row.opened_seq,
+                # Those that come meanwhile wait, and are given to it in their order.
+                takes_message=self.steers and not self.log.is_opening and self.log.takes(self.event.id),
             )
         if self.holds_session:
             return Kept()
@@ -170,6 +180,8 @@ class NewTurns:
             self._parts.subscriptions.add(message.subscriber, log.key, message.invocation_id, turn.row.opened_seq)
             self._parts.counts["turns"] += 1
             log.queue.reject_interrupter()
+            # It is the first that can take their messages.
+            log.queue.send_back(lambda waiter: waiter.steers)
             for hook in self._parts.opening_hooks:
                 hook.opened(message)
 
@@ -285,9 +297,14 @@ class TurnOpener:
                 case Wait(at_head):
                     waiter = Waiter(message.invocation_id, message.runner, interrupts=at_head, is_answer=bool(message.answers))
                     waiter.fingerprint, waiter.event_id = message.fingerprint, request.event.id
+                    waiter.steers = request.steers
                     request.has_waited = True
                     reply_early(p.TurnInLine())
                     request.holds_session = await log.queue.enqueue(waiter)
+                case Leave():
+                    for leave in self._parts.leaving_hooks:
+                        if (left := await leave(log, message, request.event)) is not None:
+                            return left
                 case Refuse(open_turn):
                     raise SessionBusyError(message.key.session, open_turn)
                 case p.CancelRequired() | p.ResumeRequired() as reply:

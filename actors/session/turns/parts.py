@@ -18,6 +18,7 @@ from actors.rules.accounting.tallies import Tallies
 from actors.rules.routing.selection import deciding
 from actors.session.admission import Admission
 from actors.session.environment import SessionEnvironment
+from actors.session.log.event_scan import EventScan
 from actors.session.log.logs import SessionLogs
 from actors.session.log.open_turn import SessionTurn
 from actors.session.log.reader import LogReader
@@ -39,6 +40,10 @@ RemovalHook = Callable[[SessionKey], Awaitable[Sequence[Write]]]
 
 Refusal = Callable[[p.OpenTurn], Awaitable[RequestError | TurnError | None]]
 """Says why a turn may not begin that is not there; None: it may. Asked each time when the turn has waited."""
+
+
+LeavingHook = Callable[[SessionLog, p.OpenTurn, EventScan], Awaitable[p.MessageLeft | None]]
+"""Stores a message that steers for the turn that runs. None: none runs any more, or it was read."""
 
 
 class OpeningHook(Protocol):
@@ -85,7 +90,7 @@ class SessionParts:
         tallies: how often things have happened, and how long they took.
         changes: of sessions between turns; those of one session wait for each other.
         append_hooks: called with what a run appends, before it is checked. What they return is stored with it.
-        refusals, opening_hooks: see `Refusal` and `OpeningHook`.
+        refusals, leaving_hooks, opening_hooks: see `Refusal`, `LeavingHook` and `OpeningHook`.
         ending_hooks: see `EndingHook`.
         removal_hooks: called before a session is removed. What they return is stored with that.
     """
@@ -106,6 +111,7 @@ class SessionParts:
     changes: KeyedLocks[SessionKey]
     append_hooks: list[AppendHook] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
+    leaving_hooks: list[LeavingHook] = field(default_factory=list)
     opening_hooks: list[OpeningHook] = field(default_factory=list)
     ending_hooks: list[EndingHook] = field(default_factory=list)
     removal_hooks: list[RemovalHook] = field(default_factory=list)

@@ -117,10 +117,24 @@ def test_several_are_read_in_their_order(deploy: Deploy, gate: Gate) -> None:
 
 def test_without_a_turn_that_runs_it_is_a_message_like_any_other(deploy: Deploy) -> None:
     with deploy(LlmAgent(name="root", model=ScriptedModel(["one", "two"]))) as rt:
-        first, second = start(rt, "a", run_config=STEER), start(rt, "b", run_config=STEER)
-        assert (first.result().text, second.result().text) == ("one", "two")
+        first = start(rt, "a", run_config=STEER)
+        assert (first.result().text, start(rt, "b", run_config=STEER).result().text) == ("one", "two")
         assert first.steered is None
         assert len(log(rt)) == 4
+
+
+def test_what_one_program_says_comes_in_its_order_whether_a_turn_runs_or_not(deploy: Deploy, gate: Gate) -> None:
+    agent, _ = worker(gate, "done", "done")
+    with deploy(agent) as rt:
+        begun = start(rt, "begin", run_config=STEER)
+        # It is sent before the first one can have begun its turn.
+        more = [start(rt, "more", run_config=STEER), start(rt, "next")]
+        gate.wait_for_caller()
+        steer(rt, "last")
+        gate.open()
+        assert [turn.result().text for turn in (begun, *more)] == ["done"] * 3
+        said = ["user: begin", "user: more (root)", "user: last (root)", "root: done", "user: next", "root: done"]
+        assert log(rt) == said
 
 
 def test_what_no_model_has_read_begins_a_turn_of_its_own(deploy: Deploy, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ KINDS = (
     "CancelRun",
     "SendMessage",
     "ReadMessages",
-    "LeaveMessage",
+    "FindReader",
     "NotifyRuns",
     "AwaitDue",
     "PassDueTime",

@@ -22,7 +22,7 @@ from tests.simulation.programs import Wish
 from tests.simulation.scenarios import Node, scenario
 from tests.simulation.trees import drawn_tree
 
-KINDS = ("LeaveMessage", "ReadMessages", "NotifyRuns", "FindMessage", "AwaitDue", "PassDueTime", "StartTurn", "CloseTurn")
+KINDS = ("FindReader", "ReadMessages", "NotifyRuns", "FindMessage", "AwaitDue", "PassDueTime", "StartTurn", "CloseTurn")
 """Messages at which each seed may lose something besides."""
 
 PLANS = 4

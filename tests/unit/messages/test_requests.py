@@ -8,7 +8,7 @@ from typing import Any
 from actors.messages.protocol.request import Request, replies_to
 from tests.support.fixtures.session_fixture import SessionFixture
 
-OPENED = "TurnBegun | TurnResumed | TurnJoined | CancelRequired | ResumeRequired | NotLeader"
+OPENED = "TurnBegun | TurnResumed | TurnJoined | MessageLeft | CancelRequired | ResumeRequired | NotLeader"
 
 REQUESTS = {
     "AbandonRuns": ("SESSION", "GO_ON", "TurnProgress", False),
@@ -49,7 +49,6 @@ REQUESTS = {
     "GetUsage": ("USER", "QUERY", "UsageReply", False),
     "GetVersions": ("ALL", "DIRECT", "VersionsReply", False),
     "HoldUser": ("USER_ACTORS", "DIRECT", "UserHeld", False),
-    "LeaveMessage": ("SESSION", "BEGIN", "MessageLeft", False),
     "LeaveStore": ("ACTOR", "DIRECT", "Ack", False),
     "ListArrivals": ("ACTOR", "DIRECT", "Arrivals", False),
     "ListBatchItems": ("FIRST", "QUERY", "BatchItemsReply", False),
@@ -88,6 +87,7 @@ REQUESTS = {
     "SteerRun": ("SESSION", "BEGIN", "RunsReply", False),
     "AskParent": ("SESSION", "GO_ON", "Ack", False),
     "CancelRun": ("SESSION", "BEGIN", "RunsReply", False),
+    "FindReader": ("SESSION", "READ", "MessageReader", False),
     "FindRuns": ("SESSION", "DIRECT", "RunsReply", False),
     "SendMessage": ("SESSION", "GO_ON", "Ack", False),
     "StageUserRows": ("ACTOR", "DIRECT", "Ack", False),

@@ -38,7 +38,7 @@ from actors.layers.rewinds.messages import RewindRequest
 from actors.layers.schedules.messages import AwaitDue, ChangeSchedule, CreateSchedule, DueReply, ListSchedules, PassDueTime
 from actors.layers.sharing.messages import ForgetStates, WatchStates
 from actors.layers.spending.messages import GetTurnBudgets, GetUsage, MaySpend, ReserveSpending
-from actors.layers.steering.messages import FindMessage, LeaveMessage, MessageLeft
+from actors.layers.steering.messages import FindMessage, FindReader
 from actors.layers.stores.batch import BatchInfo
 from actors.layers.stores.schedule import SchedulePlan, Timing
 from actors.layers.stores.store_seat import StoreSeat
@@ -340,9 +340,8 @@ def answering(**more: Any) -> Make:
     return made
 
 
-def leaving(desk: Desk) -> LeaveMessage:
-    """A message to the turn that runs."""
-    return LeaveMessage(key=NEW, event=encode(desk.session.event("user", "more", turn="e-more")), config=RunConfig())
+leaving = opening(NEW, "e-more", config=RunConfig(on_concurrent_turn="steer"))
+"""A message to the turn that runs."""
 
 
 async def leave(desk: Desk) -> None:
@@ -431,7 +430,6 @@ OF_OPEN_TURNS: Mapping[type[p.Message], Example] = {
     AskParent: Example(lambda _: AskParent(key=OF_RUN, id="e-asks", question="where?"), [begin, start_run]),
     CancelRun: Example(lambda _: CancelRun(key=NEW, run=RUN), [begin, start_run]),
     p.CloseTurn: Example(ending(p.Finished(agent="root")), [begin], "FencedError"),
-    LeaveMessage: Example(leaving, [begin], MessageLeft),
     p.ReadMessages: Example(lambda desk: p.ReadMessages(turn=desk.of_turn(), agent="root"), [begin, leave], p.MessagesRead),
     ReserveSpending: Example(
         lambda desk: ReserveSpending(turn=desk.of_turn(), agent="root", model="m"), [begin_on_budget], MaySpend
@@ -468,6 +466,7 @@ OTHERS: Mapping[type[p.Message], Example] = {
     FindRuns: Example(lambda _: FindRuns(key=KEY)),
     FindMessage: Example(lambda _: FindMessage(key=KEY, invocation_id="e-1", event_id="m-1")),
     FindOldSessions: Example(lambda _: FindOldSessions(app=APP, before_s=SOON_S, limit=9)),
+    FindReader: Example(lambda _: FindReader(key=KEY, event_id="m-1")),
     p.FindTurn: Example(lambda _: p.FindTurn(key=KEY)),
     ForgetStates: Example(lambda _: ForgetStates()),
     GetDrain: Example(lambda _: GetDrain()),
@@ -528,6 +527,7 @@ WRITES: Mapping[str, Example] = {
     "OpenTurn-due": Example(opening(KEY, repeatable=True, due=LATER), [talk, plan], FOLLOWED),
     "OpenTurn-next": Example(opening(KEY, subscriber="d"), [talk], FOLLOWED),
     "OpenTurn-repeatable": Example(opening(KEY, repeatable=True), [talk], FOLLOWED),
+    "OpenTurn-steer": Example(leaving, [begin], p.MessageLeft),
     "OpenTurn-state": Example(opening(KEY, state_delta={"user:n": 9, "k": 1}), [talk], FOLLOWED),
     "RetryTurn-from-event": Example(from_event, [talk], p.TurnResumed),
 }

@@ -16,6 +16,7 @@ from actors.rules.routing.opening import (
     Free,
     Join,
     Kept,
+    Leave,
     Open,
     OpeningFacts,
     Refuse,
@@ -29,7 +30,7 @@ POLICIES = typing.get_args(OnConcurrentTurn)
 
 turns = st.sampled_from(["e-1", "e-2"])
 maybe_turns = st.just("") | turns
-opened: st.SearchStrategy[Open] = st.builds(Open, turns, st.booleans(), st.booleans())
+opened: st.SearchStrategy[Open] = st.builds(Open, turns, st.booleans(), st.booleans(), st.booleans())
 unopened: st.SearchStrategy[Free | Kept | Taken] = st.sampled_from([Free(), Kept(), Taken()])
 
 
@@ -94,8 +95,10 @@ def test_each_policy_has_its_own_outcome_for_a_turn_that_cannot_begin_yet(facts:
         assert facts.on_concurrent_turn == "reject"
     if isinstance(decision, CancelRequired):
         assert facts.on_concurrent_turn == "interrupt"
+    if isinstance(decision, Leave):
+        assert facts.on_concurrent_turn == "steer"
     if isinstance(decision, Wait):
-        # What steers and could be given to no turn waits as what is in line.
+        # What steers and can be given to no turn waits as what is in line.
         assert facts.on_concurrent_turn in (("interrupt",) if decision.at_head else ("enqueue", "steer"))
 
 
@@ -104,7 +107,7 @@ def test_what_runner_and_session_do_in_turn_comes_to_an_end(facts: OpeningFacts)
     """The Runner does what it is told to do first and asks again; a turn that waited is asked for again when it is kept."""
     for _ in range(4):
         match decide(facts):
-            case Begin() | Resume() | Join() | Refuse():
+            case Begin() | Resume() | Join() | Leave() | Refuse():
                 return
             case ResumeRequired(invocation_id=turn):
                 facts = OpeningFacts(Open(turn, is_live=True), facts.known_turn, facts.on_concurrent_turn, facts.interrupting)
@@ -117,6 +120,7 @@ def test_what_runner_and_session_do_in_turn_comes_to_an_end(facts: OpeningFacts)
 
 LIVE = Open("e-1", is_live=True)
 LOST = Open("e-1", is_live=False)
+READING = Open("e-1", is_live=True, takes_message=True)
 
 
 @pytest.mark.parametrize(
@@ -132,6 +136,9 @@ LOST = Open("e-1", is_live=False)
         (OpeningFacts(LIVE, on_concurrent_turn="interrupt", interrupting="e-1"), Wait(at_head=True)),
         # Another turn has begun before the one that interrupts: that has to be cancelled, too.
         (OpeningFacts(LIVE, on_concurrent_turn="interrupt", interrupting="e-0"), CancelRequired(invocation_id="e-1")),
+        (OpeningFacts(LIVE, on_concurrent_turn="steer"), Wait()),
+        (OpeningFacts(READING, on_concurrent_turn="steer"), Leave()),
+        (OpeningFacts(READING), Wait()),
         (OpeningFacts(Taken()), Wait()),
         (OpeningFacts(Taken(), on_concurrent_turn="reject"), Refuse()),
         (OpeningFacts(Taken(), on_concurrent_turn="interrupt"), Wait(at_head=True)),

@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import msgspec
+
 from actors import RunConfig
-from actors.layers.steering.messages import LeaveMessage
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from tests.support.fixtures.session_fixture import KEY, SessionFixture
+
+STEER = RunConfig(on_concurrent_turn="steer")
+
+
+async def read(session: SessionFixture, turn: str) -> list[str]:
+    """What an agent of a turn reads."""
+    reply = await session.ref.ask(p.ReadMessages(turn=session.turn_ref(turn), agent="root"))
+    return [message.text for message in reply.messages]
+
+
+async def test_messages_that_come_while_a_turn_begins_are_given_to_it(session: SessionFixture) -> None:
+    await session.open()
+    await session.say(msgspec.structs.replace(session.event("root", call="c1"), long_running_tool_ids=("c1",)))
+    await session.close(outcome=p.Paused(agent="root", call_ids=("c1",)))
+    said = (session.ask_to_open(f"e-{number}", f"m{number}", config=STEER) for number in (2, 3))
+    begun, *left = await asyncio.gather(session.answer("e-1", "c1"), *said)
+    assert isinstance(begun, p.TurnBegun)
+    assert left == [p.MessageLeft(invocation_id="e-1", after_seq=begun.seq)] * 2
+    assert (await session.ref.ask(p.ReadMessages(turn=session.turn_ref("e-1", epoch=begun.epoch), agent="root"))).messages
 
 
 async def test_the_turn_that_a_message_has_begun_does_not_read_it_before_its_time_has_passed(session: SessionFixture) -> None:
     await session.open()
     event = encode(session.event("user", "more", turn="e-2"))
-    await session.ref.ask(LeaveMessage(key=KEY, event=event, config=RunConfig()))
+    message = p.OpenTurn(key=KEY, invocation_id="e-2", event=event, runner="runner", config=STEER)
+    await session.ref.open_turn(message)
     await session.close()
-    await session.ref.open_turn(p.OpenTurn(key=KEY, invocation_id="e-2", event=event, runner="runner"))
-    assert (await session.ref.ask(p.ReadMessages(turn=session.turn_ref("e-2"), agent="root"))).messages == []
+    await session.ref.open_turn(message)
+    assert await read(session, "e-2") == []

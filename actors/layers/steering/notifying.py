@@ -1,4 +1,4 @@
-"""Messages to a session whose turn runs: they are left at the Session actor, and the agents of the turn are notified."""
+"""Messages that wait for a turn: the agents of the turn that runs are notified of them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from contextlib import suppress
 
 from actors.errors import ActorLostError
 from actors.interfaces.transport import Link
-from actors.layers.steering.messages import LeaveMessage
+from actors.layers.steering.messages import FindReader
 from actors.messages import protocol as p
+from actors.messages.session import TurnKey
 from actors.refs.agent import AgentRef
 from actors.rules.routing.branches import tool_root
 from actors.runner.running.running_turn import RunningTurn
@@ -22,47 +23,29 @@ NOTIFY_S = 1.0
 """An actor that takes longer reads the message when it listens again."""
 
 
-class MessageTaker(RunnerService):
-    """Takes messages with on_concurrent_turn="steer" while a turn of their session runs."""
+class MessageNotifier(RunnerService):
+    """Notifies agents. See `StartingHook`."""
 
     def __init__(self, parts: RunnerParts) -> None:
         self._session = parts.session
         self._table = parts.table
-        parts.starter.takers.append(self.take)
+        parts.starter.hooks.append(self)
 
-    async def take(self, opening: Opening) -> p.TurnStarted | None:
-        """Leave a message for the turn that runs, and tell its agents; None where it begins a turn.
-
-        A message that waits already asks for its own turn, which waits in line. The agents are notified again: their Runner may
-        have been lost since.
-        """
+    async def before(self, opening: Opening) -> None:
+        """A message that waits already asks for its own turn, which waits in line: its Runner may have been lost since."""
         message = opening.message
-        waits = message.due is not None and message.due.is_message
-        is_said = waits or message.due is None
-        if message.config.on_concurrent_turn != "steer" or opening.prepared.answers or message.flow or not is_said:
-            return None
-        asked = LeaveMessage(
-            key=message.key,
-            event=opening.raw,
-            config=message.config,
-            state_delta=message.state_delta,
-            fingerprint=message.fingerprint,
-            traceparent=message.traceparent,
-            waits=waits,
-        )
-        left = await self._session.ask(asked)
-        if not left.invocation_id:
-            return None
-        key = (message.key, left.invocation_id)
+        if message.due is not None and message.due.is_message and message.config.on_concurrent_turn == "steer":
+            found = await self._session.ask(FindReader(key=message.key, event_id=opening.event.id))
+            if found.invocation_id:
+                await self.left(opening, (message.key, found.invocation_id))
+
+    async def left(self, opening: Opening, turn: TurnKey) -> None:
+        """A message was left for a turn."""
         # Its agents are not known before the reply which opens the turn has come.
-        await self._table.opened(key, OPENING_S)
-        turn = self._table.get(key)
-        if turn is not None:
-            await _notify(turn, message.config.agent if message.due is not None and message.due.is_sent else "")
-        if waits:
-            return None
-        agent = turn.agent if turn is not None else ""
-        return p.TurnStarted(invocation_id=left.invocation_id, agent=agent, seq=left.after_seq, message=opening.event.id)
+        await self._table.opened(turn, OPENING_S)
+        if (running := self._table.get(turn)) is not None:
+            message = opening.message
+            await _notify(running, message.config.agent if message.due is not None and message.due.is_sent else "")
 
 
 async def _notify(turn: RunningTurn, agent: str) -> None:
