@@ -178,6 +178,15 @@ async def test_an_actor_that_was_lost_hears_of_the_calls_that_are_under_way(limi
     assert (await limiter.counts())["running"] == 0
 
 
+async def test_what_was_released_before_an_actor_was_lost_is_not_held_by_a_renewal_that_came_late(
+    limiter: LimiterFixture,
+) -> None:
+    await limiter.renew("h", a="m", b="m")
+    assert (await limiter.counts())["running"] == 2
+    await limiter.renew("h", b="m")
+    assert (await limiter.counts())["running"] == 1
+
+
 def test_a_failure_that_may_pass_is_waited_for() -> None:
     async def play() -> None:
         limiter = LimiterFixture(asyncio.get_running_loop().time)
