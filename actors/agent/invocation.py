@@ -201,7 +201,8 @@ class Invocation(RunAccess):
     @cached_property
     def inbox(self) -> RunInbox:
         """Messages to agents of the turn, of the user and of other agents."""
-        return RunInbox(self.parts.environment.session, self.message, self.reader, lambda: self.done)
+        run = weakref.proxy(self)
+        return RunInbox(self.parts.environment.session, self.message, self.reader, lambda: run.done)
 
     def notify(self) -> None:
         """Messages may wait for the run: see NotifyRuns."""

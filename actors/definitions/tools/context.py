@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import cached_property
 from types import MappingProxyType
@@ -352,7 +353,8 @@ class ToolContext(CallbackContext, MessageContext):
         self._delegate = delegate
         self.node_runner: RunNode | None = None
         self._report = report
-        self._outgoing = Outgoing(self, inbox, f"{self.branch} {function_call_id}")
+        # No call is left to the collector of cycles.
+        self._outgoing = Outgoing(weakref.proxy(self), inbox, f"{self.branch} {function_call_id}")
 
     async def report_progress(self, value: Any) -> None:
         """Show readers of the turn how far the call is, in a partial event, which no log and no model has.
