@@ -429,3 +429,12 @@ def test_requests_that_come_while_a_new_runner_asks_whether_it_drains_are_in_lin
     plan = FaultPlan(network=Network(seed=1015, slow=20, slow_s=0.05), faults=[Fault(what="kill", who="runner")])
     crowd = Crowd(wishes=wishes, limits=Limits(max_waiting_user_turns=4), at_once=1, thinks_s=0.0, plan=plan)
     assert WORLDS["crowds"].play(crowd, 1015).problems == []
+
+
+def test_a_session_actor_that_was_replaced_leaves_when_it_would_store_the_end_that_it_owes() -> None:
+    faults = [
+        Fault(what="store fails", kind="Commit PutTurn running>paused", nth=1, for_s=0.9),
+        Fault(what="replace", kind="OpenTurn", nth=3, for_s=0.9),
+    ]
+    scenario = Scenario(root=llm("root", Step(does="confirm")), turns=[[], []])
+    assert check(Case(11010, scenario, FaultPlan(faults=faults, store_s=0.2)))[0] == []

@@ -53,13 +53,16 @@ class PendingTurnEnds:
     `running`, recovery would run a finished turn again.
 
     Args:
-        store: used in `thread`.
+        store: used by `write`.
+        write: see StoreAccess.write.
         pause: how to wait; by default in real time.
     """
 
-    def __init__(self, store: LogStore, thread: StoreThread, pause: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+    def __init__(
+        self, store: LogStore, write: Callable[..., Awaitable[None]], pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+    ) -> None:
         self._store = store
-        self._thread = thread
+        self._write = write
         self._pause = pause
         self._pending: dict[_Where, _PendingEnd] = {}
         self._flusher: asyncio.Task[None] | None = None
@@ -152,7 +155,7 @@ class PendingTurnEnds:
         """Store one, if it is still pending. `waits`: as writes do, for a store that is away. Raises StoreError."""
         if self._pending.get(where) is not end:
             return
-        await self._thread.call(self._store_end, end, writing=True, waits=waits)
+        await self._write(self._store_end, end, waits=waits)
         if self._pending.get(where) is end:
             del self._pending[where]
         end.then()
@@ -228,7 +231,7 @@ class StoreAccess:
         self._verified_s: float | None = None
         self.commits = GroupCommit(self._commit, self._take_as_it_is)
         self._renewal = ClaimRenewal(store, bool(writer), self._thread, on_replaced, self.commits.note_reverted)
-        self.pending_ends = PendingTurnEnds(store, self._thread)
+        self.pending_ends = PendingTurnEnds(store, self.write)
 
     def on_reverted(self, compare: Callable[[], None], loss: Callable[[SessionKey], Awaitable[StoreError | None]]) -> None:
         """Say what happens when the store has gone back to an older copy of itself.
@@ -255,11 +258,15 @@ class StoreAccess:
             await self._used_first()
         return answer
 
-    async def write(self, function: Callable[..., T], *args: Any) -> T:
-        """Call a method of the store that changes what is stored, in the store's thread. It may run twice. Raises StoreError."""
+    async def write(self, function: Callable[..., T], *args: Any, waits: bool = True) -> T:
+        """Call a method of the store that changes what is stored, in the store's thread. It may run twice. Raises StoreError.
+
+        Args:
+            waits: for a store that is away.
+        """
         await self._check_place()
         try:
-            return await self._thread.call(function, *args, writing=True)
+            return await self._thread.call(function, *args, writing=True, waits=waits)
         except WriterReplacedError:
             if self._on_replaced is not None:
                 self._on_replaced()
