@@ -15,15 +15,14 @@ from tests.model.story import SHARED, Story, fold
 def state_is_seen(story: Story) -> Iterator[str]:
     """6 State: what an agent writes is seen at once by all agents of the turn: a tool sees what was written before its step.
 
-    That began behind what was said on its branch before. What agents side by side write meanwhile may be seen or not.
+    That began behind what was said on its branch before, messages aside that agents have read while the turn ran. What agents
+    side by side write meanwhile may be seen or not.
     """
     if story.changed_at < NEVER:
         return
     for event, runs in _responses(story):
-        on_branch = (
-            each.seq for each in story.whole if each.seq < event.seq and each.content and is_seen(each.branch, event.branch)
-        )
-        began = max(on_branch, default=0)
+        said = (each for each in story.whole if each.seq < event.seq and each.content and not each.steers)
+        began = max((each.seq for each in said if is_seen(each.branch, event.branch)), default=0)
         before = _plain(fold((each for each in story.whole if each.seq <= began), story.first_state))
         written = {key for each in story.whole if each.seq > began for key in each.actions.state_delta}
         written |= {key for run in runs for _, key, _ in run.wrote}

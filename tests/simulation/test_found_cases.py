@@ -438,3 +438,10 @@ def test_a_session_actor_that_was_replaced_leaves_when_it_would_store_the_end_th
     ]
     scenario = Scenario(root=llm("root", Step(does="confirm")), turns=[[], []])
     assert check(Case(11010, scenario, FaultPlan(faults=faults, store_s=0.2)))[0] == []
+
+
+def test_a_tool_need_not_see_what_agents_beside_its_own_wrote_before_one_of_them_read_a_message() -> None:
+    works = [llm("n5", Step(does="work")), llm("n6", Step(does="work", takes_s=0.3), Step(does="work"))]
+    children = [llm("n2", Step(does="work"), thinks_s=0.5), Node(kind="par", name="n4", children=works)]
+    said = [Said(turn="t0", session="r"), Said(turn="m1", session="r", at_s=0.2, steers=True)]
+    assert talk(Talk(root=Node(kind="par", name="n1", children=children), said=said), 2116).problems == []
