@@ -6,11 +6,13 @@ import asyncio
 import io
 import shutil
 import sqlite3
+import threading
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -106,6 +108,15 @@ def works(deploy: Deploy, **options: Any) -> None:
         assert run_turn(rt, answer, "s1", "ada")
         run_turn(rt, "hi", "s3", "ada")
         rt.memory.add_session("ada", "s3")
+
+
+def test_a_program_that_is_just_leaving_a_store_is_waited_for(source: WholeStore, server: str) -> None:
+    url = own_tables(server)
+    leaving = psycopg.connect(server, application_name=f"raygrove {url.rpartition('%3D')[2]}")
+    timer = threading.Timer(0.3, leaving.close)
+    timer.start()
+    assert copy_store(source, WholeStore(url))
+    timer.join()
 
 
 def test_a_store_goes_from_sqlite_to_postgres_and_back_without_a_change(source: WholeStore, server: str, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from runtime.stores.sql import schema
 from runtime.stores.sql.database import APPLICATION_NAME, Database
 from runtime.stores.sql.owners import living
 
-_WAIT_S = 0.5
+_WAIT_S = 1.0
+"""A connection that was closed just now may be seen for so long: PostgreSQL ends the process that served it."""
 
 
 def refuse_if_in_use(database: Database, instead: str, instead_locally: str = "") -> None:
@@ -65,7 +67,12 @@ def _is_connected(database: Database) -> bool:
         "SELECT count(*) FROM pg_stat_activity "
         f"WHERE datname = current_database() AND application_name = {APPLICATION_NAME} AND pid <> pg_backend_pid()"
     )
-    return bool(database.rows(others, {})[0][0])
+    until_s = time.monotonic() + _WAIT_S
+    while is_connected := bool(database.rows(others, {})[0][0]):
+        if time.monotonic() > until_s:
+            break
+        time.sleep(_WAIT_S / 20)
+    return is_connected
 
 
 def owner_of(url: str, app: str) -> str | None:
