@@ -12,6 +12,8 @@ from pathlib import Path
 
 from tests.docs.pages import ROOT, Page, pages
 
+_BUILT = {"build", "dist"}
+
 _ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 _PATH = re.compile(r"[\w.\-]+(/[\w.\-*]+)*/?")
 
@@ -62,7 +64,8 @@ def _looks_like_a_path(text: str) -> bool:
 
 
 def _folders() -> Iterable[str]:
-    return [path.name for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith(".")]
+    """The folders of the repository, without those that `make` builds."""
+    return [path.name for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith(".") and path.name not in _BUILT]
 
 
 def main() -> int:
