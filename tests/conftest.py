@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -122,6 +123,16 @@ def pytest_collection_finish() -> None:
     """From here on Python looks for cycles, among what the tests make, and as often as in the processes of agents."""
     gc.freeze()
     gc.set_threshold(10_000)
+    gc.enable()
+
+
+@pytest.fixture
+def uncollected() -> Iterator[None]:
+    """Python looks for garbage only where the test does. What earlier tests have left goes first: threads may hold some of it."""
+    while gc.collect():
+        time.sleep(0.01)
+    gc.disable()
+    yield
     gc.enable()
 
 

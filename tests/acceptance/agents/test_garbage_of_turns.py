@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import gc
-import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,15 +29,7 @@ from actors import (
 from actors.testing import PatternModel
 from tests.support.runtimes import Deploy
 
-
-@pytest.fixture(autouse=True)
-def uncollected() -> Iterator[None]:
-    """Python looks for garbage only where the test does."""
-    while gc.collect():
-        time.sleep(0.01)
-    gc.disable()
-    yield
-    gc.enable()
+pytestmark = pytest.mark.usefixtures("uncollected")
 
 
 async def note(text: str, tool_context: ToolContext) -> str:

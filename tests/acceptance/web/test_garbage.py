@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import gc
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
 from runtime import Runtime
 from tests.support.servers.web_load import address_of, request, turn_request
 from tests.support.servers.web_server import TIMEOUT_S
+
+pytestmark = pytest.mark.usefixtures("uncollected")
 
 TIMES = 20
 MOST_EACH = 2
@@ -21,15 +23,6 @@ ROUNDS = 3
 
 Do = Callable[[Runtime, str, str, int], None]
 """Asks something of a deployment or its server, as a user, in the session of a number."""
-
-
-@pytest.fixture(autouse=True)
-def no_collector() -> Iterator[None]:
-    was_on = gc.isenabled()
-    gc.disable()
-    yield
-    if was_on:
-        gc.enable()
 
 
 def ask(url: str, request: bytes) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,22 +18,12 @@ from runtime.settings import Settings
 from tests.support.models.waiting_model import GatedModel
 from tests.support.runtimes import Deploy
 
+pytestmark = pytest.mark.usefixtures("uncollected")
+
 AT_ONCE = 100
 
 GARBAGE, KEPT = 100, 2_000
 """Objects at most, however many are refused: those that begin in between are kept in the caches of their sessions."""
-
-
-@pytest.fixture(autouse=True)
-def uncollected() -> Iterator[None]:
-    """Python looks for garbage only where the test does. What earlier tests have left goes first: threads may hold some of it."""
-    while gc.collect():
-        time.sleep(0.01)
-    was_enabled = gc.isenabled()
-    gc.disable()
-    yield
-    if was_enabled:
-        gc.enable()
 
 
 async def refuse(rt: Runtime, count: int) -> None:
