@@ -60,8 +60,8 @@ class RunnerDrain(RunnerService):
 
     async def refusal(self, key: SessionKey, sent_s: float) -> DrainingError | None:
         """Why no new turn of a session may begin, if none may: see TurnAdmission.refusal."""
-        if self._asks and (session := self._session.of(key)) not in self._asked:
-            await self._ask(session)
+        if self._asks:
+            await self._ask(self._session.of(key))
         return self._lease.refusal(key.app, _now_s(), sent_s)
 
     async def _ask(self, session: SessionRef) -> None:

@@ -154,11 +154,11 @@ class LimiterActor(Actor):
     async def renew(self, message: RenewPermits) -> p.Ack:
         """Renew a process's lease, and take in permits that an earlier process of this actor has granted.
 
-        One that was given back meanwhile is in no later renewal: the message that had it was under way.
+        One of them that the process does not name any more was given back while a renewal that named it was on its way.
         """
         self._renew_lease(message.holder)
         self._end_leases()
-        taken_in = (each for each, held in self._permits.items() if held.granted is None and held.holder == message.holder)
+        taken_in = [each for each, held in self._permits.items() if held.granted is None and held.holder == message.holder]
         self._free([permit for permit in taken_in if permit not in message.held])
         for permit, model in message.held.items():
             if permit not in self._permits and permit not in self._released:

@@ -32,7 +32,7 @@ class MessageNotifier(RunnerService):
         parts.starter.hooks.append(self)
 
     async def before(self, opening: Opening) -> None:
-        """A message that waits already asks for its own turn, which waits in line: its Runner may have been lost since."""
+        """Notify agents again of a message that waits, and now asks for its own turn: a Runner may have been lost since."""
         message = opening.message
         if message.due is not None and message.due.is_message and message.config.on_concurrent_turn == "steer":
             found = await self._session.ask(FindReader(key=message.key, event_id=opening.event.id))
@@ -40,7 +40,7 @@ class MessageNotifier(RunnerService):
                 await self.left(opening, (message.key, found.invocation_id))
 
     async def left(self, opening: Opening, turn: TurnKey) -> None:
-        """A message was left for a turn."""
+        """Notify the agents of the turn that may read the message."""
         # Its agents are not known before the reply which opens the turn has come.
         await self._table.opened(turn, OPENING_S)
         if (running := self._table.get(turn)) is not None:

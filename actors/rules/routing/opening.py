@@ -10,8 +10,8 @@ Rules of this file, in the order in which they are tried:
    message, if it can take it. "enqueue": wait.
 
 "interrupt" waits, too: while the Runner cancels the open turn, and while the session is taken without an open turn. Then there is
-nothing to cancel; the request goes to the head of the queue, and is decided again should another turn begin before it. So does
-"steer" while no turn can take its message, but in line.
+nothing to cancel; the request goes to the head of the queue, and is decided again should another turn begin before it.
+"steer" waits in line while no turn can take its message, and is decided again when one has begun that can.
 """
 
 from __future__ import annotations

@@ -138,19 +138,16 @@ class Outbox:
 
     def follow(self, turn: TurnKey, after_seq: int, head_seq: int) -> None:
         """Deliver a turn's events from now on, and before them those in the log after `after_seq` up to `head_seq`."""
-        old = self._turns.get(turn)
-        if old is not None and not old.is_over() and old.delivered_seq <= after_seq:
-            # What it holds comes next.
-            old.wants_answers = old.wants_answers or bool(self._answers(turn))
-            self.expect(turn, head_seq)
-            return
-        if old is not None:
-            # Followed already, or it goes on after a pause of which the subscriber does not know yet: no event may be left out.
-            after_seq, head_seq = min(after_seq, old.delivered_seq), max(head_seq, old.head_seq)
-            self.forget_turn(turn)
-        box = self._turns[turn] = TurnOutbox(after_seq, self._max_bytes // 8)
-        box.turn = turn
-        box.wants_answers = after_seq < head_seq or bool(self._answers(turn))
+        box = self._turns.get(turn)
+        # One that stays goes on with what it holds.
+        if box is None or box.is_over() or after_seq < box.delivered_seq:
+            if box is not None:
+                # It goes on after a pause of which the subscriber does not know yet, or from earlier: no event may be left out.
+                after_seq, head_seq = min(after_seq, box.delivered_seq), max(head_seq, box.head_seq)
+                self.forget_turn(turn)
+            box = self._turns[turn] = TurnOutbox(after_seq, self._max_bytes // 8)
+            box.turn = turn
+        box.wants_answers = box.wants_answers or bool(self._answers(turn))
         self.expect(turn, head_seq)
 
     def expect(self, turn: TurnKey, head_seq: int) -> None:

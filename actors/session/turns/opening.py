@@ -111,7 +111,7 @@ class PendingOpen:
                 # One whose end is being stored cannot be resumed, and needs not: what waits for it begins then.
                 is_live=turn.is_ending or turn.runner == self.message.runner,
                 began_with_event=turn.stored.get(self.event.id) == turn.row.opened_seq,
-                # Those that come meanwhile wait, and are given to it in their order.
+                # Messages that come while it is being opened wait until it is, and are given to it in their order.
                 takes_message=self.steers and not self.log.is_opening and self.log.takes(self.event.id),
             )
         if self.holds_session:
@@ -180,7 +180,7 @@ class NewTurns:
             self._parts.subscriptions.add(message.subscriber, log.key, message.invocation_id, turn.row.opened_seq)
             self._parts.counts["turns"] += 1
             log.queue.reject_interrupter()
-            # It is the first that can take their messages.
+            # They have waited for a turn that can take their messages.
             log.queue.send_back(lambda waiter: waiter.steers)
             for hook in self._parts.opening_hooks:
                 hook.opened(message)

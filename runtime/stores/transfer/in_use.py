@@ -68,9 +68,7 @@ def _is_connected(database: Database) -> bool:
         f"WHERE datname = current_database() AND application_name = {APPLICATION_NAME} AND pid <> pg_backend_pid()"
     )
     until_s = time.monotonic() + _WAIT_S
-    while is_connected := bool(database.rows(others, {})[0][0]):
-        if time.monotonic() > until_s:
-            break
+    while (is_connected := bool(database.rows(others, {})[0][0])) and time.monotonic() < until_s:
         time.sleep(_WAIT_S / 20)
     return is_connected
 

@@ -246,6 +246,23 @@ async def test_a_page_that_is_read_for_a_subscription_which_is_over_is_not_told(
     assert asked == [0, 2]
 
 
+async def test_a_page_that_is_read_is_told_a_subscriber_that_subscribes_again_and_wants_less() -> None:
+    gate = asyncio.Event()
+
+    async def read(key: SessionKey, invocation_id: str, after_seq: int) -> p.TurnRead:
+        await gate.wait()
+        return p.TurnRead(events=[complete(seq) for seq in range(after_seq + 1, 4)], read_to_seq=3)
+
+    box = Outbox(Clock(), read, ROOM)
+    box.follow(WHERE, 0, 3)
+    await settled()
+    box.follow(WHERE, 2, 3)
+    gate.set()
+    await settled()
+    # What the first subscription has asked for was not told yet.
+    assert [event.seq for event in (await box.poll(0)).turns[0].events] == [1, 2, 3]
+
+
 async def test_what_is_held_for_a_subscriber_that_subscribes_again_comes_next() -> None:
     play = Play()
     play.say(Say("a", 1, False))
