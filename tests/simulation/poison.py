@@ -140,8 +140,10 @@ def _wrong(given: Crowd, asked: Asked, ended: str, runs: int) -> Iterator[str]:
     if ended != right:
         yield f"turn {asked.turn} has ended as {ended}, and not as {right}"
     poisoned = sum(each.crashes for each in given.turns)
-    # It may be lost with others each time that one of these is, or something else, or the agent that has asked for it.
+    # It may be lost with others each time that one of these is, or something else, or the agent that has asked for it. That one's
+    # losses are all that is stored where the Session actor is lost before it hears of the other's.
     alone = MAX_ATTEMPTS if "runner" in asked.takes or poisoned > 1 or given.lost else MAX_LOSSES
+    alone *= 1 + (asked.has_expert and "session" in asked.takes)
     together = MAX_TOGETHER * (1 + asked.has_expert) + len(given.lost) + (poisoned - 1) * MAX_ATTEMPTS
     if asked.crashes and runs > (alone + together) * asked.often:
         yield f"turn {asked.turn} has run {runs} times, at most {(alone + together) * asked.often} were right"
