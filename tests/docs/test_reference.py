@@ -87,10 +87,11 @@ def test_every_command_and_option_is_told_once() -> None:
     shared = {option for option, *others in tables if len(others) == 2 for option in re.findall(r"--[\w-]+", option)}
     rows = [command.strip("`") for command, *others in tables if len(others) == 1]
     there = dict(_commands(typer.main.get_command(app), "raygrove"))
+    assert [path for path in there if not any(f"{row} ".startswith(f"{path} ") for row in rows)] == []
     assert len(rows) == len(there)
     known: list[str] = []
     for path, command in there.items():
-        (row,) = [row for row in rows if row.startswith(path)]
+        (row,) = [row for row in rows if f"{row} ".startswith(f"{path} ")]
         options = {option for parameter in command.params for option in parameter.opts if option.startswith("--")}
         shown = re.findall(r"--[\w-]+", row)
         assert len(shown) == len(set(shown))

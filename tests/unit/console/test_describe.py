@@ -135,7 +135,7 @@ def test_a_turn_that_runs_is_told_in_lines() -> None:
     for text in (
         ", 1m 40s ago",
         "3 to 7 of the session's log",
-        "it was taken up again 1 times",
+        "2: one more for each pause, retry or loss of the Runner",
         f"a process of root, at {local_time(1020.0)}: killed\n",
         f"the turn's Runner, or the deployment, at {local_time(1030.0)}\n",
         "root, for 1m 40s",

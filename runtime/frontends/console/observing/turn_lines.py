@@ -34,7 +34,7 @@ def turn_lines(description: TurnDescription, now_s: float | None = None) -> Iter
         yield f"  message:    {text[:MAX_MESSAGE]}{'…' if len(text) > MAX_MESSAGE else ''}"
     yield from _times(turn, now_s)
     if turn.epoch > 1:
-        yield f"  epoch:      {turn.epoch}: it was taken up again {turn.epoch - 1} times, after pauses, losses or failures"
+        yield f"  epoch:      {turn.epoch}: one more for each pause, retry or loss of the Runner after which it went on"
     yield from (f"  lost:       {_lost(lost)}" for lost in turn.lost)
     if turn.state == "waiting":
         yield f"  waits for:  {_turns(description.turns_before)} of its session"
