@@ -213,6 +213,10 @@ def held_back(given: Scenario, spent: Spent) -> Iterator[str]:
     """No turn is refused its first call while there is room for it, where nothing was lost."""
     if spent.result.fired:
         return
+    # Agents at once, of which there are more than calls, may be stopped, all of them, before one has its answer.
+    nodes = [*given.root.all()]
+    if any(node.kind in AT_ONCE for node in nodes) and len(nodes) > given.llm_calls:
+        return
     name = BudgetExceededError.__name__
     if given.midnight and not _has_acts(given, "midnight", "beside") and given.then != "fork":
         days: dict[str, list[Event]] = {}
@@ -228,10 +232,7 @@ def held_back(given: Scenario, spent: Spent) -> Iterator[str]:
                 yield f"{refused} of {day} had no call of the {given.llm_calls} that its {given.budget} has each day"
     forked = spent.others["s3"]
     calls = sum(amounts.llm_calls for amounts in fold(forked).values())
-    # Those of more agents at once than there are calls may be stopped, all of them, before one has its answer.
-    nodes = [*given.root.all()]
-    may_stop = any(node.kind in AT_ONCE for node in nodes) and len(nodes) > given.llm_calls
-    if given.budget not in DAILY and forked and not calls and not may_stop and spent.ended.get("forked") == name:
+    if given.budget not in DAILY and forked and not calls and spent.ended.get("forked") == name:
         yield f"the turn of the fork had no call of the {given.llm_calls} that its {given.budget} has"
 
 
@@ -247,9 +248,10 @@ def refused_for_a_reason(given: Scenario, spent: Spent) -> Iterator[str]:
     for ask in spent.result.asks:
         if ask.ended != BudgetExceededError.__name__ or ask.session != KEY.session:
             continue
-        events = [event for event in spent.result.log if given.budget == "session_budget" or event.invocation_id == ask.turn]
+        own = [event for event in spent.result.log if event.invocation_id == ask.turn]
+        events = spent.result.log if given.budget == "session_budget" else own
         calls = sum(used(event).llm_calls for event in events if event.author in bounded)
-        limit = given.llm_calls + sum(_given(given, event) for event in events if event.author == "user")
+        limit = given.llm_calls + sum(_given(given, event) for event in own if event.author == "user")
         if calls < limit:
             yield f"{ask} ended by its {given.budget} with {calls} calls of {limit}"
 
