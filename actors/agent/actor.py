@@ -157,8 +157,10 @@ class AgentActor(Actor):
         traceback = whole_traceback(error)
         failed = failure(error, traceback)
         try:
+            # They would write behind the failure, and beside what a supervisor runs then.
+            await run.stop_children()
             await run.writer.record(run.told_by(failure_event(failed)))
-        except FencedError:
+        except (FencedError, ActorLostError):
             return p.Cancelled()
         what, level = f"agent {run.agent_name!r}", logging.ERROR
         if again is not None and again.follows(classes_of(failed)):

@@ -26,14 +26,16 @@ class Children:
     Args:
         spec: the agent that asks.
         message: its run.
-        runner: the Runner.
         reader, writer: the run's own.
+
+    Attributes:
+        runner: the Runner.
     """
 
     def __init__(self, spec: AgentSpec, message: p.Invoke, runner: RunnerRef, reader: SessionReader, writer: EventWriter) -> None:
         self._spec = spec
         self._message = message
-        self._runner = runner
+        self.runner = runner
         self._reader = reader
         self._writer = writer
         self._asked: defaultdict[str, int] = defaultdict(int)
@@ -55,7 +57,7 @@ class Children:
         """
         message = self._message
         place = self._place(name, progress)
-        outcome = await self._runner.run_child(
+        outcome = await self.runner.run_child(
             p.RunChild(
                 turn=message.turn,
                 parent=self._spec.name,
@@ -105,7 +107,7 @@ class Children:
             traceparent=traceparent,
         )
         async with self._stopped_with_call(branch):
-            outcome = await self._runner.run_child(run)
+            outcome = await self.runner.run_child(run)
         return outcome, await self._reader.tool_answer(branch, asked.seq)
 
     async def delegate(self, name: str, task: NodeTask, branch: str, *, resume: bool) -> p.AnyOutcome:
@@ -134,7 +136,7 @@ class Children:
         Args:
             state: that it begins with, and the place up to which all changes are in it; b"": it reads the state itself.
         """
-        outcome = await self._runner.run_child(
+        outcome = await self.runner.run_child(
             p.RunChild(
                 turn=self._message.turn,
                 parent=self._spec.name,
@@ -155,7 +157,7 @@ class Children:
 
     async def stop(self, branch: str = "", child: str = "") -> None:
         """Stop the runs on a branch, or of a child, or else all that this run has asked for; returns when they have ended."""
-        await self._runner.stop_branch(p.StopBranch(turn=self._message.turn, branch=branch, child=child))
+        await self.runner.stop_branch(p.StopBranch(turn=self._message.turn, branch=branch, child=child))
 
 
 def _run_id(place: str) -> str:

@@ -271,6 +271,11 @@ class Invocation(RunAccess):
         """Stop the run of a child, and all below it; returns when they have ended. Raises FencedError."""
         await self.children.stop(child=name)
 
+    async def stop_children(self) -> None:
+        """Stop every run that this one has asked for; returns when they have ended. Raises FencedError, StoreError."""
+        if "children" in vars(self):
+            await self.children.stop()
+
 
 async def _resumed(run: Invocation, since: int) -> None:
     # After a rewind the log is another one, and is read from its start.

@@ -7,7 +7,7 @@ too often. All else has to be as it says: who gets each message, what is said on
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -49,6 +49,7 @@ class Conversation:
         may_be_cut: true of a turn that may have ended at any moment, since it was cancelled or could not be stored.
         max_calls: how many model calls a turn may make.
         has_faults: model calls may have been repeated.
+        retried: turns that were asked to go on without a message.
 
     Attributes:
         problems: what is not as it must be.
@@ -67,6 +68,7 @@ class Conversation:
         *,
         max_calls: int = 60,
         has_faults: bool,
+        retried: Collection[str] = (),
     ) -> None:
         self.problems: list[str] = []
         self.asked: Counter[str] = Counter()
@@ -80,7 +82,10 @@ class Conversation:
         self._paused: dict[str, tuple[Run, Waits]] = {}
         self._ends: dict[str, str] = {}
         for stretch in _stretches(log, turns):
-            self._played[stretch.message.invocation_id].append(stretch)
+            name = stretch.message.invocation_id
+            late = () if name in retried else _late(self._tree, stretch.there)
+            self.problems += (f"{name}: an agent above has failed, and behind that is: {told(event)}" for event in late)
+            self._played[name].append(stretch)
             self._play(stretch)
         for name, turn in self._turns.items():
             self.asked.update(request_of(agent, contents) for agent, contents in turn.asked)
@@ -183,6 +188,21 @@ class Conversation:
         for stretch in self._played[name]:
             if (often := sum(event.usage is not None for event in stretch.there)) > self._max_calls:
                 self.problems.append(f"{name} has made {often} model calls, and may make {self._max_calls}")
+
+
+def _late(tree: Tree, there: Sequence[Event]) -> Iterator[Event]:
+    """2 Failures: the runs that an agent has asked for are stopped before it fails, and nothing of theirs is stored after that.
+
+    When an agent above it has said something since, it may have begun again. A graph tells failures of its nodes as its own.
+    """
+    failed: set[tuple[str, str]] = set()
+    for event in there:
+        (own, *above), branch = tree.lineage(event.author), event.branch or ""
+        failed = {each for each in failed if each[0] == own or own not in tree.lineage(each[0])}
+        if any(agent in above and branch.startswith(at) for agent, at in failed):
+            yield event
+        if event.error_code and own in tree.nodes and tree.nodes[own].kind != "graph":
+            failed.add((own, branch))
 
 
 def _answered(log: Sequence[Event]) -> set[str | None]:

@@ -87,5 +87,14 @@ def test_a_turn_may_fail_once_more_in_another_branch_after_a_retry() -> None:
     assert played.problems == []
 
 
+def test_a_failure_behind_that_of_an_agent_above_is_noticed() -> None:
+    root = Node(kind="seq", name="root", children=[llm("works")])
+    result, _ = play(Scenario(root=root))
+    message, said = (event for event in result.log[:3] if is_said(event))
+    failed = replaced(said, content=None, error_code="StoreUnavailableError")
+    assert problems(root, [message, failed, replaced(failed, author="root", seq=failed.seq + 1)]) == []
+    assert problems(root, [message, replaced(failed, author="root"), replaced(failed, seq=failed.seq + 1)])
+
+
 def _by_agents(log: Sequence[Event]) -> list[Event]:
     return [event for event in log if is_said(event) and event.author != "user"]

@@ -129,4 +129,5 @@ def _played(scenario: Scenario, left: History, session: SessionId, has_faults: b
     turns = {event.invocation_id: "" for event in found.log if event.author != "user"}
     turns |= {name: record.status for name, record in found.turns.items()}
     limit = scenario.max_calls or 60
-    return Conversation(scenario.root, found.log, turns, may_be_cut, max_calls=limit, has_faults=has_faults)
+    retried = {ask.turn for ask in of_user if ask.what == "retry"}
+    return Conversation(scenario.root, found.log, turns, may_be_cut, max_calls=limit, has_faults=has_faults, retried=retried)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Literal
 
 import pytest
 
@@ -11,6 +12,7 @@ from actors import Content, FunctionResponse, Part, RunConfig
 from actors.messages.codec import decode_event
 from actors.messages.protocol.runs import RunChild
 from tests.simulation.agents import TWICE
+from tests.simulation.cluster import Sent
 from tests.simulation.drivers import Driver
 from tests.simulation.play import KEY
 from tests.simulation.scenarios import Node, Step
@@ -232,3 +234,31 @@ def test_all_that_one_message_answers_below_a_workflow_goes_on_when_it_is_lost(l
 
     ended, texts = play_scene(Node(kind="seq", name="root", children=[desk]), script)
     assert (ended, sorted(text.split(" says ")[0] for text in texts)) == ("Finished", ["desk", "helper"])
+
+
+@pytest.mark.parametrize("kind", ["seq", "loop", "par"])
+def test_what_a_run_has_asked_for_says_nothing_behind_the_failure_of_that_run(kind: Literal["seq", "loop", "par"]) -> None:
+    thinks = Node(kind="llm", name="thinks", thinks_s=2.0)
+    children = [thinks, Node(kind="llm", name="fails", fails=1)] if kind == "par" else [thinks]
+    asks = Node(kind=kind, name="asks", children=children, supervision="skip" if kind == "par" else "")
+    root = Node(kind="seq", name="root", children=[asks, SLOW], supervision="skip")
+
+    authors = play_scene(root, lambda world: authors_with_refused(world, "asks"))
+    # Its failure, the decision to skip it, the note of the next child, and what that says.
+    assert authors[authors.index("asks") :] == ["asks", "root", "root", "slow", "slow", "slow"]
+
+
+async def authors_with_refused(world: World, agent: str) -> list[str]:
+    """The authors of what is stored in a turn, if the store refuses the first of an agent, and no more."""
+    take_sent = world.wires.on_sent
+
+    def refuse(sent: Sent) -> float:
+        if sent.kind == "Append" and agent in sent.who:
+            # It is written once more, alone.
+            world.disk.conflicts, world.wires.on_sent = 2, take_sent
+        return take_sent(sent)
+
+    world.wires.on_sent = refuse
+    driver = Driver(world)
+    await outcome_of(driver, run_turn(driver, "first"))
+    return [decode_event(raw, seq).author for seq, raw in world.disk.store.events(KEY)]

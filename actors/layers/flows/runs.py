@@ -114,7 +114,7 @@ class ControllerInvocation(RunInGraph):
             FencedError: the turn was taken over or has ended.
         """
         message, node = self.message, self.message.node
-        return await self.parts.environment.runner.run_child(
+        return await self.children.runner.run_child(
             p.RunChild(
                 turn=message.turn,
                 parent=self.agent_name,
@@ -127,10 +127,6 @@ class ControllerInvocation(RunInGraph):
                 notes=self.writer.notes_with(self.writer.addressed(note) if note is not None else None),
             )
         )
-
-    async def stop_rounds(self) -> None:
-        """Stop all rounds that this run began; returns when they have ended."""
-        await self.children.stop()
 
     async def marks(self, run: str, after_seq: int) -> list[tuple[str, FlowMark]]:
         """Return the authors and marks of a flow's run that stand in the log after a place, in order."""

@@ -29,7 +29,9 @@ from actors.errors import AgentFailedError, DefinitionError, UnknownAgentError
 from actors.testing import PatternModel, ScriptedModel
 from tests.support.agents.conversation_agents import ChildRunner, Impatient, StateAdder, StateReader, WrongRun
 from tests.support.agents.conversation_callbacks import greet, note_run, sign
-from tests.support.agents.workflow_agents import answer
+from tests.support.agents.conversation_tools import Gate
+from tests.support.agents.failing_agents import SKIP
+from tests.support.agents.workflow_agents import FailsBesideChild, answer, waits
 from tests.support.runtimes import Deploy, author_texts, run_turn, stored, stored_state
 
 
@@ -98,6 +100,30 @@ def test_a_child_that_it_gives_up_is_stopped_and_another_one_goes_on(deploy: Dep
                 told.append((event.author, event.text, note.exists()))
     assert told == [("root", "slow was given up", True), ("other", "rested", True)]
     assert note.read_text() == "stopped"
+
+
+def test_a_child_says_nothing_behind_the_failure_of_the_code_that_runs_it(deploy: Deploy, tmp_path: Path) -> None:
+    gates = []
+    for name in ("breaks", "holds", "ends"):
+        (tmp_path / name).mkdir()
+        gates.append(Gate(tmp_path / name))
+    breaks, holds, ends = gates
+    code = FailsBesideChild(name="code", gate=breaks, sub_agents=[waits("child", holds)])
+    try:
+        with deploy(SequentialAgent(name="root", sub_agents=[code, waits("last", ends)], supervision=SKIP)) as rt:
+            turn = rt.run(user_id="ada", session_id="s1", message="go")
+            holds.wait_for_caller()
+            breaks.open()
+            ends.wait_for_caller()
+            # Its thread cannot be stopped: it returns now.
+            holds.open()
+            ends.open()
+            turn.result()
+            authors = [event.author for event in stored(rt)]
+    finally:
+        for gate in gates:
+            gate.release()
+    assert authors[authors.index("code") :] == ["code", "root", "root", "last", "last", "last"]
 
 
 def test_model_calls_of_children_count_for_the_turn(deploy: Deploy) -> None:

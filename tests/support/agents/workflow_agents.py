@@ -44,6 +44,20 @@ class FailsBehindGate(CustomAgent):
         yield Event()  # type: ignore[unreachable]
 
 
+class FailsBesideChild(CustomAgent):
+    """Runs its child `child`, and meanwhile waits at the gate and fails."""
+
+    gate: Gate
+
+    async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
+        await asyncio.gather(context.run_agent("child"), self._fail())
+        yield Event()
+
+    async def _fail(self) -> None:
+        await asyncio.to_thread(self.gate.wait)
+        raise ValueError("kaput")
+
+
 class UnstoppableAgent(CustomAgent):
     """Waits for ever, unless the message is "hi", and yields another event when it is cancelled."""
 

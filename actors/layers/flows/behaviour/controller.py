@@ -79,7 +79,7 @@ class _FlowRun:
             for running in self._rounds:
                 running.cancel()
         if stopped is not None:
-            await self._context.stop_rounds()
+            await self._context.stop_children()
             return stopped
         if self._is_stopped() or (self._is_held_back and not self._waiting):
             await self._skip_rest()
