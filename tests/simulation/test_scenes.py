@@ -248,6 +248,11 @@ def test_what_a_run_has_asked_for_says_nothing_behind_the_failure_of_that_run(ki
     assert authors[authors.index("asks") :] == ["asks", "root", "root", "slow", "slow", "slow"]
 
 
+def test_a_graph_tells_the_failure_of_a_node_whose_first_words_were_not_stored() -> None:
+    root = Node(kind="graph", name="root", children=[Node(kind="llm", name="node")])
+    assert play_scene(root, lambda world: authors_with_refused(world, "node"))[1] == "root"
+
+
 async def authors_with_refused(world: World, agent: str) -> list[str]:
     """The authors of what is stored in a turn, if the store refuses the first of an agent, and no more."""
     take_sent = world.wires.on_sent

@@ -120,8 +120,9 @@ class NodeInvocation(RunInGraph):
         # Of a run that a tool has asked for, what is said is that run's.
         if schema is not None and event.node_info is None and event.text and not event.partial and event.is_final_response():
             event = msgspec.structs.replace(event, output=output_type(schema).value_of(event.text))
-        self._has_said = True
-        return await super().emit(event, is_last=is_last)
+        stored = await super().emit(event, is_last=is_last)
+        self._has_said = self._has_said or not event.partial
+        return stored
 
     async def run_child(
         self, name: str, *, branch: str | None = None, progress: JsonMapping | None = None, resume: bool = False
