@@ -100,6 +100,33 @@ def test_a_driver_that_has_asked_for_the_same_turn_is_not_given_that_of_another_
     assert play_scene(SLOW, script) == (("RepeatMismatchError", []), ("Finished", ["slow says 1, having seen 7"]))
 
 
+@pytest.mark.parametrize("after_s", [0.5, 3.0], ids=["before the first event", "after an event"])
+@pytest.mark.parametrize("has_begun_it", [True, False])
+def test_a_program_that_was_stopped_is_told_at_once_that_its_turn_was_rewound_meanwhile(
+    has_begun_it: bool, after_s: float
+) -> None:
+    slow = Node(kind="llm", name="slow", steps=(Step(does="work", takes_s=20.0),), thinks_s=2.0)
+
+    async def script(world: World) -> tuple[str, float]:
+        one, other = Driver(world), Driver(world)
+        turn = run_turn(other if has_begun_it else one, "first")
+        await asyncio.sleep(after_s)
+        told = asyncio.create_task(outcome_of(other, turn if has_begun_it else attach(other, "first")))
+        await asyncio.sleep(1.0)
+        world.freeze(other, 60.0)
+        goes_on_s = world.loop.time() + 60.0
+        assert (await outcome_of(one, attach(one, "first")))[0] == "Finished"
+        assert world.session is not None
+        world.kill(world.session, 0.5)
+        await one.spawn(one.rt.aio.sessions.rewind(KEY.user, KEY.session, "first"))
+        ended, _ = await told
+        return ended, world.loop.time() - goes_on_s
+
+    ended, took_s = play_scene(slow, script)
+    assert ended == "InvocationNotFoundError"
+    assert 0.0 <= took_s < 1.0
+
+
 def test_the_third_loss_of_a_process_of_its_own_fails_a_run_also_when_runner_and_session_actor_were_lost_in_between() -> None:
     async def script(world: World) -> tuple[tuple[str, list[str]], list[int]]:
         driver = Driver(world)

@@ -42,7 +42,7 @@ class Subscribe(Request[Subscribed], frozen=True, kw_only=True):
 
 
 TurnStatus = Literal["waiting", "running", "lost", "ended"]
-"""Where a turn is: in the queue, in a Runner, open without a Runner that is known to run it, or ended (a paused one, too)."""
+"""Where a turn is: not begun, in a Runner, open without a Runner that is known to run it, or ended (a paused one, too)."""
 
 
 class News(Message, frozen=True, kw_only=True):

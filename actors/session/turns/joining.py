@@ -70,5 +70,5 @@ class TurnJoiner:
 
 def _status(log: SessionLog, invocation_id: str) -> p.TurnStatus:
     if log.turn is not None and log.open_row(invocation_id) is not None:
-        return "running" if log.turn.runner else "lost"
+        return "lost" if not log.turn.runner else "waiting" if log.is_opening else "running"
     return "waiting" if log.queue.has(invocation_id) else "ended"

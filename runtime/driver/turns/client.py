@@ -277,6 +277,7 @@ class Following:
             else:
                 turn.fail(error)
         else:
+            turn.has_begun = status != "waiting"
             turn.mark_started(agent, 0 if goes_on else after_seq)
             if turn.is_detached:
                 # Its subscription may have come after the end of that.
@@ -428,7 +429,7 @@ class TurnClient:
                 return
             if started.invocation_id != turn.invocation_id:
                 subscriber.rename(turn, started.invocation_id, started.seq, is_joined=started.attached)
-            turn.is_repeated = started.attached
+            turn.is_repeated, turn.has_begun = started.attached, not started.attached
             if started.attached and message.repeatable:
                 # It is given the turn: a turn that it held would hold itself.
                 turn.ask_again = lambda joined: self._work.begin(self._ask(joined, asked, subscriber))

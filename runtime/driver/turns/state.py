@@ -184,6 +184,7 @@ class TurnState:
         outcome: how the turn ended; None before.
         error: why the turn could not start, or can no longer be followed.
         ask_again: sends the request once more by which the turn, which it is given, has joined another; None: there is none.
+        has_begun: its message is in the log; False while that is not known.
         is_started: the turn is open, or could not start, or is followed no more.
         may_join: its message may be given to another turn that runs.
         message: its message, if it was.
@@ -202,7 +203,7 @@ class TurnState:
     agent = ""
     outcome: AnyOutcome | None = None
     error: BaseException | None = None
-    is_started = False
+    has_begun = is_started = False
     may_join = False
     message: GivenMessage | None = None
     fingerprint = ""
@@ -226,7 +227,7 @@ class TurnState:
         """Give the turn the id under which it goes on."""
         self.invocation_id = invocation_id
         self.turn_key = (self.key, invocation_id)
-        self.fingerprint = ""
+        self.fingerprint, self.has_begun = "", False
 
     @property
     def after_seq(self) -> int:

@@ -266,12 +266,15 @@ class Subscriber:
             self._seeker = asyncio.ensure_future(self._seek())
 
     async def _is_found(self, turn: TurnKey) -> bool:
-        """Subscribe to a turn after its last event. False when the Session actor does not know it, or its user is being moved."""
+        """Subscribe to a turn after its last event. False when it may yet begin, or its user is being moved."""
         turns = self._turns.get(turn)
         if not turns:
             return True
         key, invocation_id = turn
         after_seq = min(each.after_seq for each in turns)
+        # Before it asks: the reply may come after news of what has begun meanwhile.
+        has_begun = turn in self._heads or any(each.has_begun for each in turns)
+        started = [each for each in turns if each.is_started]
         # An answer has not begun its turn.
         fingerprint = next((each.fingerprint for each in turns if each.fingerprint and not each.is_answer), "")
         asked = p.Subscribe(
@@ -279,10 +282,16 @@ class Subscriber:
         )
         try:
             await self._session.subscribe(asked)
-        except (InvocationNotFoundError, RepeatMismatchError, SessionNotFoundError, UserElsewhereError, UserArrivingError):
+        except (RepeatMismatchError, UserElsewhereError, UserArrivingError):
             # With another request under its id the turn is gone: its own request is sent again, which says why.
             return False
-        return True
+        except (InvocationNotFoundError, SessionNotFoundError):
+            if has_begun:
+                # It was taken back, or deleted with its session.
+                self._fail(started, InvocationNotFoundError(invocation_id, key.session))
+        else:
+            return True
+        return turn not in self._turns
 
     async def _seek(self) -> None:
         """Subscribe to turns as soon as the Session actor knows them.
@@ -314,9 +323,13 @@ class Subscriber:
                 ask_again, each.ask_again = each.ask_again, None
                 ask_again(each)
         if self._missing[turn] >= SEEK_TIMES:
-            for each in [each for each in self._turns.get(turn, ()) if each.is_started]:
-                self.remove(each)
-                each.fail(InvocationNotFoundError(turn[1], turn[0].session))
+            started = [each for each in self._turns.get(turn, ()) if each.is_started]
+            self._fail(started, InvocationNotFoundError(turn[1], turn[0].session))
+
+    def _fail(self, turns: Sequence[TurnState], error: RaygroveError) -> None:
+        for turn in turns:
+            self.remove(turn)
+            turn.fail(error)
 
     def fail(self, error: BaseException) -> None:
         """Hand on all turns, or end them with an error: no more news will come."""
