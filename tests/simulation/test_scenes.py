@@ -127,6 +127,36 @@ def test_a_program_that_was_stopped_is_told_at_once_that_its_turn_was_rewound_me
     assert 0.0 <= took_s < 1.0
 
 
+@pytest.mark.parametrize("has_begun", [True, False])
+def test_of_two_objects_of_a_turn_only_that_of_another_request_is_refused(has_begun: bool) -> None:
+    async def script(world: World) -> list[tuple[str, list[str]]]:
+        one, two, other = Driver(world), Driver(world), Driver(world)
+        if not has_begun:
+            run_turn(Driver(world), "first")
+            await asyncio.sleep(1.0)
+        run_turn(one, "second", fingerprint="right")
+        await asyncio.sleep(1.0)
+        # The first one has a subscriber of its own, the others share one.
+        turns = [run_turn(other, "second", fingerprint="right") for _ in range(2)]
+        await asyncio.sleep(1.0)
+        told = [asyncio.create_task(outcome_of(other, turn)) for turn in (turns[1], attach(other, "second"))]
+        await asyncio.sleep(1.0)
+        if has_begun:
+            world.freeze(other, 60.0)
+            await outcome_of(two, attach(two, "second"))
+            assert world.session is not None
+            world.kill(world.session, 0.5)
+            await two.spawn(two.rt.aio.sessions.rewind(KEY.user, KEY.session, "second"))
+        else:
+            world.kill(one)
+            lose_runner(world)
+        run_turn(two, "second", fingerprint="other")
+        return await asyncio.gather(*told)
+
+    seen = 3 if has_begun else 7
+    assert play_scene(SLOW, script) == [("RepeatMismatchError", []), ("Finished", [f"slow says 1, having seen {seen}"])]
+
+
 def test_the_third_loss_of_a_process_of_its_own_fails_a_run_also_when_runner_and_session_actor_were_lost_in_between() -> None:
     async def script(world: World) -> tuple[tuple[str, list[str]], list[int]]:
         driver = Driver(world)

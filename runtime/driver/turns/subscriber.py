@@ -282,9 +282,11 @@ class Subscriber:
         )
         try:
             await self._session.subscribe(asked)
-        except (RepeatMismatchError, UserElsewhereError, UserArrivingError):
-            # With another request under its id the turn is gone: its own request is sent again, which says why.
+        except (UserElsewhereError, UserArrivingError):
             return False
+        except RepeatMismatchError as error:
+            # Those without a request follow whichever turn has the id.
+            self._fail([each for each in started if each.fingerprint == fingerprint], error)
         except (InvocationNotFoundError, SessionNotFoundError):
             if has_begun:
                 # It was taken back, or deleted with its session.
