@@ -17,7 +17,7 @@ import msgspec
 
 from actors.actor import Handlers
 from actors.errors import InvocationNotFoundError, RequestError, SessionBusyError, SessionExistsError, TurnStateError
-from actors.interfaces.records import AddEvent, CreateSession, EventHead, EventRow, PutState, PutTurn, TurnFilter, TurnRow, Write
+from actors.interfaces.records import AddEvent, CreateSession, EventHead, EventRow, PutState, PutTurn, TurnRow, Write
 from actors.layers.forks.messages import ForkSession
 from actors.layers.stores.records import AddSchedule
 from actors.messages import protocol as p
@@ -35,9 +35,6 @@ from actors.session.turns.parts import SessionParts
 
 MAX_BYTES = 64_000_000
 """How large the events of a fork may be: they are written at once."""
-
-TURNS = 1_000
-"""Turns that are read at once."""
 
 Undos = Sequence[tuple[int, Mapping[str, list[JsonValue]]]]
 """What events have overwritten, the newest first, each with its position."""
@@ -116,7 +113,7 @@ class SessionForks(SessionService):
         raw_undos = await self._parts.access.read(self._parts.access.store.undos, key, 1)
         undos: Undos = [(seq, decode(undo, dict)) for seq, undo in raw_undos]
         now = now_s()
-        turns = [turn async for turn in self._turns(key) if turn.first_seq <= last_seq]
+        turns = [turn async for turn in self._reader.turns_of(key) if turn.first_seq <= last_seq]
         for turn in turns:
             if turn.last_seq > last_seq:
                 raise TurnStateError(
@@ -139,17 +136,6 @@ class SessionForks(SessionService):
         less = together(ledger.extra, negated(ledger.spent))
         ledger.extra = {spender: amounts for spender, amounts in less.items() if any(amounts)}
         return msgspec.structs.replace(row, temp=turn.checkpoint(), usage=packed({}))
-
-    async def _turns(self, key: SessionKey) -> AsyncIterator[TurnRow]:
-        before: tuple[float, str] | None = None
-        while True:
-            wanted = TurnFilter(app=key.app, user=key.user, session=key.session, limit=TURNS, before=before)
-            page = [row for _, row in await self._reader.turns(wanted)]
-            for row in page:
-                yield row
-            if len(page) < TURNS:
-                return
-            before = page[-1].begun_s, page[-1].invocation_id
 
     async def _events(self, key: SessionKey, last_seq: int, undos: Undos) -> AsyncIterator[EventRow]:
         """The visible events up to a position, as they are stored."""

@@ -13,12 +13,14 @@ class EarlierRecord(TurnExtension):
 
     Attributes:
         row: its record before these events, which carries the one before that; None: it has not gone on behind any.
+        seq: the position behind which it has gone on then.
     """
 
     name: ClassVar[str] = "rewinds"
     row: TurnRow | None = None
+    seq: int = 0
 
     def go_on(self, row: TurnRow, after_seq: int) -> None:
         """See TurnExtension."""
-        if row.last_seq < after_seq:
-            self.row = row
+        if max(row.last_seq, self.seq) < after_seq:
+            self.row, self.seq = row, after_seq

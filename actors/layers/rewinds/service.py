@@ -17,7 +17,7 @@ from actors.messages.codec import decode_event
 from actors.messages.event import USER, Event, EventActions, new_event_id, new_invocation_id, now_s
 from actors.rules.accounting.turn_usage import minus, packed
 from actors.rules.checks import state as scopes
-from actors.session.log.event_scan import new_event, scan
+from actors.session.log.event_scan import new_event
 from actors.session.log.session_log import SessionLog
 from actors.session.service import SessionService
 from actors.session.sessions import refuse_if_busy
@@ -90,21 +90,15 @@ class Rewinds(SessionService):
     async def _restored_turns(self, log: SessionLog, first_seq: int) -> list[Write]:
         """The records that earlier turns had before they went on behind this position. What they have used still counts."""
         await self._parts.access.pending_ends.settle(log.key)
-        spoken: dict[str, None] = {}
-        after_seq = first_seq - 1
-        while page := await self._reader.page(log.key, after_seq):
-            spoken.update(dict.fromkeys(scan(stored.raw).invocation_id for stored in page))
-            after_seq = page[-1].seq
-        found = [await self._reader.turn(log.key, invocation_id) for invocation_id in spoken]
         writes: list[Write] = []
-        for row in found:
-            if row is None or row.first_seq >= first_seq:
-                continue
+        async for row in self._reader.turns_of(log.key):
             turn = self._reader.turn_of(row)
+            if row.first_seq >= first_seq or EarlierRecord.of(turn).seq < first_seq:
+                continue
             await self._reader.recall(log.key, turn)
             used = turn.ledger.spent
-            while turn.row.last_seq >= first_seq and (earlier := EarlierRecord.of(turn).row) is not None:
-                turn = self._reader.turn_of(earlier)
+            while (earlier := EarlierRecord.of(turn)).row is not None and earlier.seq >= first_seq:
+                turn = self._reader.turn_of(earlier.row)
             turn.ledger.extra = {}
             await self._reader.recall(log.key, turn, first_seq - 1)
             turn.ledger.extra = minus(used, turn.ledger.spent)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -20,7 +20,7 @@ from actors.session.log.shared_state import StatesReading, StoredStates
 from actors.session.store.access import StoreAccess
 
 PAGE = 1_000
-"""Events that are read from the store for one reply, unless they are large."""
+"""Events that are read from the store for one reply, unless they are large, and turns that are read at once."""
 
 PAGE_BYTES = 4_000_000
 """About how large a reply may become."""
@@ -155,6 +155,14 @@ class LogReader:
         rows = await self._access.read(self._store.turns, msgspec.structs.replace(wanted, limit=wanted.limit + len(owed)))
         ends = self._access.pending_ends
         return with_ends([(key, ends.newest(key, row)) for key, row in rows], owed, wanted) if len(ends) else rows
+
+    async def turns_of(self, key: SessionKey) -> AsyncIterator[TurnRow]:
+        """The records of all turns of a session, newest first."""
+        wanted = TurnFilter(app=key.app, user=key.user, session=key.session, limit=PAGE)
+        while page := [row for _, row in await self.turns(wanted)]:
+            for row in page:
+                yield row
+            wanted = msgspec.structs.replace(wanted, before=(page[-1].begun_s, page[-1].invocation_id))
 
     async def count_turns(self, app: str, status: Literal["running", "paused"]) -> int:
         """Count the turns of the app that have a status: see `LogStore.count_turns`."""

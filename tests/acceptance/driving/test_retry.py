@@ -130,6 +130,38 @@ def test_code_that_begins_again_says_nothing_twice(deploy: Deploy, tmp_path: Pat
         assert [event.text for event in retry(rt, turn)] == ["two"]
 
 
+class Silent(CustomAgent):
+    """Fails the first time that it is asked to go, says nothing when it is retried, and answers other messages.
+
+    Attributes:
+        flag: a file that says that it has failed.
+    """
+
+    flag: Path
+
+    async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
+        if context.user_content.text != "go":
+            yield Event(content=Content.of_text("hello", role="model"))
+        elif not self.flag.exists():
+            self.flag.touch()
+            raise ValueError("not now")
+
+
+def test_a_retry_that_stored_no_event_is_taken_back_with_the_turn_before_it(deploy: Deploy, tmp_path: Path) -> None:
+    with deploy(Silent(name="s", flag=tmp_path / "failed")) as rt:
+        turn = failed(rt)
+        log = stored(rt)
+        run_turn(rt, "hi", invocation_id="e-2")
+        assert retry(rt, turn).result().events == []
+        place = turn.user_id, turn.session_id
+        assert rt.turns.get(*place, turn.invocation_id).state == "finished"
+        rt.sessions.rewind(*place, "e-2")
+        again = rt.turns.get(*place, turn.invocation_id)
+        assert (again.state, again.error, again.last_seq) == (turn.state, turn.error, turn.last_seq)
+        assert [event.id for event in stored(rt)][: len(log)] == [event.id for event in log]
+        assert retry(rt, turn).result().events == []
+
+
 def test_a_flow_goes_on_with_the_round_that_has_failed(deploy: Deploy) -> None:
     agent = worker("w", succeed("t", "one"), ValueError("not now"), succeed("u", "two"))
     flow = Flow([Task("1", name="t"), Task("2", name="u", depends_on=["t"])], agents=[agent], max_parallel=1)

@@ -33,6 +33,11 @@ async def retried(session: SessionFixture, epoch: int) -> None:
     await session.close(epoch=epoch)
 
 
+async def silent(session: SessionFixture, epoch: int) -> None:
+    await session.ref.ask(RetryTurn(key=KEY, invocation_id="e-1", runner="runner"))
+    await session.close(epoch=epoch)
+
+
 async def answered(session: SessionFixture, epoch: int) -> None:
     assert isinstance(await session.answer("e-1", "c1"), p.TurnBegun)
     await session.say(said(session, "again"), epoch=epoch)
@@ -46,8 +51,8 @@ async def cancelled(session: SessionFixture, epoch: int) -> None:
 @pytest.mark.parametrize("is_restarted", [False, True])
 @pytest.mark.parametrize(
     ("outcome", "go_on"),
-    [(FAILED, retried), (PAUSED, answered), (PAUSED, cancelled)],
-    ids=["retried", "answered", "cancelled"],
+    [(FAILED, retried), (FAILED, silent), (PAUSED, answered), (PAUSED, cancelled)],
+    ids=["retried", "retried without an event", "answered", "cancelled"],
 )
 async def test_it_is_as_before_and_goes_on_as_then(
     session: SessionFixture, outcome: p.AnyOutcome, go_on: Callable[[SessionFixture, int], Awaitable[None]], is_restarted: bool
@@ -66,7 +71,7 @@ async def test_it_is_as_before_and_goes_on_as_then(
         assert (now.state, now.last_seq, now.ended_s, now.agent) == (before.state, before.last_seq, before.ended_s, before.agent)
         session._generations[KEY] = (await session.ref.fetch(p.Fetch(key=KEY))).generation
     used = (await session.ref.ask(GetUsage(app=KEY.app, user=KEY.user))).report
-    assert used.total.llm_calls == (1 if go_on is cancelled else 3)
+    assert used.total.llm_calls == (1 if go_on in (silent, cancelled) else 3)
 
 
 async def test_one_that_went_on_several_times_is_as_it_was_before_the_turn_that_is_rewound(session: SessionFixture) -> None:
@@ -85,3 +90,20 @@ async def test_one_that_went_on_several_times_is_as_it_was_before_the_turn_that_
         await session.ref.ask(RewindRequest(key=KEY, invocation_id=turn))
         states.append((await get_turn(session.ref, KEY, "e-1")).state)
     assert states == ["finished", "paused", "failed"]
+
+
+async def test_retries_without_an_event_are_taken_back_one_by_one(session: SessionFixture) -> None:
+    await session.open()
+    await session.close(outcome=p.Failed(agent="root", error_code="E1"))
+    epoch, errors = 1, []
+    for number in (2, 3):
+        await session.turn(f"e-{number}", "others speak")
+        for attempt in (1, 2):
+            await session.ref.ask(RetryTurn(key=KEY, invocation_id="e-1", runner="runner"))
+            epoch += 1
+            await session.close(epoch=epoch, outcome=p.Failed(agent="root", error_code=f"E{number}.{attempt}"))
+    for number in (3, 2):
+        errors.append((await get_turn(session.ref, KEY, "e-1")).error)
+        await session.ref.ask(RewindRequest(key=KEY, invocation_id=f"e-{number}"))
+    errors.append((await get_turn(session.ref, KEY, "e-1")).error)
+    assert errors == ["E3.2: ", "E2.2: ", "E1: "]
