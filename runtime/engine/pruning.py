@@ -47,11 +47,11 @@ class PrunedSessions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def prune_sessions(
-    shards: Sequence[SessionRef], artifacts: SafeArtifactStore, app: str, user: str | None, before_s: float
+    shards: Sequence[SessionRef], artifacts: SafeArtifactStore, app: str, user: str | None, before_s: float | None = None
 ) -> PrunedSessions:
     """Remove the sessions to which nothing was written from a time on, in batches. It may be interrupted, and called again.
 
-    A user who is deleted or moved is waited for. With time 0 it only deletes artifacts of sessions that were removed before.
+    A user who is deleted or moved is waited for. Without a time it only deletes artifacts of sessions that were removed before.
 
     Raises:
         StoreError: a store failed, or cannot be pruned. A repetition goes on where this one has ended.

@@ -61,8 +61,8 @@ class PruneSessions(Request[SessionsPruned], frozen=True, kw_only=True):
 
     Attributes:
         user: only sessions of this user; None: of all users.
-        before_s: sessions to which nothing was written from this time on, in seconds since the epoch; 0: none, but artifacts of
-            those that were removed before may be there.
+        before_s: sessions to which nothing was written from this time on, in seconds since the epoch; None: none is removed, but
+            artifacts of those that were removed before may be there.
         after: where the batch before has ended; None: this is the first.
         done: sessions that were removed before, and whose artifacts are deleted.
         pruner: tells those apart that prune at the same time.
@@ -74,7 +74,7 @@ class PruneSessions(Request[SessionsPruned], frozen=True, kw_only=True):
 
     app: str
     user: str | None = None
-    before_s: float
+    before_s: float | None = None
     after: SessionPlace | None = None
     done: Sequence[SessionKey] = ()
     pruner: str = ""

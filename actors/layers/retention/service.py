@@ -69,7 +69,7 @@ class Retention(SessionService):
             return SessionsPruned(is_last=True)
         if left := await self._removed(message):
             return SessionsPruned(removed=left, after=message.after)
-        if not message.before_s:
+        if message.before_s is None:
             return SessionsPruned(is_last=True)
         wanted = FindOldSessions(app=message.app, user=message.user, before_s=message.before_s, limit=BATCH, after=message.after)
         found = await self._old(wanted)

@@ -161,7 +161,7 @@ class SessionsService(RuntimeService[M]):
         await self._client.session.delete_session(p.DeleteSessionRequest(key=key))
         await asyncio.to_thread(artifacts.delete_session, key)
         # Those of its runs are noted, as those of sessions that are pruned.
-        await prune_sessions(self._client.session.of(key).shards, artifacts, key.app, key.user, before_s=0.0)
+        await prune_sessions(self._client.session.of(key).shards, artifacts, key.app, key.user)
 
     @waits
     async def prune(self, older_than: timedelta | float, *, user_id: str | None = None, dry_run: bool = False) -> PrunedSessions:
