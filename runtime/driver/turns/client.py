@@ -214,6 +214,8 @@ class Following:
         """
         message = turn.message
         assert message is not None
+        # The subscriber of a turn that has left the line would look for that in vain, and give up this one.
+        await self.subscribers.drop_turn(turn)
         try:
             for attempt in count(1):
                 place = await self.place_of(turn)

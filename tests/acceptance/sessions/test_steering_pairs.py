@@ -271,6 +271,34 @@ def ask() -> None:
     """Ask."""
 
 
+def test_a_message_that_leaves_the_line_since_it_was_read_is_followed_in_the_turn_that_has_it(
+    local: Deploy, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runtime.driver.turns.subscriber.SEEK_S", 0.0)
+    monkeypatch.setattr("runtime.driver.turns.subscriber.SEEK_TIMES", 3)
+    model = ScriptedModel([{"parts": [{"call": "wait"}, {"call": "ask"}]}, {"call": "wait"}, {"call": "wait"}, "done"])
+    with local(LlmAgent(name="root", model=model, tools=[gate.tool(), ask])) as rt:
+        first, second = at_gate(rt, gate), start(rt, "next")
+        until(lambda: rt.turns.counts().waiting)
+        late = steer(rt, "late")
+        until(lambda: rt.turns.counts().waiting == 2)
+        gate.forget_callers()
+        gate.open()
+        first.result()
+        gate.wait_for_caller()
+        until(lambda: late.invocation_id != first.invocation_id)
+        steer(rt, "last")
+        gate.forget_callers()
+        gate.open()
+        gate.wait_for_caller()
+        until(lambda: late.invocation_id == second.invocation_id)
+        for _ in range(20):
+            # It is no longer looked for in the line.
+            assert late.steered is not None
+        gate.open()
+        assert (second.result().text, late.result().text) == ("done", "done")
+
+
 def test_a_turn_runs_again_from_a_step_with_the_messages_before_it(local: Deploy, gate: Gate) -> None:
     model = ScriptedModel([{"call": "wait"}, "done", "again", "once more"])
     with local(LlmAgent(name="root", model=model, tools=[gate.tool()])) as rt:
