@@ -138,12 +138,9 @@ class TurnQueue:
                 return
         self.is_taken = False
 
-    def reject_interrupter(self) -> None:
-        """Send back a queued interrupter whose target had not begun when it queued: it must cancel this turn first."""
-        if self._waiters and self._waiters[0].interrupts:
-            waiter = self._waiters.popleft()
-            if not waiter.admitted.done():
-                waiter.admitted.set_result(False)
+    def note_opened(self) -> None:
+        """A turn is open: send back the first in line if that interrupts, to cancel it, and the messages that it takes."""
+        self.send_back(lambda waiter: waiter.steers or (waiter.interrupts and waiter is self._waiters[0]))
 
     def send_back(self, which: Callable[[Waiter], bool]) -> None:
         """Take turns out of the queue; their requests are decided once more."""

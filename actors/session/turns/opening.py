@@ -179,9 +179,7 @@ class NewTurns:
             # stored.
             self._parts.subscriptions.add(message.subscriber, log.key, message.invocation_id, turn.row.opened_seq)
             self._parts.counts["turns"] += 1
-            log.queue.reject_interrupter()
-            # They have waited for a turn that can take their messages.
-            log.queue.send_back(lambda waiter: waiter.steers)
+            log.queue.note_opened()
             for hook in self._parts.opening_hooks:
                 hook.opened(message)
 

@@ -97,6 +97,7 @@ class TurnRecovery:
 
     async def resumed(self, log: SessionLog, turn: SessionTurn, epoch: int) -> p.TurnResumed:
         """The reply with which a Runner goes on with a turn. Raises StoreError."""
+        log.queue.note_opened()
         opened_seq = turn.row.opened_seq
         event = (await self._reader.events(log.key, after_seq=opened_seq - 1, limit=1))[0]
         scanned = scan(event.raw)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import msgspec
+import pytest
 
 from actors import RunConfig
+from actors.layers.retries.messages import RetryTurn
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from tests.support.fixtures.session_fixture import KEY, SessionFixture
@@ -29,6 +31,22 @@ async def test_messages_that_come_while_a_turn_begins_are_given_to_it(session: S
     assert isinstance(begun, p.TurnBegun)
     assert left == [p.MessageLeft(invocation_id="e-1", after_seq=begun.seq)] * 2
     assert (await session.ref.ask(p.ReadMessages(turn=session.turn_ref("e-1", epoch=begun.epoch), agent="root"))).messages
+
+
+@pytest.mark.parametrize("from_event", ["", "e-1-root-2"], ids=["", "from a step"])
+async def test_messages_that_come_while_a_turn_is_tried_again_are_given_to_it(session: SessionFixture, from_event: str) -> None:
+    await session.open()
+    await session.say(session.event("root", "kept"))
+    await session.close(outcome=p.Failed(agent="root", error_code="E"))
+    retry = RetryTurn(key=KEY, invocation_id="e-1", runner="runner", from_event=from_event)
+    said = (session.ask_to_open(f"e-{number}", f"m{number}", config=STEER) for number in (2, 3))
+    interrupt = session.ask_to_open("e-4", "m4", config=RunConfig(on_concurrent_turn="interrupt"))
+    resumed, *replies = await asyncio.wait_for(asyncio.gather(session.ref.ask(retry), *said, interrupt), 20)
+    assert isinstance(resumed, p.TurnResumed)
+    assert [type(reply) for reply in replies] == [p.MessageLeft, p.MessageLeft, p.CancelRequired]
+    turn = p.TurnRef(KEY, "e-1", resumed.epoch, generation=resumed.generation)
+    read = await session.ref.ask(p.ReadMessages(turn=turn, agent="root"))
+    assert [message.text for message in read.messages] == ["m2", "m3"]
 
 
 async def test_the_turn_that_a_message_has_begun_does_not_read_it_before_its_time_has_passed(session: SessionFixture) -> None:
