@@ -250,6 +250,15 @@ def test_messages_of_one_program_that_were_read_before_they_are_sent_again_are_a
     assert talk(Talk(root=root, said=said, plan=plan), 129).problems == []
 
 
+def test_a_message_that_comes_at_the_end_of_a_turn_stays_behind_one_that_no_agent_has_read() -> None:
+    said = [
+        Said(turn="t0"),
+        Said(turn="m2", steers=True, program=1),
+        Said(turn="m3", at_s=0.015, steers=True, program=1),
+    ]
+    assert talk(Talk(root=llm("root", Step(does="exit")), said=said), 2559).problems == []
+
+
 @pytest.mark.parametrize(
     "root",
     [

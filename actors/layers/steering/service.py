@@ -103,7 +103,7 @@ class Steering(SessionService):
         return SessionBusyError(key.session, first.id) if first is not None and is_behind else None
 
     async def leave(self, log: SessionLog, message: p.OpenTurn, event: EventScan) -> p.MessageLeft | None:
-        """Store a message for the turn that runs. See `LeavingHook`.
+        """Store a message for the turn that runs, or that earlier messages are about to begin. See `LeavingHook`.
 
         Raises:
             OverloadedError: as many messages of the session wait as may.
@@ -119,6 +119,10 @@ class Steering(SessionService):
         key = message.key
         # Ends of background runs that begin no turn may wait for long.
         waiting = [row for row in await self._waiting(key) if row.due_s is not None]
+        name = message_name(key, event.timestamp, event.invocation_id)
+        before = [row.id for row in waiting if row.name < name]
+        if log.turn is None and not before:
+            return None
         is_known = any(row.id == event.invocation_id for row in waiting)
         if not is_known and await self._parts.reader.position(key, event.id) is not None:
             # Sent again: it was read, or has begun its turn.
@@ -134,11 +138,11 @@ class Steering(SessionService):
                 fingerprint=message.fingerprint,
                 traceparent=message.traceparent,
             )
-            name = message_name(key, event.timestamp, event.invocation_id)
             await self._add(key, name, event.invocation_id, leaving, message.config)
+        if log.takes(event.id):
+            before = [log.open_id()]
         # Else an agent has read it meanwhile, or it is about to begin its own turn.
-        takes = log.takes(event.id)
-        return p.MessageLeft(invocation_id=log.open_id(), after_seq=log.committed_seq) if takes else None
+        return p.MessageLeft(invocation_id=before[0], after_seq=log.committed_seq) if before else None
 
     async def _add(self, key: SessionKey, name: str, invocation_id: str, message: WaitingMessage, config: RunConfig) -> None:
         row = waiting_row(key, name, invocation_id, message, config, at_s=int(self._due.now_s()))

@@ -304,7 +304,7 @@ class TurnBegun(Message, frozen=True, kw_only=True):
 
 
 class MessageLeft(Message, frozen=True, kw_only=True):
-    """The message is stored for the agents of the turn that runs.
+    """The message is stored for the agents of the turn that runs, or that an earlier message is about to begin.
 
     Attributes:
         invocation_id: that turn.

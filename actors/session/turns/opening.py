@@ -300,9 +300,8 @@ class TurnOpener:
                     reply_early(p.TurnInLine())
                     request.holds_session = await log.queue.enqueue(waiter)
                 case Leave():
-                    for leave in self._parts.leaving_hooks:
-                        if (left := await leave(log, message, request.event)) is not None:
-                            return left
+                    if (left := await self._leave(request)) is not None:
+                        return left
                 case Refuse(open_turn):
                     raise SessionBusyError(message.key.session, open_turn)
                 case p.CancelRequired() | p.ResumeRequired() as reply:
@@ -389,6 +388,14 @@ class TurnOpener:
         agent = row.agent if row is not None else ""
         return p.TurnJoined(invocation_id=known.invocation_id, seq=known.answer_seq, agent=agent, is_lost=is_lost)
 
+    async def _leave(self, request: PendingOpen) -> p.MessageLeft | None:
+        """Leave a message for a turn that can read it. None: there is none, or one has read it."""
+        for leave in self._parts.leaving_hooks:
+            if (left := await leave(request.log, request.message, request.event)) is not None:
+                self._give_back(request)
+                return left
+        return None
+
     def _give_back(self, request: PendingOpen) -> None:
         """Let the next turn begin, should the session be taken for this request, which begins none."""
         if request.holds_session:
@@ -416,7 +423,7 @@ class TurnOpener:
         await self._logs.commits.opened(log)
         return p.TurnJoined(invocation_id=row.invocation_id, seq=row.opened_seq)
 
-    async def _begin(self, request: PendingOpen) -> p.TurnBegun:
+    async def _begin(self, request: PendingOpen) -> p.TurnBegun | p.MessageLeft:
         message, log = request.message, request.log
         if log.creation is None:
             await self._parts.access.pending_ends.settle(message.key)
@@ -425,6 +432,9 @@ class TurnOpener:
                 raise SessionNotFoundError(message.key.app, message.key.user, message.key.session)
             if self._parts.shared.may_be_behind(message.key):
                 await self._parts.shared.refresh(message.key)
+            # Messages that wait begin their turns before it.
+            if request.steers and (left := await self._leave(request)) is not None:
+                return left
         if message.may_answer_task and (task := await self._lookup.waiting_task(log)) is not None:
             return await self._continue_paused(request, task)
         if message.answers:

@@ -43,7 +43,7 @@ Refusal = Callable[[p.OpenTurn], Awaitable[RequestError | TurnError | None]]
 
 
 LeavingHook = Callable[[SessionLog, p.OpenTurn, EventScan], Awaitable[p.MessageLeft | None]]
-"""Stores a message that steers for the turn that runs. None: none runs any more, or it was read."""
+"""Stores a message that steers for the turn that runs, or behind those that wait. None: it begins a turn, or was read."""
 
 
 class OpeningHook(Protocol):

@@ -200,6 +200,7 @@ class Following:
             turn.mark_started(started.agent)
             return
         turn.message = GivenMessage(started.message, turn.invocation_id, started.invocation_id)
+        turn.ask_again = self._follow_message_soon
         turn.rename(started.invocation_id)
         await self.subscribe(turn, started.seq, started.agent)
 

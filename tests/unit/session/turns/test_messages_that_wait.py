@@ -9,6 +9,7 @@ import pytest
 
 from actors import RunConfig
 from actors.layers.retries.messages import RetryTurn
+from actors.layers.schedules.messages import AwaitDue, DueReply
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from tests.support.fixtures.session_fixture import KEY, SessionFixture
@@ -47,6 +48,23 @@ async def test_messages_that_come_while_a_turn_is_tried_again_are_given_to_it(se
     turn = p.TurnRef(KEY, "e-1", resumed.epoch, generation=resumed.generation)
     read = await session.ref.ask(p.ReadMessages(turn=turn, agent="root"))
     assert [message.text for message in read.messages] == ["m2", "m3"]
+
+
+@pytest.mark.parametrize("is_over", [True, False], ids=["the turn is over", "its end is under way"])
+async def test_a_message_begins_no_turn_before_those_that_wait(session: SessionFixture, is_over: bool) -> None:
+    await session.open()
+    await session.ask_to_open("e-2", "m2", config=STEER)
+    end = asyncio.create_task(session.close())
+    if is_over:
+        await end
+    assert await session.ask_to_open("e-3", "m3", config=STEER) == p.MessageLeft(invocation_id="e-2", after_seq=1)
+    due = await session.ref.ask(AwaitDue(app=KEY.app, runner="runner"))
+    assert isinstance(due, DueReply)
+    assert [turn.time.id for turn in due.turns] == ["e-2", "e-3"]
+    assert isinstance(await session.ask_to_open("e-2", "m2", config=STEER, due=due.turns[0].time), p.TurnBegun)
+    assert await read(session, "e-2") == ["m3"]
+    await session.close("e-2")
+    assert isinstance(await session.ask_to_open("e-4", "m4", config=STEER), p.TurnBegun)
 
 
 async def test_the_turn_that_a_message_has_begun_does_not_read_it_before_its_time_has_passed(session: SessionFixture) -> None:
