@@ -22,6 +22,7 @@ from actors.interfaces.records import (
 from actors.messages.codec import encode
 from actors.messages.json_types import JsonObject
 from actors.messages.protocol.base import StoredEvent, TurnRef
+from actors.messages.protocol.turns import OpenTurn
 from actors.messages.session import SessionKey
 from actors.rules.checks import state as scopes
 from actors.rules.delivery import handover_events
@@ -45,13 +46,12 @@ class Waiter:
             it has to interrupt first, or which can take its message, or has its event, or since its Runner was lost.
     """
 
-    def __init__(self, invocation_id: str, runner: str, *, interrupts: bool = False, is_answer: bool = False) -> None:
-        self.invocation_id = invocation_id
-        self.runner = runner
+    def __init__(self, message: OpenTurn, event_id: str, *, interrupts: bool, steers: bool) -> None:
+        self.invocation_id, self.runner, self.fingerprint = message.invocation_id, message.runner, message.fingerprint
+        self.is_answer = bool(message.answers)
+        self.event_id = event_id
         self.interrupts = interrupts
-        self.is_answer = is_answer
-        self.fingerprint = self.event_id = ""
-        self.steers = False
+        self.steers = steers
         self.admitted: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
 

@@ -293,9 +293,7 @@ class TurnOpener:
                     if (joined := await self._join(request, known, is_lost)) is not None:
                         return joined
                 case Wait(at_head):
-                    waiter = Waiter(message.invocation_id, message.runner, interrupts=at_head, is_answer=bool(message.answers))
-                    waiter.fingerprint, waiter.event_id = message.fingerprint, request.event.id
-                    waiter.steers = request.steers
+                    waiter = Waiter(message, request.event.id, interrupts=at_head, steers=request.steers)
                     request.has_waited = True
                     reply_early(p.TurnInLine())
                     request.holds_session = await log.queue.enqueue(waiter)
