@@ -217,7 +217,7 @@ def _(tale: Tale, broken: bool) -> None:
 
 @breaks(turns.line_of_a_program)
 def _(tale: Tale, broken: bool) -> None:
-    for turn in ("e-2", "e-1") if broken else ("e-1", "e-2"):
+    for turn in ("e-2", "e-1") if broken else ("e-1", "e-2", "e-1"):
         tale.ask("run", turn)
     for turn in ("e-1", "e-2"):
         tale.message(turn)

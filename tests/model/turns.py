@@ -129,7 +129,8 @@ def _asked(story: Story, turn: Turn) -> Moment:
 def line_of_a_program(story: Story) -> Iterator[str]:
     """2 Concurrent turns: turns that one program starts without waiting come in the order in which it has started them.
 
-    After a loss of the Runner or the Session actor one that was sent again may come after the next.
+    After a loss of the Runner or the Session actor one that was sent again may come after the next. A turn that is asked for
+    again was started before.
     """
     if story.history.lost or story.history.faults:
         return
@@ -137,6 +138,8 @@ def line_of_a_program(story: Story) -> Iterator[str]:
     last: dict[str, Ask] = {}
     for ask in story.asks:
         if not ask.begins or ask.turn not in places or ask.steers or ask.config.on_concurrent_turn == "interrupt":
+            continue
+        if ask.began > _asked(story, story.turns[ask.turn]):
             continue
         before = last.get(ask.program)
         if before is not None and places[before.turn] > places[ask.turn]:
