@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from actors.errors import RaygroveError
 from actors.layers.flows.definitions import FlowPlan
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 APP = "sim"
+
+T = TypeVar("T")
 
 
 class SimEngine:
@@ -112,11 +114,10 @@ class Driver(SimProcess):
         self.gone.set()
 
 
-async def unless_lost(driver: Driver, work: Coroutine[Any, Any, Any]) -> None:
-    """Have a driver do something, and wait for that, or until the driver is lost."""
+async def unless_lost(driver: Driver, work: Coroutine[Any, Any, T]) -> T | None:
+    """Have a driver do something, and wait for that, or until the driver is lost: None is returned then."""
     doing = driver.spawn(work)
     gone = asyncio.create_task(driver.gone.wait())
     await asyncio.wait({doing, gone}, return_when=asyncio.FIRST_COMPLETED)
     gone.cancel()
-    if doing.done():
-        doing.result()
+    return doing.result() if doing.done() else None

@@ -20,7 +20,7 @@ from actors.messages.content import Content
 from actors.messages.event import Event
 from actors.messages.session import SessionKey
 from tests.simulation.agents import build
-from tests.simulation.drivers import APP, Driver
+from tests.simulation.drivers import APP, Driver, unless_lost
 from tests.simulation.frame import Left, in_virtual_time
 from tests.simulation.scenarios import Node
 from tests.simulation.schedules.timetable import LASTS_S, Clear, Timetable, Wanted
@@ -90,7 +90,7 @@ def play(given: Timetable, seed: int) -> Timed:
 async def _meet(world: World, given: Timetable, left: Timed) -> None:
     world.start()
     driver = Driver(world)
-    await driver.spawn(driver.rt._client.engine.runner.ask(WatchSchedules()))
+    await unless_lost(driver, driver.rt._client.engine.runner.ask(WatchSchedules()))
     left.made = [Made(each) for each in given.wanted]
     doing: list[Any] = [_keep(world, made) for made in left.made]
     doing += [_talk(world, after_s, session) for after_s, session in given.talks]
@@ -162,16 +162,18 @@ async def _changed(world: World, name: str, change: Any) -> bool:
 
 
 async def _asked(world: World, ask: Any) -> Any:
-    """What a driver is told; a store that was away for long is asked again."""
+    """What a driver is told. A store that was away for long is asked again, and a driver that was lost is replaced."""
     while True:
         driver = Driver(world)
         client = ScheduleClient(driver.rt._client.engine.session, APP)
         try:
-            return await driver.spawn(ask(client))
+            told = await unless_lost(driver, ask(client))
+            if not driver.is_dead:
+                return told
         except RaygroveError as error:
             if "Store" not in type(error).__name__:
                 raise
-            await asyncio.sleep(1.0)
+        await asyncio.sleep(1.0)
 
 
 async def _clear_session(world: World, given: Clear) -> None:
@@ -201,7 +203,7 @@ async def _cleared(world: World, given: Clear, turn: str) -> None:
             else:
                 await sessions.rewind(USER, given.session, turn)
 
-    await driver.spawn(clear())
+    await unless_lost(driver, clear())
 
 
 async def _talk(world: World, after_s: float, session: str) -> None:
@@ -215,7 +217,7 @@ async def _talk(world: World, after_s: float, session: str) -> None:
             # The store may be away for long.
             return
 
-    await driver.spawn(run())
+    await unless_lost(driver, run())
 
 
 def problems(given: Timetable, left: Timed) -> list[str]:
