@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator
 
 from tests.model.history import Ask
@@ -37,7 +38,13 @@ def play(given: Weather, seed: int) -> Lasted:
     async def meet(loop: VirtualLoop, calls: StoreCalls) -> None:
         world = NodesWorld(loop, deployment_of(tree()), given, calls, seed)
         left.trace = world.trace
-        Tasks(given.turns, _work)
+        runs: Counter[str] = Counter()
+
+        async def work(task: Task) -> None:
+            runs[task.turn] += 1
+            await asyncio.sleep(task.takes_s)
+
+        Tasks(given.turns, work)
         world.start()
         programs = [world.driver(), world.driver()]
         asks = await asyncio.gather(*(grant(world, each, each.turn, programs[each.program]) for each in given.turns))
@@ -45,14 +52,10 @@ def play(given: Weather, seed: int) -> Lasted:
         left.messages = sum(world.wires.counts.values())
         left.problems += [*world.problems, *_unseen_errors(loop)]
         for asked, ask in zip(given.turns, asks, strict=True):
-            left.problems += _wrong(given, asked, ask)
+            left.problems += _wrong(given, asked, ask, runs[asked.turn])
         judge(world, left)
 
     return in_virtual_time(left, seed, meet, LIMIT_S)
-
-
-async def _work(task: Task) -> None:
-    await asyncio.sleep(task.takes_s)
 
 
 def _unseen_errors(loop: VirtualLoop) -> Iterator[str]:
@@ -62,12 +65,12 @@ def _unseen_errors(loop: VirtualLoop) -> Iterator[str]:
             yield f"a task has failed: {task.exception()!r}"
 
 
-def _wrong(given: Weather, asked: Asked, ask: Ask) -> Iterator[str]:
+def _wrong(given: Weather, asked: Asked, ask: Ask, runs: int) -> Iterator[str]:
     if ask.ended != "Finished" or ask.result.text != f"{asked.turn} is done":
         yield f"turn {asked.turn} has ended as {ask.ended}: {ask.error or ask.result}"
-    # What others ask in its session goes first.
+    # What others ask in its session goes first. A tool whose node leaves runs again.
     pauses_s = [
-        later[0] - at[0] - (asked.takes_s if any(event.function_responses()) else 0.0)
+        later[0] - at[0] - (asked.takes_s * runs if any(event.function_responses()) else 0.0)
         for (at, _), (later, event) in zip(ask.heard, ask.heard[1:], strict=False)
     ]
     if given.is_mild and max(pauses_s, default=0.0) > STANDS_S:
