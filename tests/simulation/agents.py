@@ -220,7 +220,6 @@ class StepModel:
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
         self._notes().ask_model(self._node.name, turn_asked(request.contents), request.contents, runner_here())
-        number = len(self._notes().models)
         if self._node.thinks_s:
             await asyncio.sleep(self._node.thinks_s)
         parts = self._parts(request)
@@ -229,13 +228,14 @@ class StepModel:
                 if self._node.pieces:
                     await asyncio.sleep(PIECE_S)
                 yield LlmResponse(content=Content.of_text(piece, role="model"), partial=True)
-        yield LlmResponse(content=Content(role="model", parts=self._named(parts, number)), usage=tokens_of(request))
+        yield LlmResponse(content=Content(role="model", parts=self._named(parts)), usage=tokens_of(request))
 
-    def _named(self, parts: Sequence[Part], number: int) -> Sequence[Part]:
-        """Every second model of a simulation gives all calls of a response the same id."""
+    def _named(self, parts: Sequence[Part]) -> Sequence[Part]:
+        """Every second model of a simulation gives all calls the same id that agents make at about the same time."""
         if sum(self._node.name.encode()) % 2 or not process_here():
             return parts
-        same = f"{self._node.name}-{number}"
+        # A call that takes the place of one that was taken back comes later.
+        same = f"call_{int(asyncio.get_running_loop().time() * 100)}"
         return [
             replaced(part, function_call=replaced(part.function_call, id=same)) if part.function_call is not None else part
             for part in parts

@@ -130,17 +130,18 @@ class ModelCall:
         await self._context.emit(Event(id=call.event_id, content=content, partial=True))
 
     async def _with_unique_ids(self, content: Content) -> Content:
-        """A content with calls, with an id on each of them that no other call has that the agent sees."""
+        """A content with calls, with an id on each of them that no other call of the session has."""
         view = await self._context.view()
         used: set[str] = set()
         parts = []
         for part in content.parts:
-            call = part.function_call
-            if call is not None and (not call.id or call.id in used or view.has_call(call.id)):
-                call = msgspec.structs.replace(call, id=f"{CALL_ID_PREFIX}{uuid.uuid4().hex}")
-                part = msgspec.structs.replace(part, function_call=call)
-            if call is not None and call.id:
-                used.add(call.id)
+            if (call := part.function_call) is not None:
+                call_id = call.id or f"{CALL_ID_PREFIX}{uuid.uuid4().hex}"
+                if call.id and (self._context.renames_calls or call_id in used or view.has_call(call_id)):
+                    # OpenAI takes 40 characters, and gives 29.
+                    call_id = f"{call_id}-{uuid.uuid4().hex[:10]}"
+                used.add(call_id)
+                part = msgspec.structs.replace(part, function_call=msgspec.structs.replace(call, id=call_id))
             parts.append(part)
         return Content(role=content.role, parts=parts)
 

@@ -131,6 +131,10 @@ class Compiler:
             return self._user(event, content)
         return self._other_agents(event, content)
 
+    def has_call(self, call_id: str) -> bool:
+        """True when an agent has made a call with that id, whether this one sees it or not."""
+        return any(call_id in calls for calls in (self.own_calls, self._others_calls, self._unseen_calls))
+
     def _note_asking(self, event: Event) -> None:
         self._asking.difference_update(call.id for call in event.function_calls() if call.id)
         self._asking.update(event.actions.requested_tool_confirmations, event.actions.requested_inputs)

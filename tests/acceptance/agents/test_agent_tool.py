@@ -166,13 +166,14 @@ def test_it_cannot_wait_for_an_answer_and_a_late_one_does_not_reach_it(deploy: D
     def ask() -> None:
         return None
 
-    asked = expert({"call": "ask", "id": "q1"}, tools=[LongRunningFunctionTool(ask)])
+    asked = expert({"call": "ask"}, tools=[LongRunningFunctionTool(ask)])
     root = LlmAgent(name="root", model=ScriptedModel([asks(), "sorry", "hm"]), tools=[AgentTool(asked)])
     with deploy(root) as rt:
         events = run_turn(rt, "go")
         assert "long-running" in results(events)[0]["error"]
         assert author_texts(events)[-1] == ("root", "sorry")
-        late = Part(function_response=FunctionResponse(id="q1", name="ask", response={"ok": True}))
+        [call] = [call for event in stored(rt) for call in event.function_calls() if call.name == "ask"]
+        late = Part(function_response=FunctionResponse(id=call.id, name="ask", response={"ok": True}))
         assert author_texts(run_turn(rt, Content(parts=[late, Part(text="hello?")]))) == [("root", "hm")]
 
 

@@ -75,14 +75,20 @@ def test_consent_is_asked_for_in_each_round(deploy: Deploy) -> None:
 
     paying = FunctionNode(pay, require_confirmation=True)
     with deploy(Graph(name="wf", edges=[(START, paying, decide, {"again": paying, "done": named_node("last")})])) as rt:
-        run_turn(rt, "tea")
-        [call] = [
-            call
-            for event in run_turn(rt, decided("wf_tool_confirmation:wf@1/pay@1", confirmed=True))
-            for call in event.function_calls()
-        ]
-        assert call.id == "wf_tool_confirmation:wf@1/pay@2"
-        assert "wf@1/last@1" in ends(run_turn(rt, decided(call.id, confirmed=True)))
+        [first] = [call for event in run_turn(rt, "tea") for call in event.function_calls()]
+        [second] = [call for event in run_turn(rt, decided(str(first.id), confirmed=True)) for call in event.function_calls()]
+        assert (str(first.id).split()[-1], str(second.id).split()[-1]) == ("wf@1/pay@1", "wf@1/pay@2")
+        assert "wf@1/last@1" in ends(run_turn(rt, decided(str(second.id), confirmed=True)))
+
+
+def test_consent_is_for_the_turn_that_has_asked_for_it(deploy: Deploy) -> None:
+    with deploy(Graph(name="wf", edges=[(START, FunctionNode(pay, require_confirmation=True))])) as rt:
+        for words in ("tea", "gold"):
+            run_turn(rt, words)
+        gold, tea = rt.pending(user_id="ada", session_id="s1")
+        assert gold.args["payload"]["args"]["node_input"]["parts"] == [{"text": "gold"}]
+        assert rt.answer(tea, confirmed=True).result().text == "paid 3 for tea"
+        assert rt.answer(gold, confirmed=False).result().output == {"error": "This tool call is rejected."}
 
 
 @pytest.mark.parametrize(

@@ -60,8 +60,10 @@ def test_calls_side_by_side_have_runs_of_their_own(deploy: Deploy) -> None:
 def test_in_a_graph_its_runs_are_below_the_node(deploy: Deploy) -> None:
     agent, _ = boss(twice, {"call": "twice", "args": {"x": 1}, "id": "c1"})
     with deploy(Graph(name="wf", edges=[(START, agent, named_node("last"))])) as rt:
-        found = ends(run_turn(rt, "go"))
-        assert found["wf@1/boss@1/twice@call:c1/double@2"] == 4
+        events = run_turn(rt, "go")
+        [call] = [call for event in events for call in event.function_calls()]
+        found = ends(events)
+        assert found[f"wf@1/boss@1/twice@call:{call.id}/double@2"] == 4
         assert found["wf@1/last@1"] == "last(done)"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -60,13 +61,19 @@ def told(log: list[Event]) -> Any:
 
 
 def about(event: Event) -> str | None:
-    """The branch of an event; of a decision, the child that it is about."""
-    return " about ".join(decisions_in([event])[0].split()[0:3:2]) if decisions_in([event]) else event.branch
+    """The branch of an event, without the random ends of calls' ids; of a decision, the child that it is about."""
+    if decisions_in([event]):
+        return " about ".join(decisions_in([event])[0].split()[0:3:2])
+    return _RANDOM_END.sub("", event.branch) if event.branch is not None else None
+
+
+_RANDOM_END = re.compile(r"-[0-9a-f]{10}\b")
 
 
 def _told(event: Event) -> str:
     if event.node_info is not None:
-        return f"{event.node_info} {event.text} {event.output} {event.actions} {event.error_code}"
+        said = f"{event.node_info} {event.text} {event.output} {event.actions} {event.error_code}"
+        return _RANDOM_END.sub("", said)
     if event.text:
         return short([event])[0]
     if decisions_in([event]):

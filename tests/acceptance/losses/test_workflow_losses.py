@@ -472,8 +472,10 @@ SAID: dict[str, dict[str, str]] = {
             "user: go | root: steps(), steps=a has counted, root has asked | b: count(), count=b 1, b has counted | "
             "root: steps(), steps=a has counted, root has asked | b: count(), count=b 2, b has counted"
         ),
-        "@root:c-steps": "user: go | e: exit_loop(), exit_loop=the loop ends, escalates | a: count(), count=a 1, a has counted",
-        "@root:call": "user: go | e: exit_loop(), exit_loop=the loop ends, escalates | a: count(), count=a 2, a has counted",
+        "@root:c-steps": (
+            "user: go | e: exit_loop(), exit_loop=the loop ends, escalates | a: count(), count=a 1, a has counted | "
+            "user: go | e: exit_loop(), exit_loop=the loop ends, escalates | a: count(), count=a 2, a has counted"
+        ),
     },
     "delegate, pause": {
         "": "user: go | boss: h(), x(), x=x has counted | user: ask=yes | boss: h=h has heard, boss has heard | s: x=1",
@@ -551,8 +553,8 @@ def said(log: Sequence[Event]) -> dict[str, str]:
         if decided := decisions_in([event]):
             branches.setdefault("decided", []).append(decided[0].split(" ", 1))
         elif words := told(event):
-            # The workers of a flow share a branch. Ids of calls that a model repeats are new.
-            branch = re.sub(r"call-\w+", "call", event.branch or (event.author if event.flow is not None else ""))
+            # The workers of a flow share a branch. Ids of calls end at random.
+            branch = re.sub(r"-[0-9a-f]{10}\b", "", event.branch or (event.author if event.flow is not None else ""))
             branches.setdefault(branch, []).append((event.author, words))
     return {branch: _text(lines) for branch, lines in branches.items()}
 

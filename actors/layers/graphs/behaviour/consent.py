@@ -22,14 +22,13 @@ _SCHEMA: JsonObject = {
 }
 
 
-def consent_id(path: str) -> str:
-    """The id of the question whether a run may be; google-adk's."""
-    return f"wf_tool_confirmation:{path}"
+def consent_id(invocation_id: str, path: str) -> str:
+    """The id of the question whether a run may be: as google-adk's, but that of one turn only."""
+    return f"wf_tool_confirmation:{invocation_id} {path}"
 
 
-def asked_consent(place: NodePlace, node: FunctionNode, state: JsonMapping) -> NodeEnd:
+def asked_consent(call_id: str, place: NodePlace, node: FunctionNode, state: JsonMapping) -> NodeEnd:
     """The pause of a run that the user has to agree to: the question shows what the function would be given."""
-    call_id = consent_id(place.info.path)
     message = f"Please approve or reject the tool call {node.name}()"
     if isinstance(node, ToolNode):
         given = node.arguments(place.given, state)

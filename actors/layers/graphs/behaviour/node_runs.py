@@ -373,9 +373,9 @@ class NodeRuns:
         answers = self._owner.answers
         inputs = attempt.inputs(answers)
         if node.require_confirmation:
-            call_id = consent_id(place.info.path)
+            call_id = consent_id(self._context.invocation_id, place.info.path)
             if call_id not in attempt.asked:
-                return asked_consent(place, node, self._state.state_over({}, {}, {}))
+                return asked_consent(call_id, place, node, self._state.state_over({}, {}, {}))
             if call_id not in inputs:
                 return NodeEnd([], waits=[call_id])
             if not is_agreed(inputs.pop(call_id)):
