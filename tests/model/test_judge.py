@@ -235,8 +235,9 @@ def _steered(tale: Tale, *texts: str) -> list[Ask]:
 
 def _read(tale: Tale, asks: Sequence[Ask], *texts: str) -> None:
     """An agent of the turn reads messages, and answers; all programs get that."""
+    sent = [ask.message.text for ask in asks if ask.message is not None]
     for text in texts:
-        tale.message("e-1", text, custom_metadata={"steered": "root"})
+        tale.message("e-1", text, timestamp=float(sent.index(text)), custom_metadata={"steered": "root"})
     answer = tale.model("e-1")
     tale.end("e-1")
     for ask in asks:

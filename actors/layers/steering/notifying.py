@@ -17,7 +17,6 @@ from actors.runner.running.running_turn import RunningTurn
 from actors.runner.running.runs import Run, numbers
 from actors.runner.service import RunnerParts, RunnerService
 from actors.runner.turns.recovery import OPENING_S
-from actors.runner.turns.start import Opening
 
 NOTIFY_S = 1.0
 """An actor that takes longer reads the message when it listens again."""
@@ -31,20 +30,18 @@ class MessageNotifier(RunnerService):
         self._table = parts.table
         parts.starter.hooks.append(self)
 
-    async def before(self, opening: Opening) -> None:
+    async def before(self, message: p.StartTurn, event_id: str) -> None:
         """Notify agents again of a message that waits, and now asks for its own turn: a Runner may have been lost since."""
-        message = opening.message
         if message.due is not None and message.due.is_message and message.config.on_concurrent_turn == "steer":
-            found = await self._session.ask(FindReader(key=message.key, event_id=opening.event.id))
+            found = await self._session.ask(FindReader(key=message.key, event_id=event_id))
             if found.invocation_id:
-                await self.left(opening, (message.key, found.invocation_id))
+                await self.left(message, (message.key, found.invocation_id))
 
-    async def left(self, opening: Opening, turn: TurnKey) -> None:
+    async def left(self, message: p.StartTurn, turn: TurnKey) -> None:
         """Notify the agents of the turn that may read the message."""
         # Its agents are not known before the reply which opens the turn has come.
         await self._table.opened(turn, OPENING_S)
         if (running := self._table.get(turn)) is not None:
-            message = opening.message
             await _notify(running, message.config.agent if message.due is not None and message.due.is_sent else "")
 
 

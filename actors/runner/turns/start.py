@@ -57,11 +57,11 @@ class Opening(msgspec.Struct, eq=False):
 class StartingHook(Protocol):
     """The part of a feature in the start of turns."""
 
-    async def before(self, opening: Opening) -> None:
-        """Called before the turn is opened."""
+    async def before(self, message: p.StartTurn, event_id: str) -> None:
+        """Called before the turn is opened, for one message of a session after the other."""
         ...
 
-    async def left(self, opening: Opening, turn: TurnKey) -> None:
+    async def left(self, message: p.StartTurn, turn: TurnKey) -> None:
         """Called when the message was left for a turn that runs, in place of its own."""
         ...
 
@@ -156,6 +156,8 @@ class TurnStarter:
                 prepared = await self._prepared_once(message, content)
             else:
                 prepared = await self._user_messages.prepare(message, content)
+            for hook in self.hooks:
+                await hook.before(message, self._user_messages.event_id(message, prepared.answers))
         if prepared.found.is_there:
             return await self._join(message, prepared.found)
         return await self._start(message, prepared, slot)
@@ -216,8 +218,6 @@ class TurnStarter:
         event = user_event(message, prepared.content, event_id, invocation_id, actions)
         raw = encode_event(event) if needs_check(event, prepared) else encode(event)
         opening = Opening(message, prepared, event, raw, key, slot)
-        for hook in self.hooks:
-            await hook.before(opening)
         if message.config.agent and message.due is not None and message.due.is_message:
             # One that was sent could wait for an agent to which no turn is addressed; others were checked when they came.
             self._versions.current.routing.checked_address(message.config.agent, works_alone=not message.due.is_sent)
@@ -255,7 +255,7 @@ class TurnStarter:
                 return self._joined(key, opened.agent, opened.seq)
             case p.MessageLeft():
                 for hook in self.hooks:
-                    await hook.left(opening, key)
+                    await hook.left(opening.message, key)
                 running = self._table.get(key)
                 agent = running.agent if running is not None else ""
                 return p.TurnStarted(invocation_id=key[1], agent=agent, seq=opened.after_seq, message=opening.event.id)
