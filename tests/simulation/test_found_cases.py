@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from actors.messages.limits import Limits
+from tests.simulation.background.errands import Errands, Hand
 from tests.simulation.crowds.crowd import Crowd
 from tests.simulation.faults import Fault, FaultPlan, Network
 from tests.simulation.programs import Wish
@@ -257,6 +258,16 @@ def test_a_message_that_comes_at_the_end_of_a_turn_stays_behind_one_that_no_agen
         Said(turn="m3", at_s=0.015, steers=True, program=1),
     ]
     assert talk(Talk(root=llm("root", Step(does="exit")), said=said), 2559).problems == []
+
+
+def test_messages_that_wait_begin_their_turns_in_order_also_while_agents_are_notified_of_the_first() -> None:
+    said = [
+        Said(turn="t0", session="r"),
+        Said(turn="m0", session="r", at_s=0.0045, steers=True, program=1),
+        Said(turn="m1", session="r", steers=True, program=1),
+    ]
+    plan = FaultPlan(network=Network(usual_s=0.005))
+    assert WORLDS["background"].play(Errands(chief=Hand(name="h0"), said=said, plan=plan), 52096).problems == []
 
 
 @pytest.mark.parametrize(
