@@ -135,3 +135,21 @@ def test_a_flow_is_cancelled_with_its_turn(local: Deploy) -> None:
                 break
         with pytest.raises(TurnCancelledError):
             turn.result()
+
+
+def test_the_cancelled_call_of_an_agent_is_not_shown_to_others_later(local: Deploy) -> None:
+    async def wait() -> None:
+        await asyncio.Event().wait()
+
+    agents = [worker(name, {"call": "wait"}, succeed(f"{name}_task", "done"), tools=[wait]) for name in "ab"]
+    tasks = [Task("1", name="a_task", agents=["a"]), Task("2", name="b_task", agents=["b"])]
+    with local(Flow(tasks, agents=agents)) as rt:
+        turn = rt.run(**ME, message="go")
+        calls = (event.author for event in turn if any(event.function_calls()))
+        assert {next(calls), next(calls)} == {"a", "b"}
+        turn.cancel()
+        rt.run(**ME, message="go on").result()
+    for agent, other in zip(agents, "ba", strict=True):
+        shown = str(asked(agent)[1].contents)
+        assert "cancelled" in shown
+        assert f"[{other}]" not in shown

@@ -148,8 +148,8 @@ class TaskHistory(History):
                 self._open[call_id].answer = None
 
     def _split_by_origin(self, event: Event, origin: Origin) -> Iterator[tuple[Event, Origin]]:
-        """The event; but one message with the user's responses to several tasks' calls becomes one event per task."""
-        if event.author != USER or event.content is None or not any(event.function_responses()):
+        """The event. Responses that name no task, of the user or of a cancelled turn, become one event per asking task."""
+        if origin.tasks or event.content is None or not any(event.function_responses()):
             yield event, origin
             return
         by_origin: dict[Origin, list[Part]] = {}

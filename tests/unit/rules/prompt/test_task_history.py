@@ -100,6 +100,13 @@ def test_another_run_of_the_same_flow_is_another_world() -> None:
     assert seen(made, "t1") == "For context:\n[a] said: now"
 
 
+def test_the_response_to_a_call_that_was_cancelled_is_seen_where_its_task_is() -> None:
+    nodes = (task("t1"), task("t2"), task("t3", "t1"))
+    log = (call("a", "lookup", "c1", "t1"), answer("a", "lookup", "c1", error="cancelled"))
+    assert seen(view("b", nodes, *log), "t2") == ""
+    assert seen(view("b", nodes, *log), "t3") == 'For context:\n[a] `lookup` tool returned result: {"error":"cancelled"}'
+
+
 def test_calls_are_open_until_the_agent_itself_has_answered_them() -> None:
     made = view("a", (task("t1"),), call("a", "ask", "c1", "t1"), call("b", "ask", "c2", "t1"))
     assert [(open_call.call.id, open_call.answer) for open_call in made.open_calls(RUN)] == [("c1", None)]
