@@ -33,12 +33,14 @@ class Stretch(NamedTuple):
         before: the log up to the message, with it.
         there: what is said.
         meanwhile: what other turns have said since, between a failure and a retry.
+        voided: the positions of the failures from which the turn was run again.
     """
 
     message: Event
     before: Sequence[Event]
     there: list[Event]
     meanwhile: list[Event]
+    voided: list[int]
 
 
 class Conversation:
@@ -101,6 +103,7 @@ class Conversation:
         if name not in self._turns:
             self._turns[name] = Turn(self._tree, stretch.message, self._max_calls, may_vary=self._may_vary)
         turn = self._turns[name]
+        turn.voided = sorted({*turn.voided, *stretch.voided})
         turn.begin(stretch.before, stretch.there, stretch.meanwhile)
         agent = selected(self._tree, stretch.before[:-1], stretch.message)
         if agent not in self._tree.nodes:
@@ -239,7 +242,7 @@ def _stretches(log: Sequence[Event], turns: Mapping[str, str]) -> Sequence[Stret
     """The parts of the turns of a log, in its order.
 
     2 Rewind: agents see the log as before the turn that was rewound. 2 Run again from a step: the turn goes on behind the event;
-    if that is a failure, it does not count.
+    if that is a failure, it does not count. One with which a graph notes another attempt of a node has begun that.
     """
     found: list[Stretch] = []
     newest: dict[str, Stretch] = {}
@@ -250,14 +253,16 @@ def _stretches(log: Sequence[Event], turns: Mapping[str, str]) -> Sequence[Stret
         if (rewound := event.actions.rewind_before_invocation_id) is not None:
             del before[next((place for place, each in enumerate(before) if each.invocation_id == rewound), len(before)) :]
             continue
-        if takes_back(event) and before and before[-1].error_code and before[-1].invocation_id in newest:
-            newest[before[-1].invocation_id].there.pop()
+        if takes_back(event) and before and before[-1].error_code and (run_again := newest.get(before[-1].invocation_id)):
+            run_again.voided.append(before[-1].seq)
+            if before[-1].node_info is None or not before[-1].node_info.attempt:
+                run_again.there.pop()
         before.append(event)
         for other in newest.values():
             if other is not stretch:
                 other.meanwhile.append(event)
         if is_message(event) and event.invocation_id in turns:
-            newest[event.invocation_id] = Stretch(event, list(before), [], [])
+            newest[event.invocation_id] = Stretch(event, list(before), [], [], [])
             found.append(newest[event.invocation_id])
         elif stretch is not None:
             responses = {response.id for response in event.function_responses()}

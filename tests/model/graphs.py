@@ -45,7 +45,7 @@ def _node(turn: Turn, node: Node, agent: Node, branch: str | None, given: str) -
         if not ended.error:
             return ended
         failed.append(max((each.seq for each in turn.failures), default=0))
-        counted_from = max((seq for seq in turn.voided if seq < failed[-1]), default=-1)
+        counted_from = max((seq for seq in turn.voided if seq <= failed[-1]), default=-1)
         if sum(seq > counted_from for seq in failed) >= ATTEMPTS:
             return ended
 

@@ -465,3 +465,11 @@ def test_a_tool_need_not_see_what_agents_beside_its_own_wrote_before_one_of_them
     children = [llm("n2", Step(does="work"), thinks_s=0.5), Node(kind="par", name="n4", children=works)]
     said = [Said(turn="t0", session="r"), Said(turn="m1", session="r", at_s=0.2, steers=True)]
     assert talk(Talk(root=Node(kind="par", name="n1", children=children), said=said), 2116).problems == []
+
+
+@pytest.mark.parametrize(("is_late", "fails", "share"), [(True, 1, 0.5), (True, 2, 0.35), (False, 4, 0.43), (False, 5, 0.43)])
+def test_a_node_is_tried_anew_as_often_when_its_turn_is_run_again_from_a_failure(is_late: bool, fails: int, share: float) -> None:
+    node = Node(kind="llm", name="node", steps=[Step(does="work")], fails=fails, is_late=is_late)
+    root = Node(kind="graph", name="graph", children=[node, llm("last")])
+    scenario = Scenario(root=root, turns=[[]], between=[[Act(deed="rerun", after_s=9.0, share=share)]])
+    assert check(Case(7, scenario, FaultPlan(network=Network(seed=7))))[0] == []
