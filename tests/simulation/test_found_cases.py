@@ -9,6 +9,7 @@ from actors.messages.limits import Limits
 from tests.simulation.background.errands import Errands, Hand
 from tests.simulation.crowds.crowd import Crowd
 from tests.simulation.faults import Fault, FaultPlan, Network
+from tests.simulation.nodes.weather import Asked, Change, Weather
 from tests.simulation.programs import Wish
 from tests.simulation.scenarios import Act, Node, Scenario, Step
 from tests.simulation.simulate import Case, check
@@ -473,3 +474,11 @@ def test_a_node_is_tried_anew_as_often_when_its_turn_is_run_again_from_a_failure
     root = Node(kind="graph", name="graph", children=[node, llm("last")])
     scenario = Scenario(root=root, turns=[[]], between=[[Act(deed="rerun", after_s=9.0, share=share)]])
     assert check(Case(7, scenario, FaultPlan(network=Network(seed=7))))[0] == []
+
+
+def test_a_process_is_ended_whose_agent_does_not_hear_in_time_that_a_run_is_to_stop() -> None:
+    turns = [Asked(turn="t0", at_s=1.0, has_expert=True), Asked(turn="t1", session="s1", at_s=1.0, has_expert=True)]
+    changes = [Change(what="ends", at_message=30, whose="agents")]
+    network = Network(seed=7, usual_s=0.03, slow=3, slow_s=1.5)
+    given = Weather(nodes=[2, 2], changes=changes, turns=turns, network=network, hosts=2)
+    assert WORLDS["nodes"].play(given, 7).problems == []

@@ -10,6 +10,7 @@ from typing import Any
 
 from actors.agent.environment import AgentEnvironment
 from actors.interfaces.transport import EarlyReply
+from actors.runner.dispatch.invoker import STOP_S
 from runtime.cluster.processes.process_table import PoolLimits
 from runtime.cluster.rules.leaving import CoreProcess, leaving
 from runtime.cluster.rules.nodes import DrainNotice, Node
@@ -85,6 +86,7 @@ class NodesWorld(World):
         self._agents = AGENTS
         self._by_messages = {change.at_message: change for change in given.changes if change.at_message}
         self._sent = 0
+        self._stops: list[tuple[float, Sent]] = []
         self._numbers = 0
         self._asked_s = 0.0
         for cpus in given.nodes:
@@ -115,11 +117,14 @@ class NodesWorld(World):
         self._kill_soon(process)
 
     def check_end(self, process: NodeProcess) -> None:
-        """A Runner asks for the end of a process: agents in use are ended only where its node is about to end."""
+        """A Runner asks for the end of a process: agents in use are ended only where its node is about to end, or where
+        one of them does not stop a run in time."""
         node = next((node for node in self.nodes if node.id == process.node.id), None)
         soon_s = wall_s(self.loop) + LATE_S
         is_late = node is None or (node.drain is not None and (node.drain.deadline_s or soon_s) < soon_s)
-        if any(process.running.values()) and not (process.is_dead or is_late):
+        unanswered = [*process.serving.values(), *process.replying.values()]
+        is_deaf = any(self.loop.time() - at_s > STOP_S - 0.001 and stop in unanswered for at_s, stop in self._stops)
+        if any(process.running.values()) and not (process.is_dead or is_late or is_deaf):
             self.problems.append(f"{process.name} was ended with an agent in use")
 
     async def place_of_agents(self, wanted: str) -> Node:
@@ -167,6 +172,8 @@ class NodesWorld(World):
 
     def _on_sent(self, sent: Sent) -> float:
         self._sent += 1
+        if sent.kind == "StopRun":
+            self._stops.append((self.loop.time(), sent))
         change = self._by_messages.pop(self._sent, None)
         if change is not None:
             self._later(0.0, self._change, change)
