@@ -12,6 +12,7 @@ from tests.simulation.faults import Fault, FaultPlan, Network
 from tests.simulation.nodes.weather import Asked, Change, Weather
 from tests.simulation.programs import Wish
 from tests.simulation.scenarios import Act, Node, Scenario, Step
+from tests.simulation.schedules.timetable import Timetable, Wanted
 from tests.simulation.simulate import Case, check
 from tests.simulation.steering.play import play as talk
 from tests.simulation.steering.talk import Said, Talk
@@ -259,6 +260,19 @@ def test_a_message_that_comes_at_the_end_of_a_turn_stays_behind_one_that_no_agen
         Said(turn="m3", at_s=0.015, steers=True, program=1),
     ]
     assert talk(Talk(root=llm("root", Step(does="exit")), said=said), 2559).problems == []
+
+
+def test_a_turn_whose_opening_is_asked_for_again_while_the_store_is_away_runs_when_it_is_back() -> None:
+    wanted = [Wanted(name="n1", session="s0", every_s=10), Wanted(name="n3", session="s0", every_s=25)]
+    faults = [
+        Fault(what="store away", kind="AwaitDue", nth=7, phase="handled", for_s=3.4),
+        Fault(what="lose reply", kind="OpenTurn", nth=3),
+    ]
+    plan = FaultPlan(faults=faults, store_timeout_s=0.5)
+    given = Timetable(
+        wanted=[*wanted[:1], Wanted(name="n2", session="s0"), *wanted[1:]], thinks_s=15.0, talks=[], clears=[], plan=plan
+    )
+    assert WORLDS["schedules"].play(given, 1519).problems == []
 
 
 def test_messages_that_wait_begin_their_turns_in_order_also_while_agents_are_notified_of_the_first() -> None:

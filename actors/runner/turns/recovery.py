@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Container, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from itertools import count
 from typing import TypeVar
@@ -76,8 +76,8 @@ class TurnResumer:
         if not is_restarted:
             self._has_recovered.set()
         self._recovering: dict[SessionRef, asyncio.Task[None]] = {}
-        # The sessions whose turns are resumed once their Session actor and the store can be asked; None: all.
-        self._due: dict[SessionRef, set[SessionKey] | None] = {}
+        # Turns that are resumed, with others of their sessions, once their Session actor and the store can be asked; None: all.
+        self._due: dict[SessionRef, set[TurnKey] | None] = {}
         place.on_announced = self._recover_again
         tasks.on_fenced = self._take_back_soon
         self._taking_back: set[asyncio.Task[None]] = set()
@@ -116,12 +116,15 @@ class TurnResumer:
         await asyncio.gather(*(self._recover_from(session) for session in self._sessions))
         return p.Ack()
 
-    async def _recover_from(self, session: SessionRef, only: Container[SessionKey] | None = None) -> None:
-        """Resume those of this Runner's turns that are open at one Session actor; with `only` those of some sessions."""
-        turns = [turn for turn in await self._open_turns(session) if only is None or turn[0] in only]
+    async def _recover_from(self, session: SessionRef, only: Collection[TurnKey] | None = None) -> None:
+        """Resume this Runner's turns that are open at one Session actor; with `only` these, and others of their sessions."""
+        turns = {*await self._open_turns(session)}
+        if only is not None:
+            # One that was opened by a request whose reply was lost runs here, for all that the Session actor knows.
+            turns = {*only, *(turn for turn in turns if turn[0] in {key for key, _ in only})}
         self._recovered.add(session)
         # Those that are being opened come last, since they may take longer.
-        await self._take_up_all(sorted(turns, key=self._table.is_opening))
+        await self._take_up_all(sorted(turns, key=lambda turn: (self._table.is_opening(turn), turn)))
 
     async def _open_turns(self, session: SessionRef) -> Sequence[TurnKey]:
         """Those of this Runner's turns that are open at one Session actor."""
@@ -134,9 +137,9 @@ class TurnResumer:
         if session in self._recovered:
             self._recover_soon(session, None)
 
-    def resume_later(self, key: SessionKey) -> None:
-        """Resume a session's turn once the store can be asked: a request that has failed may have left it open."""
-        self._recover_soon(self._session.of(key), {key})
+    def resume_later(self, turn: TurnKey) -> None:
+        """Resume a turn, and others of its session, once the store can be asked: a failed request may have left them open."""
+        self._recover_soon(self._session.of(turn[0]), {turn})
 
     def _take_back_soon(self, turn: RunningTurn) -> None:
         task = asyncio.create_task(self._take_back(turn))
@@ -165,15 +168,15 @@ class TurnResumer:
         try:
             return await self._place.ask_as_leader(self._session.of(turn[0]), ask)
         except StoreError:
-            self.resume_later(turn[0])
+            self.resume_later(turn)
             raise
 
-    def _recover_soon(self, session: SessionRef, only: set[SessionKey] | None) -> None:
+    def _recover_soon(self, session: SessionRef, only: set[TurnKey] | None) -> None:
         self._add_due(session, only)
         if session not in self._recovering:
             self._recovering[session] = asyncio.create_task(self._recover_surely(session))
 
-    def _add_due(self, session: SessionRef, only: set[SessionKey] | None) -> None:
+    def _add_due(self, session: SessionRef, only: set[TurnKey] | None) -> None:
         due = self._due.get(session, set())
         self._due[session] = None if due is None or only is None else due | only
 

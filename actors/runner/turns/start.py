@@ -234,7 +234,7 @@ class TurnStarter:
             opened = await self._open(self._request(opening), opening.slot)
         except StoreError:
             # It is not stored, unless the request was sent before.
-            self._recovery.resume_later(session)
+            self._recovery.resume_later(opening.key)
             raise
         # Another turn than was asked for, where the message answers an agent that works on a task.
         key = (session, opened.invocation_id)
