@@ -228,14 +228,15 @@ class StepModel:
                 if self._node.pieces:
                     await asyncio.sleep(PIECE_S)
                 yield LlmResponse(content=Content.of_text(piece, role="model"), partial=True)
-        yield LlmResponse(content=Content(role="model", parts=self._named(parts)), usage=tokens_of(request))
+        yield LlmResponse(content=Content(role="model", parts=self._named(parts, request)), usage=tokens_of(request))
 
-    def _named(self, parts: Sequence[Part]) -> Sequence[Part]:
-        """Every second model of a simulation gives all calls the same id that agents make at about the same time."""
-        if sum(self._node.name.encode()) % 2 or not process_here():
+    def _named(self, parts: Sequence[Part], request: LlmRequest) -> Sequence[Part]:
+        """Every second model of a simulation gives all calls the same id that agents of a turn make at about the same time."""
+        turn = turn_asked(request.contents)
+        if sum(self._node.name.encode()) % 2 or not process_here() or not turn:
             return parts
         # A call that takes the place of one that was taken back comes later.
-        same = f"call_{int(asyncio.get_running_loop().time() * 100)}"
+        same = f"{turn}-{int(asyncio.get_running_loop().time() * 100)}"
         return [
             replaced(part, function_call=replaced(part.function_call, id=same)) if part.function_call is not None else part
             for part in parts

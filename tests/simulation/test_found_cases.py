@@ -263,15 +263,13 @@ def test_a_message_that_comes_at_the_end_of_a_turn_stays_behind_one_that_no_agen
 
 
 def test_a_turn_whose_opening_is_asked_for_again_while_the_store_is_away_runs_when_it_is_back() -> None:
-    wanted = [Wanted(name="n1", session="s0", every_s=10), Wanted(name="n3", session="s0", every_s=25)]
+    wanted = [Wanted(name=name, session="s0", every_s=every_s) for name, every_s in (("n1", 10), ("n2", 0), ("n3", 25))]
     faults = [
         Fault(what="store away", kind="AwaitDue", nth=7, phase="handled", for_s=3.4),
         Fault(what="lose reply", kind="OpenTurn", nth=3),
     ]
     plan = FaultPlan(faults=faults, store_timeout_s=0.5)
-    given = Timetable(
-        wanted=[*wanted[:1], Wanted(name="n2", session="s0"), *wanted[1:]], thinks_s=15.0, talks=[], clears=[], plan=plan
-    )
+    given = Timetable(wanted=wanted, thinks_s=15.0, talks=[], clears=[], plan=plan)
     assert WORLDS["schedules"].play(given, 1519).problems == []
 
 

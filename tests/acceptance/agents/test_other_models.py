@@ -158,10 +158,14 @@ def test_trees_of_other_models_answer_by_name_with_transfers_tools_schemas_limit
         assert looked.content.parts[0] == Part(text="orders are in the book", thought=True)
         last = bodies(chats)[-1]
         assert last["model"] == "llama-3.3"
-        call = {"id": "call_0", "type": "function", "function": {"name": "lookup_order", "arguments": '{"order_id":"42"}'}}
+        # The service numbers calls, and the transfer had the same number.
+        [call_id] = [call.id for call in looked.function_calls()]
+        assert call_id is not None
+        assert call_id.startswith("call_0-")
+        call = {"id": call_id, "type": "function", "function": {"name": "lookup_order", "arguments": '{"order_id":"42"}'}}
         assert last["messages"][-4:] == [
             {"role": "assistant", "content": "I look.", "tool_calls": [call]},
-            {"role": "tool", "tool_call_id": "call_0", "content": '{"order":"42","status":"late"}'},
+            {"role": "tool", "tool_call_id": call_id, "content": '{"order":"42","status":"late"}'},
             {"role": "assistant", "content": "Order 42 is late."},
             {"role": "user", "content": "Thanks"},
         ]
@@ -175,10 +179,11 @@ def test_trees_of_other_models_answer_by_name_with_transfers_tools_schemas_limit
         assert author_texts(run_turn(rt, "Thanks", "messages")) == [("messages_billing", "You are welcome.")]
         assert "key-of-anthropic" in str(native.requests[0].headers)  # its place changes with the version of the client
         [look] = [each for each in bodies(native)[-1]["messages"] if each["content"][0]["type"] == "thinking"]
+        [call_id] = [call.id for event in stored(rt, "messages") if event.text == "I look." for call in event.function_calls()]
         assert look["content"] == [
             {"type": "thinking", "thinking": "orders are in the book", "signature": "c2lnbmVk+/=="},
             {"type": "text", "text": "I look."},
-            {"type": "tool_use", "id": "toolu_1", "name": "lookup_order", "input": {"order_id": "42"}},
+            {"type": "tool_use", "id": call_id, "name": "lookup_order", "input": {"order_id": "42"}},
         ]
 
         # Structured output, and an image.
