@@ -56,7 +56,7 @@ class Context(RunContext, Protocol):
         is_resumed: the run was begun before, and was lost with its process.
         done: its events until then, oldest first, without its notes of progress.
         user_seq: the place of the message that the run answers: the one that opened the turn last, or a question to a tool.
-        renames_calls: it may run beside others, or sees a part of the log only: each of its calls gets an id that no other has.
+        may_run_beside: another agent has it run: others may run at the same time, whose calls it does not see.
         has_messages: messages may wait in the inbox, or be in the log since others have read them.
         offload: runs tools that need resources of their own.
         telemetry: learns of the run's model calls and tool calls.
@@ -72,7 +72,7 @@ class Context(RunContext, Protocol):
     is_resumed: bool
     done: Sequence[Event]
     user_seq: int
-    renames_calls: bool
+    may_run_beside: bool
     has_messages: bool
     clock: Clock
 

@@ -236,7 +236,7 @@ class StepModel:
         if sum(self._node.name.encode()) % 2 or not process_here() or not turn:
             return parts
         # A call that takes the place of one that was taken back comes later.
-        same = f"{turn}-{int(asyncio.get_running_loop().time() * 100)}"
+        same = f"call_{int(asyncio.get_running_loop().time() * 100)}"
         return [
             replaced(part, function_call=replaced(part.function_call, id=same)) if part.function_call is not None else part
             for part in parts
