@@ -42,6 +42,7 @@ HOLD_S = holds.HOLD_S
 KEPT = archiving.KEPT
 MANY_CALLS = invoker.MANY_CALLS
 PAGE, PAGE_BYTES = reader.PAGE, reader.PAGE_BYTES
+STOP_S = invoker.STOP_S
 TAIL, TAIL_BYTES = session_log.TAIL, session_log.TAIL_BYTES
 
 _FIGURES = {

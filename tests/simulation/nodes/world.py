@@ -10,7 +10,6 @@ from typing import Any
 
 from actors.agent.environment import AgentEnvironment
 from actors.interfaces.transport import EarlyReply
-from actors.runner.dispatch.invoker import STOP_S
 from runtime.cluster.processes.process_table import PoolLimits
 from runtime.cluster.rules.leaving import CoreProcess, leaving
 from runtime.cluster.rules.nodes import DrainNotice, Node
@@ -22,6 +21,7 @@ from tests.simulation.nodes.weather import NOTICE_S, Change, Weather
 from tests.simulation.stores import StoreCalls
 from tests.simulation.virtual_loop import VirtualLoop, outside
 from tests.simulation.world import World, wall_s
+from tests.support.inside import STOP_S
 
 LOOKS_S, ASKS_S = 1.0, 0.5
 """How often a Runner looks at the nodes, and asks where processes are while a node drains."""
