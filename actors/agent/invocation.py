@@ -112,7 +112,7 @@ class Invocation(RunAccess):
     # What most runs never set is on the class: the attributes of an object with more than 30 of its own cost it a dictionary.
     noted_seq = retried_seq = 0
     done: Sequence[Event] = ()
-    is_resumed = may_run_beside = has_messages = False
+    is_resumed = has_messages = False
     node_path = ""
     progress: JsonMapping = _NOTHING
     resume_at: tuple[str, ...] = ()
@@ -138,8 +138,6 @@ class Invocation(RunAccess):
         self.begun_seq = message.since if message.resume else self.user_seq
         if message.has_messages:
             self.has_messages = True
-        if message.may_run_beside:
-            self.may_run_beside = True
         if message.resume or message.resume_at or message.progress or message.noted_seq:
             self.is_resumed, self.retried_seq, self.resume_at = message.resume, message.retried_seq, message.resume_at
             self.progress, self.noted_seq = message.progress, message.noted_seq
@@ -275,6 +273,7 @@ class Invocation(RunAccess):
 
     async def stop_children(self) -> None:
         """Stop every run that this one has asked for; returns when they have ended. Raises FencedError, StoreError."""
+        # Made when the first one is asked for.
         if "children" in vars(self):
             await self.children.stop()
 

@@ -56,7 +56,6 @@ class Context(RunContext, Protocol):
         is_resumed: the run was begun before, and was lost with its process.
         done: its events until then, oldest first, without its notes of progress.
         user_seq: the place of the message that the run answers: the one that opened the turn last, or a question to a tool.
-        may_run_beside: another agent has it run: others may run at the same time, whose calls it does not see.
         has_messages: messages may wait in the inbox, or be in the log since others have read them.
         offload: runs tools that need resources of their own.
         telemetry: learns of the run's model calls and tool calls.
@@ -72,7 +71,6 @@ class Context(RunContext, Protocol):
     is_resumed: bool
     done: Sequence[Event]
     user_seq: int
-    may_run_beside: bool
     has_messages: bool
     clock: Clock
 

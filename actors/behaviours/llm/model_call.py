@@ -28,8 +28,8 @@ from actors.rules.checks import model_answer, user_message
 CALL_ID_PREFIX = "call-"
 """Begins the ids that we give to calls whose model gave them none; they are not sent back to models."""
 
-NUMBERED_ID = re.compile(r"(?:(?:call|tool|toolu|functions?\.[\w-]+)[_:.-])?\d{1,6}")
-"""Ids of services that number the calls of a conversation: those of agents that run beside each other are equal."""
+NUMBERED_ID = re.compile(r"(?:(?:call|tool|toolu|functions?\.[\w-]+)[_:])?\d{1,6}")
+"""Ids of services that number the calls of a conversation: agents that run at the same time get equal ones."""
 
 logger = logging.getLogger(__name__)
 
@@ -141,8 +141,7 @@ class ModelCall:
         for part in content.parts:
             if (call := part.function_call) is not None:
                 call_id = call.id or f"{CALL_ID_PREFIX}{uuid.uuid4().hex}"
-                is_weak = self._context.may_run_beside and NUMBERED_ID.fullmatch(call_id) is not None
-                if call.id and (is_weak or call_id in used or view.has_call(call_id)):
+                if call.id and (NUMBERED_ID.fullmatch(call_id) or call_id in used or view.has_call(call_id)):
                     # OpenAI takes 40 characters, and gives 29.
                     call_id = f"{call_id}-{uuid.uuid4().hex[:10]}"
                 used.add(call_id)

@@ -27,7 +27,6 @@ class Invoke(Request[AnyOutcome], frozen=True, kw_only=True):
             carry that end. "" when another run waits for this one.
         branch: the parallel branch it runs on.
         as_tool: it is asked as a tool, so it may transfer to its own children only.
-        may_run_beside: see Context.
         user_event: what the agent is asked: the user's event of this turn, or the request of the agent that has it as a tool.
         fresh: the log ends with `user_event` and `after`, and `state` is current.
         before: the events before `user_event` that the agent may have missed; not all that it has, if these are many.
@@ -59,7 +58,6 @@ class Invoke(Request[AnyOutcome], frozen=True, kw_only=True):
     closes: str = ""
     branch: str | None = None
     as_tool: bool = False
-    may_run_beside: bool = False
     user_event: StoredEvent
     fresh: bool = False
     before: Sequence[StoredEvent] = ()

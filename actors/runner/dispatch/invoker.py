@@ -213,7 +213,6 @@ class Invoker:
             message,
             branch=run.branch,
             as_tool=run.is_tool,
-            may_run_beside=run.parent is not None or run.node is not None,
             resume_at=order.resume_at if order.node.kind in (CUSTOM, GRAPH) or not order.resume else (),
             progress=progress,
             noted_seq=progress_seq,
