@@ -139,10 +139,9 @@ class Steering(SessionService):
                 traceparent=message.traceparent,
             )
             await self._add(key, name, event.invocation_id, leaving, message.config)
-        if log.takes(event.id):
-            before = [log.open_id()]
-        # Else an agent has read it meanwhile, or it is about to begin its own turn.
-        return p.MessageLeft(invocation_id=before[0], after_seq=log.committed_seq) if before else None
+        # In neither case an agent has read it meanwhile, or it is about to begin its own turn.
+        reader = log.open_id() if log.takes(event.id) else next(iter(before), "")
+        return p.MessageLeft(invocation_id=reader, after_seq=log.committed_seq) if reader else None
 
     async def _add(self, key: SessionKey, name: str, invocation_id: str, message: WaitingMessage, config: RunConfig) -> None:
         row = waiting_row(key, name, invocation_id, message, config, at_s=int(self._due.now_s()))

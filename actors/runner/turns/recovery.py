@@ -120,8 +120,9 @@ class TurnResumer:
         """Resume this Runner's turns that are open at one Session actor; with `only` these, and others of their sessions."""
         turns = {*await self._open_turns(session)}
         if only is not None:
+            keys = {key for key, _ in only}
             # One that was opened by a request whose reply was lost runs here, for all that the Session actor knows.
-            turns = {*only, *(turn for turn in turns if turn[0] in {key for key, _ in only})}
+            turns = {*only, *(turn for turn in turns if turn[0] in keys)}
         self._recovered.add(session)
         # Those that are being opened come last, since they may take longer.
         await self._take_up_all(sorted(turns, key=lambda turn: (self._table.is_opening(turn), turn)))
