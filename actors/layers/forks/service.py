@@ -98,9 +98,12 @@ class SessionForks(SessionService):
         return p.Ack()
 
     async def _is_there(self, message: ForkSession, last_seq: int) -> bool:
-        """True when a request that was sent before has made the fork."""
-        found = await self._reader.session(_fork_key(message), shared=None)
-        return found.row is not None and found.row.head_seq == last_seq
+        """True when a request that was sent before has made the fork: it ends with the very event, or its turn has begun."""
+        fork, begins = _fork_key(message), message.begins
+        if begins is not None and await self._reader.turn(fork, begins.id) is not None:
+            return True
+        last = await self._reader.events(message.key, after_seq=last_seq - 1, limit=1)
+        return last == await self._reader.events(fork, limit=1, newest=True)
 
     async def _copied(self, message: ForkSession, state: JsonObject, last_seq: int) -> list[Write]:
         """The writes that make a fork with all up to a position.

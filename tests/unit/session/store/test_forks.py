@@ -5,14 +5,16 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from actors import RunConfig
 from actors.errors import SessionExistsError, StoreError
 from actors.layers.forks.messages import ForkSession
+from actors.layers.stores.schedule import WaitingMessage, waiting_row
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from tests.support.fixtures.session_fixture import KEY, SessionFixture
 
 FORK = ForkSession(key=KEY, invocation_id="e-1", fork="other")
-OTHER = SessionKey(KEY.app, KEY.user, "other")
+OTHER, LIKE_IT = SessionKey(KEY.app, KEY.user, "other"), SessionKey(KEY.app, KEY.user, "like it")
 
 
 async def events(session: SessionFixture) -> int:
@@ -29,10 +31,22 @@ async def test_a_request_that_is_sent_again_after_a_loss_finds_the_fork(session:
         await again.ref.ask(FORK)
     await again.ref.ask(msgspec.structs.replace(FORK, again=True))
     assert await events(again) == 3
-    # Another session that has the id is no fork of this turn.
-    with pytest.raises(SessionExistsError):
-        await again.ref.ask(msgspec.structs.replace(FORK, invocation_id="e-2", again=True))
+    # Another session that has the id is no fork of this turn, as long as it may be.
+    await again.turn("e-1", "a", "b", key=LIKE_IT)
+    for other in ({"invocation_id": "e-2"}, {"fork": LIKE_IT.session}):
+        with pytest.raises(SessionExistsError):
+            await again.ref.ask(msgspec.structs.replace(FORK, again=True, **other))
     await again.ref.stop()
+
+
+async def test_a_request_that_is_sent_again_finds_the_fork_whose_turn_has_begun(session: SessionFixture) -> None:
+    await session.turn("e-1", "a")
+    message = waiting_row(OTHER, "b", "e-2", WaitingMessage(), RunConfig(), at_s=0)
+    fork = msgspec.structs.replace(FORK, begins=message)
+    await session.ref.ask(fork)
+    await session.turn("e-2", "b", key=OTHER)
+    await session.ref.ask(msgspec.structs.replace(fork, again=True))
+    assert await events(session) == 4
 
 
 async def test_a_fork_that_cannot_be_stored_is_not_there_at_all(session: SessionFixture) -> None:
