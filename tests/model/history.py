@@ -11,8 +11,8 @@ and one that gives a turn, which is read to its end, with `read` in place of `wa
     await history.read(ask, rt.retry(user_id="ada", session_id="s1", invocation_id="e-1", from_event="…"))
 
 `what` names the method: `run` and others of `rt`, `create`, `get`, `delete`, `fork`, `rewind`, `append_event`, `prune` and others
-of `rt.sessions`; "users.delete" and "users.move" act on a user. The judge knows these names. A deed for which it has no rule is
-noted all the same: its errors are looked at, and other rules see that it may have changed something.
+of `rt.sessions`; `prune`, "users.delete" and "users.move" act on a user, and name no session. The judge knows these names. A deed
+for which it has no rule is noted all the same: its errors are looked at, and other rules see that it may have changed something.
 """
 
 from __future__ import annotations

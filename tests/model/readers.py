@@ -155,7 +155,7 @@ def found_for_a_reason(story: Story) -> Iterator[str]:
         if (
             ask.ended == "InvocationNotFoundError"
             and turn is not None
-            and story.known(_first(turn)) < ask.began
+            and story.was_here(_first(turn)) < ask.began
             and ask.ended_at < story.changed_at
         ):
             yield f"{ask} was refused, and event {_first(turn).seq} of its turn was there"

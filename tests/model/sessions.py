@@ -66,7 +66,7 @@ def reads(story: Story) -> Iterator[str]:
             continue
         got = list(ask.result.events)
         ids = {event.id for event in got}
-        lacks = [e for e in story.log if e.id not in ids and story.known(e) < ask.began and story.changed_at == NEVER]
+        lacks = [e for e in story.log if e.id not in ids and story.was_here(e) < ask.began and story.changed_at == NEVER]
         if lacks:
             yield f"{ask} was given {seqs(got)}, and {seqs(lacks)} were there before"
         folded, state = fold(got, story.first_state), without_none(ask.result.state)
@@ -79,16 +79,18 @@ def shared_state(history: History) -> Iterator[str]:
 
     Where events were taken back or sessions deleted, any value that was ever set may be there.
     """
-    takes_back = any(Story(history, session).changed_at < NEVER for session in history.found)
+    stories = [Story(history, session) for session in history.found]
+    takes_back = any(story.changed_at < NEVER for story in stories)
+    has_all = not history.removed and all(story.is_whole for story in stories)
     set_to: dict[tuple[str, str], list[Any]] = {}
-    for each_session in history.found:
-        changes = [each for event in Story(history, each_session).whole for each in event.actions.state_delta.items()]
+    for story in stories:
+        changes = [each for event in story.whole for each in event.actions.state_delta.items()]
         for key, value in changes if takes_back else dict(changes).items():
-            set_to.setdefault((each_session[0] if key.startswith("user:") else "", key), []).append(value)
+            set_to.setdefault((story.id[0] if key.startswith("user:") else "", key), []).append(value)
     for (user, session), found in history.found.items():
         for key, value in found.state.items():
             allowed = set_to.get((user if key.startswith("user:") else "", key), [])
-            if key.startswith(SHARED) and allowed and value not in allowed and not history.removed:
+            if key.startswith(SHARED) and allowed and value not in allowed and has_all:
                 yield f"{user}/{session}: {key} is {value}, and sessions have set it to {allowed} last"
 
 
@@ -96,7 +98,7 @@ def created_once(story: Story) -> Iterator[str]:
     """6 Sessions: `create` with an id that exists fails with SessionExistsError, and with no other."""
     made = [ask for ask in story.asks if ask.what == "create"]
     for ask in made:
-        was_there = any(story.known(event) < ask.began for event in story.whole)
+        was_there = any(story.was_here(event) < ask.began for event in story.whole)
         was_there = was_there or any(other.kind == "done" and other.ended_at < ask.began for other in made)
         if ask.kind == "done" and was_there and story.changed_at == NEVER:
             yield f"{ask} made a session that was there"
@@ -111,9 +113,8 @@ def created_once(story: Story) -> Iterator[str]:
 
 def deleted(story: Story) -> Iterator[str]:
     """6 Sessions: what was deleted is gone: no event is shown that was stored before a deletion was asked for."""
-    what = {"delete": story.id, "users.delete": (story.id[0], "")}
-    gone = [ask.began for ask in story.history.asks if ask.kind == "done" and (ask.user, ask.session) == what.get(ask.what)]
-    if gone and (left := [event for event in story.log if story.known(event) < max(gone)]):
+    gone = [ask.began for ask in story.deletions if ask.kind == "done" and ask.what != "prune"]
+    if gone and (left := [event for event in story.log if story.was_here(event) < max(gone)]):
         yield f"events {seqs(left)} were deleted, and are there"
 
 

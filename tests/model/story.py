@@ -100,11 +100,16 @@ class Story:
         return frozenset(ask.turn for ask in asks if ask.what == "retry" and ask.kind != "refusal")
 
     @cached_property
+    def deletions(self) -> Sequence[Ask]:
+        """What may have deleted it, with other sessions or alone."""
+        of_user = (ask for ask in self.history.asks if ask.user in (self.id[0], "") and ask.session in (self.id[1], ""))
+        return [ask for ask in of_user if ask.what in ("delete", "prune", "users.delete")]
+
+    @cached_property
     def changed_at(self) -> Moment:
         """When a program first asked for something that may take events back; NEVER: none did."""
-        takes = ("rewind", "delete", "prune", "users.delete")
-        of_user = (ask for ask in self.history.asks if ask.user in (self.id[0], "") and ask.session in (self.id[1], ""))
-        moments = [ask.began for ask in of_user if ask.what in takes or "from_event" in ask.given]
+        takes = (ask for ask in self.asks if ask.what == "rewind" or "from_event" in ask.given)
+        moments = [ask.began for ask in (*self.deletions, *takes)]
         moments += [at for at, fault in self.history.faults if fault == "store goes back"]
         return min(moments, default=NEVER)
 
@@ -135,10 +140,14 @@ class Story:
         return self.whole is not self.log or all(story.changed_at == NEVER for story in stories)
 
     @cached_property
+    def _forks(self) -> Sequence[Ask]:
+        """What may have made it as a fork."""
+        return [ask for ask in self.history.asks if ask.what == "fork" and (ask.user, ask.given.get("fork_id")) == self.id]
+
+    @cached_property
     def _sources(self) -> frozenset[SessionId]:
         """The sessions of which it may be a fork."""
-        asks = (ask for ask in self.history.asks if ask.what == "fork" and (ask.user, ask.given.get("fork_id")) == self.id)
-        return frozenset((ask.user, ask.session) for ask in asks) - {self.id}
+        return frozenset((ask.user, ask.session) for ask in self._forks) - {self.id}
 
     def of_turn(self, turn: str) -> list[Ask]:
         """The asks about a turn."""
@@ -147,6 +156,10 @@ class Story:
     def known(self, event: Event) -> Moment:
         """From when on an event is known to be stored."""
         return self.history.known.get(event.id, NEVER)
+
+    def was_here(self, event: Event) -> Moment:
+        """From when on an event is known to be in this session: all of a fork come with the request that makes it, or later."""
+        return max([self.known(event), *(ask.ended_at for ask in self._forks if ask.kind != "refusal")])
 
 
 def is_message(event: Event) -> bool:

@@ -530,6 +530,8 @@ def _(tale: Tale, broken: bool) -> None:
     tale.give(tale.ask("fork", "e-1", given={"fork_id": "s2"}), ended="done")
     record = TurnRecord(status="finished", used={})
     tale.history.found["ada", "s2"] = Found(log=tale.log[: 1 if broken else 2], turns={"e-1": record})
+    tale.give(tale.ask("retry", "e-1"), tale.model("e-1"))
+    tale.end("e-1")
 
 
 @breaks(turns.one_turn_a_due_time)
@@ -706,6 +708,43 @@ def test_a_fork_copies_all_answers_to_a_call_and_takes_no_other_one(broken: bool
         tale.history.store(fork, event)
     tale.history.found[fork] = Found(log=copied)
     assert bool(list(turns.one_answer(Story(tale.over(), fork)))) == broken
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_fork_that_is_made_when_one_was_deleted_has_what_was_known_before(broken: bool) -> None:
+    tale, fork = Tale(), ("ada", "s3")
+    tale.turn("e-1")
+    forks = [tale.ask("fork", "e-1", given={"fork_id": "s3"}) for _ in range(2)]
+    tale.give(forks[0], ended="done")
+    if broken:
+        tale.give(forks[1], ended=SessionExistsError("app", *fork))
+    tale.history.end(tale.history.ask("delete", user="ada", session="s3"), "done")
+    if not broken:
+        tale.give(forks[1], ended="done")
+    tale.history.found[fork] = Found(log=tale.log)
+    assert bool(list(sessions.deleted(Story(tale.over(), fork)))) == broken
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_session_that_was_begun_anew_since_a_fork_was_deleted_is_none(broken: bool) -> None:
+    tale, fork = Tale(), ("ada", "s3")
+    tale.turn("e-1")
+    tale.give(tale.ask("fork", "e-1", given={"fork_id": "s3"}), ended="done")
+    tale.history.end(tale.history.ask("prune", user="eve" if broken else "ada"), "done")
+    tale.history.found[fork] = Found(log=[msgspec.structs.replace(tale.log[0], id="of another life")])
+    assert bool(list(turns.forked(tale.over()))) == broken
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_session_is_busy_whose_turn_was_cancelled_while_the_store_took_nothing(broken: bool) -> None:
+    tale = Tale()
+    if not broken:
+        tale.history.fail("store fails")
+    ask = tale.ask("run", "e-1")
+    tale.message("e-1")
+    tale.give(ask, ended=TurnCancelledError("e-1"))
+    tale.give(tale.ask("fork", "e-1", given={"fork_id": "s3"}), ended=SessionBusyError("s1", "e-1"))
+    assert bool(list(turns.busy_for_a_reason(Story(tale.over(), HERE)))) == broken
 
 
 @pytest.mark.parametrize("broken", [False, True])

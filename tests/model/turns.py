@@ -147,6 +147,11 @@ def line_of_a_program(story: Story) -> Iterator[str]:
         last[ask.program] = ask
 
 
+def _may_end_later(story: Story, ask: Ask) -> bool:
+    """True if the store may not have taken the end of a turn when a program heard of it."""
+    return ask.kind == "store" or (ask.ended == "TurnCancelledError" and story.history.store_failed)
+
+
 def _is_stored_late(story: Story, turn: str, before: Moment) -> bool:
     """True if a message of a turn was stored when all that was asked of it had ended."""
     heard = max((each.ended_at for each in story.of_turn(turn)), default=NEVER)
@@ -156,14 +161,14 @@ def _is_stored_late(story: Story, turn: str, before: Moment) -> bool:
 def busy_for_a_reason(story: Story) -> Iterator[str]:
     """2 Concurrent turns: SessionBusyError is the answer only while another request of the session may be under way.
 
-    One that has failed by the store may be: its end is stored when the store is back. So may one whose message is stored after
-    its program has heard the end of an earlier life of its turn.
+    One that has failed by the store, or was cancelled without it, may be: its end is stored when the store is back. So may one
+    whose message is stored after its program has heard the end of an earlier life of its turn.
     """
     for ask in story.asks:
         if ask.ended == "SessionBusyError" and not any(
             other is not ask
             and other.began < ask.ended_at
-            and (other.ended_at > ask.began or other.kind == "store" or _is_stored_late(story, other.turn, ask.ended_at))
+            and (other.ended_at > ask.began or _may_end_later(story, other) or _is_stored_late(story, other.turn, ask.ended_at))
             for other in story.asks
         ):
             by_schedule = any(turn.messages and not story.of_turn(turn.id) for turn in story.turns.values())
@@ -583,8 +588,12 @@ def forked(history: History) -> Iterator[str]:
         log = source if isinstance(source, list) else source.log
         if log is not source and Story(history, (ask.user, ask.session)).changed_at < NEVER:
             continue
+        if any(ask.began < each.ended_at for each in Story(history, (ask.user, ask.given["fork_id"])).deletions):
+            continue
         ids = {event.seq: event.id for event in log}
-        until = max((event.seq for event in log if event.invocation_id == ask.turn), default=0)
+        of_turn = (event for event in log if event.invocation_id == ask.turn)
+        # Of a turn that has gone on since it has less.
+        until = max((event.seq for event in of_turn if history.known.get(event.id, NEVER) < ask.began), default=0)
         differs = [event.seq for event in fork.log if event.seq <= until and ids.get(event.seq) != event.id]
         if differs or (fork.log and fork.log[-1].seq < until):
             yield f"{ask}: the fork differs at {differs or until} from the session up to {until}"

@@ -30,7 +30,7 @@ class SimEngine:
 
     limiter = None
     lasts = True
-    artifact_store = None
+    artifact_store = "memory://sim"
     auto_create_session = True
     has_ended = False
 

@@ -332,7 +332,8 @@ class Player:
         if what == "fork":
             given["fork_id"] = self.fork[1]
         elif what in ("prune", "archive"):
-            given["older_than"] = OLD_S * self._pace
+            # Of all sessions of the user.
+            given["older_than"], of = OLD_S * self._pace, (self.session[0], "")
         elif what == "note":
             actions = EventActions(state_delta={"noted": turn})
             given["event"] = Event(author="user", content=Content.of_text("by the way", role="user"), actions=actions)

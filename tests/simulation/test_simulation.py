@@ -17,6 +17,8 @@ from tests.simulation.__main__ import fails, smallest
 from tests.simulation.faults import What
 from tests.simulation.mutants.table import rows
 from tests.simulation.mutants.worlds import MUTANTS
+from tests.simulation.play import play
+from tests.simulation.scenarios import Act, Node, Scenario
 from tests.simulation.simulate import PLANS, case, check, plain, reference, run_seed, standing_by
 from tests.simulation.virtual_loop import EndlessError, VirtualLoop
 from tests.simulation.worlds import WORLDS
@@ -144,6 +146,15 @@ def test_other_drivers_follow_turns_in_line_and_answer_calls_that_are_answered()
         if all(ends[how] >= seen for how, seen in wanted.items()):
             break
     assert all(ends[how] >= seen for how, seen in wanted.items()), ends
+
+
+def test_what_people_prune_and_delete_is_gone_and_a_fork_is_made_anew() -> None:
+    forks = [Act(deed="fork", after_s=1.0), Act(deed="delete", after_s=2.0, in_fork=True), Act(deed="fork", after_s=3.0)]
+    turns, between = [[Act(deed="elsewhere", after_s=0.0)], []], [[Act(deed="prune", after_s=1.0)], forks]
+    result, _ = play(Scenario(root=Node(kind="says", name="a"), turns=turns, between=between))
+    assert result.problems == []
+    assert [session for (_, session), _ in result.history.removed] == ["s1", "s2", "s3"]
+    assert result.found["ada", "s3"].log
 
 
 def test_a_loop_that_is_interrupted_while_it_ends_ends_all_the_same() -> None:
