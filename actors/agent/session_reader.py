@@ -9,10 +9,11 @@ from math import inf
 from actors.agent.views.session_view import AgentView
 from actors.errors import FencedError
 from actors.messages import protocol as p
-from actors.messages.codec import decode, decode_event, encode
+from actors.messages.codec import decode_event, encode
 from actors.messages.content import Content
 from actors.messages.event import USER, Event
 from actors.messages.json_types import JsonObject, StateDelta
+from actors.messages.typed import decode
 from actors.refs.session import SessionRef
 from actors.rules.prompt.history import History
 from actors.rules.routing.branches import tool_root

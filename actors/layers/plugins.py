@@ -18,12 +18,13 @@ from actors.errors.tracebacks import foreign_traceback
 from actors.errors.user_code import code_of, error_text, is_cancellation
 from actors.interfaces.run_facts import RunFacts, in_run
 from actors.messages import protocol as p
-from actors.messages.codec import decode, decode_event
+from actors.messages.codec import decode_event
 from actors.messages.config import RunConfig
 from actors.messages.content import Content
 from actors.messages.event import NO_ACTIONS, Event
 from actors.messages.json_types import JsonMapping, JsonObject
 from actors.messages.session import SessionKey, TurnKey
+from actors.messages.typed import decode
 from actors.refs.access import RemoteLog, SessionArtifacts, UserMemory
 from actors.rules.checks.state_values import stored_delta
 from actors.rules.checks.user_message import checked

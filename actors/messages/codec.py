@@ -11,6 +11,7 @@ import msgspec
 
 from actors.errors import NotEncodableError
 from actors.errors.user_code import error_text, is_interrupt
+from actors.messages import typed
 from actors.messages.content import Content, Part
 from actors.messages.event import Event
 from actors.messages.json_types import JsonValue
@@ -24,7 +25,7 @@ TOO_DEEP = f"it is nested deeper than {MAX_DEPTH} levels"
 T = TypeVar("T")
 
 _encoder = msgspec.msgpack.Encoder()
-_event_decoder = msgspec.msgpack.Decoder(Event)
+_event_decoder = typed.decoder(Event)
 
 
 def encode(value: object) -> bytes:
@@ -163,11 +164,6 @@ def flaw(value: JsonValue, *, is_finite: bool = False) -> str | None:
             return None
         level = inside
     return TOO_DEEP
-
-
-def decode(raw: bytes, type: type[T]) -> T:
-    """A value of the given type. Raises msgspec.ValidationError, which names the field, when `raw` holds no such value."""
-    return msgspec.msgpack.decode(raw, type=type)
 
 
 def decode_event(raw: bytes, seq: int) -> Event:

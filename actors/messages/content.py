@@ -14,6 +14,7 @@ import msgspec
 
 from actors.errors import InvalidMessageError
 from actors.errors.checked_struct import CheckedStruct
+from actors.messages import typed
 from actors.messages.forms.plain_form import from_plain
 from actors.messages.json_types import JsonMapping, JsonObject
 from actors.messages.shown import Shown
@@ -112,7 +113,7 @@ class Part(_Value, frozen=True, kw_only=True):
     @classmethod
     def from_genai(cls, part: Any) -> Part:
         """A `google.genai.types.Part` as a Part: see `Content.from_genai`."""
-        return msgspec.convert(_with_raw_bytes(_dumped(part)), cls)
+        return typed.convert(_with_raw_bytes(_dumped(part)), cls)
 
     def is_empty(self) -> bool:
         """True when no kind is set, or only a text that is empty."""
@@ -187,7 +188,7 @@ class Content(_Value, frozen=True, kw_only=True):
             AttributeError: `content` is no pydantic model.
             msgspec.ValidationError: it has not the fields of a content.
         """
-        return msgspec.convert(plain_of_genai(content), cls)
+        return typed.convert(plain_of_genai(content), cls)
 
     def to_genai(self) -> Any:
         """The `google.genai.types.Content` that says the same.

@@ -14,6 +14,7 @@ from typing import Any, Never
 
 import msgspec
 
+from actors.messages import typed
 from actors.messages.content import Answer, Content, FunctionCall, FunctionResponse, Received
 from actors.messages.flow import FlowMark
 from actors.messages.graph import NodeInfo, Route
@@ -270,7 +271,7 @@ class Event(Answer, Shown, msgspec.Struct, frozen=True, kw_only=True, rename="ca
             msgspec.ValidationError: a field is wrong; the message names it.
             msgspec.DecodeError: the text is no JSON.
         """
-        return msgspec.json.decode(text, type=cls)
+        return typed.decode_json(text, cls)
 
 
 def new_event_id() -> str:

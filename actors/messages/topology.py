@@ -12,6 +12,7 @@ import msgspec
 from actors.errors import UnknownAgentError
 from actors.errors.listing import some_of
 from actors.errors.suggestions import did_you_mean
+from actors.messages import typed
 from actors.messages.forms.byte_strings import ByteStrings, as_numbers, numbers
 from actors.messages.graph import GraphShape
 from actors.messages.json_types import JsonObject
@@ -224,8 +225,8 @@ class Nodes:
 
 
 _ENCODER = msgspec.msgpack.Encoder()
-_NODES = msgspec.msgpack.Decoder(AgentNode)
-_NAMES = msgspec.msgpack.Decoder(_Named)
+_NODES = typed.decoder(AgentNode)
+_NAMES = typed.decoder(_Named)
 
 
 def _hash(name: str) -> int:

@@ -10,11 +10,12 @@ import msgspec
 
 from actors.errors import DefinitionError, ScriptExhaustedError
 from actors.errors.calls import explains_wrong_calls
-from actors.messages.codec import decode, encode
+from actors.messages.codec import encode
 from actors.messages.content import Content, FunctionCall, Part
 from actors.messages.event import USER
 from actors.messages.json_types import JsonMapping, JsonValue
 from actors.messages.llm.model import LlmRequest, LlmResponse
+from actors.messages.typed import decode
 from actors.rules.prompt.compiler import FOREIGN_MARK
 from actors.rules.routing.transfer import TRANSFER_TOOL
 

@@ -17,7 +17,7 @@ TRIES = 8
 
 def _sampled(name: str) -> object:
     one_in = ONE_IN.get(MUTANTS[name].world, 10)
-    return pytest.param(name, marks=[pytest.mark.sampled(one_in or 1, full=6), *([] if one_in else [pytest.mark.full])])
+    return pytest.param(name, marks=[pytest.mark.sampled(one_in or 1, full=10), *([] if one_in else [pytest.mark.full])])
 
 
 def test_what_each_defect_changes_is_in_the_code() -> None:

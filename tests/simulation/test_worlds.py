@@ -30,11 +30,11 @@ from tests.simulation.worlds import WORLDS
 
 
 def _parts() -> Iterator[Any]:
-    """Some of the seeds of each world; of those that the ordinary run leaves out a quarter is in the full set."""
+    """Some of the seeds of each world; of those that the ordinary run leaves out an eighth is in the full set."""
     for name, world in WORLDS.items():
         for place, first in enumerate(range(0, world.seeds, world.part)):
             is_ordinary = world.one_in and place % world.one_in == 0
-            marks = [] if is_ordinary else [pytest.mark.full, pytest.mark.sampled(full=4)]
+            marks = [] if is_ordinary else [pytest.mark.full, pytest.mark.sampled(full=8)]
             yield pytest.param(name, first, marks=marks)
 
 

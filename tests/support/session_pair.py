@@ -16,8 +16,9 @@ from actors.interfaces.transport import EarlyReply, Link
 from actors.layers.services import session_actor
 from actors.layers.sharing.client import session_client
 from actors.messages import protocol as p
-from actors.messages.codec import decode, encode
+from actors.messages.codec import encode
 from actors.messages.session import SessionKey, Shard
+from actors.messages.typed import decode
 from actors.refs.session import SessionRef
 from actors.rules.capacity.sharding import all_shards
 from actors.session.environment import SessionEnvironment

@@ -5,10 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-import msgspec
-
 from actors.agent.views.first_sights import EVENT_OVERHEAD, FirstSight, Sights
-from actors.messages.codec import decode, decode_event
+from actors.messages import typed
+from actors.messages.codec import decode_event
 from actors.messages.event import Event
 from actors.messages.json_types import JsonObject, StateDelta
 from actors.messages.protocol.base import StoredEvent, TurnRef
@@ -20,7 +19,7 @@ from actors.rules.prompt.history import History
 
 logger = logging.getLogger(__name__)
 
-_state: Callable[[bytes], JsonObject] = msgspec.msgpack.Decoder(dict).decode
+_state: Callable[[bytes], JsonObject] = typed.decoder(dict).decode
 
 MakeHistory = Callable[[str, str | None, Warn], History]
 """Makes an empty history for an agent on a branch; warnings about the log go to the function given."""
@@ -48,7 +47,7 @@ class ViewedState:
             encoded: as MessagePack.
             state_seq: all changes up to this place of the log are in it.
         """
-        self.value = decode(encoded, dict)
+        self.value = typed.decode(encoded, dict)
         self._read_in = (turn.invocation_id, turn.epoch)
         self.seq = state_seq
         return self.value

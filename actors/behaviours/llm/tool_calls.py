@@ -30,12 +30,13 @@ from actors.errors.suggestions import did_you_mean
 from actors.errors.tracebacks import foreign_traceback
 from actors.errors.user_code import code_of, error_text, in_thread, is_cancellation
 from actors.interfaces.context import Context
-from actors.messages.codec import decode, encode
+from actors.messages.codec import encode
 from actors.messages.content import Content, FunctionCall, FunctionResponse, Part
 from actors.messages.event import NO_ACTIONS, USER, Event, EventActions, RequestedInput
 from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.llm.model import FunctionDeclaration, LlmRequest
 from actors.messages.protocol.outcomes import AnyOutcome, Paused
+from actors.messages.typed import decode
 from actors.rules.checks import confirmation, state
 from actors.rules.checks.model_answer import MALFORMED
 from actors.rules.checks.result_values import any_form, fast_form

@@ -21,11 +21,12 @@ from actors.interfaces.records import AddEvent, CreateSession, EventHead, EventR
 from actors.layers.forks.messages import ForkSession
 from actors.layers.stores.records import AddSchedule
 from actors.messages import protocol as p
-from actors.messages.codec import decode, encode
+from actors.messages.codec import encode
 from actors.messages.event import now_s
 from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.protocol.base import StoredEvent
 from actors.messages.session import SessionKey
+from actors.messages.typed import decode
 from actors.rules.accounting.turn_usage import negated, packed, together
 from actors.rules.checks import state as scopes
 from actors.rules.routing.branches import speaker

@@ -31,9 +31,10 @@ from actors.layers.schedules.service import Schedules
 from actors.layers.stores.session_store import store_of
 from actors.layers.stores.store_seat import Arrival, UserPlace
 from actors.messages import protocol as p
-from actors.messages.codec import decode, encode
+from actors.messages.codec import encode
 from actors.messages.memory import MemoryEntry
 from actors.messages.session import SessionKey
+from actors.messages.typed import decode
 from actors.session.service import SessionService
 from actors.session.turns.parts import SessionParts
 

@@ -16,10 +16,11 @@ from actors.layers.recording.rules.packing import reachable
 from actors.layers.stores.records import AddModelCall, DeleteModelCalls, ModelCallRow
 from actors.layers.stores.session_store import store_of
 from actors.messages import protocol as p
-from actors.messages.codec import decode, encode
+from actors.messages.codec import encode
 from actors.messages.event import now_s
 from actors.messages.llm.recorded import PackedCall, PackedPart
 from actors.messages.session import SessionKey
+from actors.messages.typed import decode
 from actors.rules.capacity.sharding import holds
 from actors.session.log.session_log import SessionLog
 from actors.session.log.writer import Events

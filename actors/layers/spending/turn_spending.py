@@ -9,8 +9,8 @@ import msgspec
 
 from actors.layers.spending.rules.answers import BudgetAnswers
 from actors.layers.spending.rules.budgets import LikelyCall
-from actors.messages.codec import decode
 from actors.messages.event import USER
+from actors.messages.typed import decode
 from actors.rules.accounting.turn_usage import Spent
 from actors.rules.checks.budget_question import scope_of
 from actors.session.log.event_scan import EventScan

@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from actors.messages import typed
 from actors.messages.background import DEFAULT_BACKGROUND, Background, BackgroundRun
 from actors.messages.codec import encode
 from actors.messages.config import DEFAULT_RUN_CONFIG, RunConfig
@@ -137,7 +138,7 @@ class ScheduleRow(msgspec.Struct, frozen=True, kw_only=True):
         return DuePlace(self.due_s or 0, self.key.user, self.name)
 
 
-_plans = msgspec.msgpack.Decoder(SchedulePlan)
+_plans = typed.decoder(SchedulePlan)
 
 
 def waiting_row(

@@ -16,6 +16,7 @@ import msgspec
 
 from actors.errors import InvalidMessageError
 from actors.errors.suggestions import did_you_mean
+from actors.messages import typed
 from actors.messages.json_types import JsonValue
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -42,7 +43,7 @@ def from_plain(kind: type[T], value: JsonValue, where: str) -> T:
         InvalidMessageError: a field is unknown or wrong; the message names it.
     """
     try:
-        return msgspec.convert(_checked(kind, value, where), kind)
+        return typed.convert(_checked(kind, value, where), kind)
     except msgspec.ValidationError as error:
         raise InvalidMessageError(_sentence(str(error), where)) from None
     except RecursionError:

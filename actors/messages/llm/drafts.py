@@ -13,6 +13,7 @@ import msgspec
 
 from actors.errors import NotEncodableError
 from actors.errors.user_code import error_text, is_interrupt
+from actors.messages import typed
 from actors.messages.content import Blob, Content, FileData, FunctionCall, FunctionResponse, Part
 from actors.messages.json_types import JsonObject
 from actors.messages.llm.fields import Fields
@@ -59,10 +60,10 @@ _ContentDraft = _draft(Content, parts=list[_PartDraft])  # type: ignore[valid-ty
 _ResponseDraft = _draft(LlmResponse, content=_ContentDraft | None)
 
 _encode = msgspec.msgpack.Encoder().encode
-_content_draft = msgspec.msgpack.Decoder(_ContentDraft).decode
-_response_draft = msgspec.msgpack.Decoder(_ResponseDraft).decode
-_content = msgspec.msgpack.Decoder(Content).decode
-_part = msgspec.msgpack.Decoder(Part).decode
+_content_draft = typed.decoder(_ContentDraft).decode
+_response_draft = typed.decoder(_ResponseDraft).decode
+_content = typed.decoder(Content).decode
+_part = typed.decoder(Part).decode
 
 
 def draft_of_content(content: Content) -> Content:

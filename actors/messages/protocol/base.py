@@ -7,6 +7,7 @@ from typing import Self
 
 import msgspec
 
+from actors.messages import typed
 from actors.messages.codec import encode
 from actors.messages.json_types import JsonValue
 from actors.messages.session import SessionKey
@@ -82,7 +83,7 @@ class ErrorReply(Message, frozen=True, kw_only=True):
     traceback: str = ""
 
 
-_errors = msgspec.msgpack.Decoder(ErrorReply)
+_errors = typed.decoder(ErrorReply)
 
 _ERROR_TAG = encode(ErrorReply(error=""))[1:].partition(encode("error"))[0]
 """What follows the number of fields in the bytes of an ErrorReply."""

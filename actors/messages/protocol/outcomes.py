@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import msgspec
 
+from actors.messages import typed
 from actors.messages.flow import FlowMark
 from actors.messages.graph import Route
 from actors.messages.json_types import JsonValue
@@ -123,7 +124,7 @@ def for_users(outcome: AnyOutcome) -> AnyOutcome:
     return msgspec.structs.replace(outcome, **internal, **({"closed": False} if isinstance(outcome, Finished) else {}))
 
 
-_outcomes: msgspec.msgpack.Decoder[AnyOutcome] = msgspec.msgpack.Decoder(AnyOutcome)
+_outcomes: msgspec.msgpack.Decoder[AnyOutcome] = typed.decoder(AnyOutcome)
 
 
 def decode_outcome(raw: bytes) -> AnyOutcome:

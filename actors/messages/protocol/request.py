@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Generic, TypeVar, Union, get_args
 
 import msgspec
 
+from actors.messages import typed
 from actors.messages.protocol.base import Message
 from actors.messages.session import SessionKey
 
@@ -91,7 +92,7 @@ def replies_to(kind: type[Request[R]]) -> tuple[type[R], ...]:
 @cache
 def decoder(kinds: tuple[type[Message], ...]) -> msgspec.msgpack.Decoder[Any]:
     """Decodes messages of these classes, each by its tag, and no others."""
-    return msgspec.msgpack.Decoder(Union[kinds])  # noqa: UP007
+    return typed.decoder(Union[kinds])  # noqa: UP007
 
 
 def user_of(request: Request[Any]) -> tuple[str, str] | None:

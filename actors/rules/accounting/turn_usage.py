@@ -19,6 +19,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
+from actors.messages import typed
 from actors.messages.event import USER, Usage
 
 US = 1_000_000
@@ -136,7 +137,7 @@ def first_part_of(raw: bytes) -> bytes:
 @lru_cache(1_000)
 def spenders_of(who: bytes) -> Sequence[Spender]:
     """The spenders of a first part, in the order in which the second part has their amounts."""
-    return msgspec.msgpack.decode(who[_LENGTH.size :], type=list[Spender])
+    return typed.decode(who[_LENGTH.size :], list[Spender])
 
 
 def together(*spents: Spent) -> Spent:

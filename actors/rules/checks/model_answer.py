@@ -23,6 +23,7 @@ import msgspec
 
 from actors.errors import InvalidMessageError, ModelResponseError, NotEncodableError
 from actors.errors.user_code import error_text
+from actors.messages import typed
 from actors.messages.codec import encode, flaw, plain
 from actors.messages.content import Content, FunctionCall, Part
 from actors.messages.json_types import JsonObject, JsonValue
@@ -54,8 +55,8 @@ _MALFORMED = (
 """What looking at a response raises that has not the declared types."""
 
 
-_response: Callable[[bytes], LlmResponse] = msgspec.msgpack.Decoder(LlmResponse).decode
-_arguments_of: Callable[[str], JsonObject] = msgspec.json.Decoder(JsonObject).decode
+_response: Callable[[bytes], LlmResponse] = typed.decoder(LlmResponse).decode
+_arguments_of: Callable[[str], JsonObject] = typed.json_decoder(JsonObject).decode
 
 T = TypeVar("T")
 
@@ -146,7 +147,7 @@ def _encodable(value: T) -> tuple[T, bytes]:
         return value, encode(value)
     except NotEncodableError:
         plain_form = joined_in(msgspec.to_builtins(value, builtin_types=(bytes,)))
-        value = msgspec.convert(plain_form, type(value))
+        value = typed.convert(plain_form, type(value))
         return value, encode(value)
 
 

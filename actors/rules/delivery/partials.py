@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from actors.messages import typed
 from actors.messages.codec import decode_event, encode
 from actors.messages.content import Content, Part
 from actors.messages.event import Event
@@ -28,7 +29,7 @@ class _StreamScan(msgspec.Struct, gc=False):
     branch: str | None = None
 
 
-_scanner = msgspec.msgpack.Decoder(_StreamScan)
+_scanner = typed.decoder(_StreamScan)
 
 
 def stream_of(raw: bytes) -> Stream:

@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from actors.messages.codec import decode, encode
+from actors.messages import typed
+from actors.messages.codec import encode
 from actors.messages.event import USER, Event, Usage
 from actors.messages.graph import is_of_tool, node_at
 from actors.messages.json_types import JsonObject, Progress, StateDelta
@@ -155,7 +156,7 @@ class EventScan(msgspec.Struct, rename="camel", gc=False):
         parts = self.content.parts if self.content is not None else ()
         given = [part.function_response for part in parts if part.function_response is not None]
         responses = [each.response for each in given if each.id == call_id]
-        return {key: decode(bytes(raw), Any) for key, raw in responses[-1].items()} if responses else {}
+        return {key: typed.decode(bytes(raw), Any) for key, raw in responses[-1].items()} if responses else {}
 
 
 def _ended(response: dict[str, msgspec.Raw]) -> str:
@@ -167,7 +168,7 @@ def _ended(response: dict[str, msgspec.Raw]) -> str:
 _CANCELLED = encode("cancelled")
 """The error of a call that had no answer when its turn was cancelled."""
 
-_scanner = msgspec.msgpack.Decoder(EventScan)
+_scanner = typed.decoder(EventScan)
 
 
 def scan(raw: bytes) -> EventScan:

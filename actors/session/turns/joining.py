@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from actors.errors import InvocationNotFoundError
+from actors.errors import InvocationNotFoundError, StoreConflictError
 from actors.interfaces.records import TurnRow
 from actors.messages import protocol as p
 from actors.messages.protocol.subscriptions import WHOLE_SESSION
+from actors.rules.recovery.failures import failure
 from actors.session.log.session_log import SessionLog
 from actors.session.turns.lookup import TurnLookup
 from actors.session.turns.parts import SessionParts
@@ -58,14 +59,15 @@ class TurnJoiner:
             row = await self._reader.turn(log.key, invocation_id)
         if row is None:
             raise InvocationNotFoundError(invocation_id, log.key.session)
-        if not row.outcome:
+        if row.outcome:
+            outcome = p.decode_outcome(row.outcome)
+        elif log.queue.is_taken:
             # The session is being removed, with a turn that is lost. What follows that hears of it.
             self._subscriptions.add(subscriber, log.key, invocation_id, after_seq, log.committed_seq)
+            return
         else:
-            outcome = p.decode_outcome(row.outcome)
-            self._subscriptions.add_ended(
-                subscriber, log.key, invocation_id, after_seq, log.committed_seq, outcome, row.opened_seq
-            )
+            outcome = failure(StoreConflictError(log.key.session, f"turn {invocation_id!r} goes on there"))
+        self._subscriptions.add_ended(subscriber, log.key, invocation_id, after_seq, log.committed_seq, outcome, row.opened_seq)
 
 
 def _status(log: SessionLog, invocation_id: str) -> p.TurnStatus:

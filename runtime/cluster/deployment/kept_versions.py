@@ -19,8 +19,9 @@ from actors.errors import ClusterError, UpdateConflictError
 from actors.layers.trees.tree import AgentTree
 from actors.layers.updates.rules.record import taken_over
 from actors.layers.updates.versions import NO_VERSIONS, KeptVersion, TreeVersion, VersionRecord
-from actors.messages.codec import decode, encode
+from actors.messages.codec import encode
 from actors.messages.event import now_s
+from actors.messages.typed import decode
 from runtime.cluster.packing.chunks import from_chunks, to_chunks
 from runtime.cluster.packing.definitions import unpack
 from runtime.cluster.packing.importing import unpickle

@@ -15,6 +15,7 @@ from typing import TypeVar
 import msgspec
 from ray.exceptions import RayError
 
+from actors.messages import typed
 from actors.messages.event import now_s
 from runtime.cluster.notices.release import Release
 from runtime.cluster.ray import key_values
@@ -137,7 +138,7 @@ class Notices:
     def _read(self, name: str, kind: type[S]) -> S | None:
         raw = key_values.value_of(self._app + name)
         try:
-            return msgspec.json.decode(raw, type=kind) if raw else None
+            return typed.decode_json(raw, kind) if raw else None
         except msgspec.MsgspecError:
             # Of a version with other notices.
             return None

@@ -27,10 +27,11 @@ from actors.layers.trees.likeness import likeness
 from actors.layers.trees.process_groups import ProcessGroup
 from actors.layers.trees.summarisers import summarises
 from actors.layers.trees.tree import AgentTree
-from actors.messages.codec import decode, encode
+from actors.messages.codec import encode
 from actors.messages.json_types import JsonObject
 from actors.messages.limits import Limits
 from actors.messages.topology import Topology
+from actors.messages.typed import decode
 from actors.rules.capacity.eviction import LruDict
 from actors.rules.routing.transfer import Target, transfer_targets
 from runtime.cluster.packing.chunks import refused

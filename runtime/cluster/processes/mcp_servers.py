@@ -11,7 +11,7 @@ import ray
 from actors.errors import ClusterError, RaygroveError
 from actors.layers.mcp.client import McpRef
 from actors.layers.mcp.messages import McpServer
-from actors.messages.codec import decode
+from actors.messages.typed import decode
 from runtime.cluster.handle import Handle
 from runtime.cluster.packing.chunks import to_chunks
 from runtime.cluster.processes.placing import core_options

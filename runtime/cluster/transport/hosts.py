@@ -11,8 +11,9 @@ from actors.actor import Actor
 from actors.errors.tracebacks import keep_traceback
 from actors.interfaces.deployment_events import tell_event
 from actors.interfaces.model import Model, Responses
-from actors.messages.codec import decode, encode
+from actors.messages.codec import encode
 from actors.messages.llm.model import LlmRequest
+from actors.messages.typed import decode
 from runtime.cluster.handle import Handle
 from runtime.cluster.logs.hub import LogHub, LogPage
 from runtime.cluster.logs.process import ProcessLogs, ToRunner

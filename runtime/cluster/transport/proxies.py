@@ -12,8 +12,9 @@ from actors.errors import ActorLostError, ClusterError, FlowNotFoundError, Raygr
 from actors.layers.flows.definitions import FlowPlan
 from actors.layers.mcp.client import McpRef
 from actors.layers.mcp.messages import McpServer
-from actors.messages.codec import decode, encode
+from actors.messages.codec import encode
 from actors.messages.llm.model import LlmRequest, LlmResponse
+from actors.messages.typed import decode
 from runtime.cluster.handle import Handle
 from runtime.cluster.transport.link import answered
 from runtime.cluster.transport.ray_actors import get_actor

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
+from actors.messages import typed
 from runtime.driver.operation import local_time
 from runtime.frontends.console.options import Address, AppName, Artifacts, Json, Store, existing_session_stores, session_stores
 from runtime.frontends.console.output import print_json, print_table
@@ -242,7 +243,7 @@ def _read(lines: BinaryIO, file: str) -> tuple[Session, list[Event]]:
     for number, line in numbered:
         try:
             if told is None:
-                told = msgspec.json.decode(line, type=Session)
+                told = typed.decode_json(line, Session)
             else:
                 events.append(_without_rewind(Event.from_json(line)))
         except (msgspec.DecodeError, RaygroveError, ValueError) as error:

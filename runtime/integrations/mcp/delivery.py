@@ -13,6 +13,8 @@ from contextvars import ContextVar
 import httpx2
 import msgspec
 
+from actors.messages import typed
+
 _SESSION = "mcp-session-id"
 _UNKNOWN_SESSION = (400, 404)
 """404 is the protocol's answer to a session that a server does not know, 400 that of many servers."""
@@ -95,8 +97,8 @@ async def _is_refusal(response: httpx2.Response) -> bool:
     if response.status_code not in _UNKNOWN_SESSION or _SESSION not in response.request.headers:
         return False
     try:
-        refused = msgspec.json.decode(await response.aread(), type=_Refusal)
-        asked = msgspec.json.decode(response.request.content, type=_Identified)
+        refused = typed.decode_json(await response.aread(), _Refusal)
+        asked = typed.decode_json(response.request.content, _Identified)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return True
     return refused.id != asked.id or refused.error.code in _SESSION_CODES

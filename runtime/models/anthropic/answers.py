@@ -7,6 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from actors.errors import ModelResponseError
+from actors.messages import typed
 from actors.messages.content import Content, FunctionCall, Part
 from actors.messages.event import Usage
 from actors.messages.json_types import JsonObject
@@ -104,7 +105,7 @@ class AnthropicAnswers:
             ModelResponseError: it has another form.
         """
         try:
-            event = msgspec.convert(sent, _Event)
+            event = typed.convert(sent, _Event)
         except msgspec.ValidationError as error:
             raise ModelResponseError(self._model, f"it is no event of a message: {error}") from error
         self._count(event.message.usage if event.message is not None else event.usage)

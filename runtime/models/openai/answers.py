@@ -10,6 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from actors.errors import ModelResponseError
+from actors.messages import typed
 from actors.messages.content import Content, FunctionCall, Part
 from actors.messages.event import Usage
 from actors.messages.json_types import JsonObject, JsonValue
@@ -131,7 +132,7 @@ class OpenAIAnswers:
             ModelResponseError: it has another form, or says only that something failed.
         """
         try:
-            answer = msgspec.convert(sent, _Answer)
+            answer = typed.convert(sent, _Answer)
         except msgspec.ValidationError as error:
             raise ModelResponseError(self._model, f"it is no chat completion: {error}") from error
         if answer.usage is not None:

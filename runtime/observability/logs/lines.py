@@ -10,6 +10,7 @@ import msgspec
 
 from actors.errors.user_code import error_text, storable
 from actors.interfaces.run_facts import RunFacts
+from actors.messages import typed
 from runtime.observability.logs.records import RunRecord
 
 MAX_EXTRA = 16
@@ -47,7 +48,7 @@ class Line(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True, gc=
     extra: dict[str, str | float | bool | None] = {}
 
 
-_lines = msgspec.msgpack.Decoder(list[Line])
+_lines = typed.decoder(list[Line])
 
 encode_lines = msgspec.msgpack.Encoder().encode
 decode_lines = _lines.decode

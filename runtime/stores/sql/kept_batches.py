@@ -5,19 +5,19 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-import msgspec
 from sqlalchemy import Connection, Delete, Insert, Table, bindparam, delete, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from actors.layers.stores.batch import BatchInfo, BatchItem
 from actors.layers.stores.parts import MAX_BATCHES
 from actors.layers.stores.records import ForgetBatches, PutBatch
+from actors.messages import typed
 from actors.messages.codec import encode
 from runtime.stores.sql.schema import batch_items, batches
 from runtime.stores.sql.writers import FencedSqlStore
 
-_decode_batch = msgspec.msgpack.Decoder(BatchInfo).decode
-_decode_item = msgspec.msgpack.Decoder(BatchItem).decode
+_decode_batch = typed.decoder(BatchInfo).decode
+_decode_item = typed.decoder(BatchItem).decode
 
 
 class BatchReadingStore(FencedSqlStore):

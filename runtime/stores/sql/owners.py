@@ -22,6 +22,7 @@ from sqlalchemy import Connection, Row, delete, func, select, text, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from actors.errors import StoreUnavailableError
+from actors.messages import typed
 from runtime.stores.owner import StoreOwner
 from runtime.stores.sql import schema
 from runtime.stores.taking_over import Presence, Verdict, verdict
@@ -140,7 +141,7 @@ def _verdict(owner: StoreOwner, left_s: float, *, is_renewed: bool) -> Verdict:
 
 
 def _owner(row: Row[*tuple[Any, ...]]) -> StoreOwner:
-    return msgspec.json.decode(bytes(row.owner), type=StoreOwner)
+    return typed.decode_json(bytes(row.owner), StoreOwner)
 
 
 def _now_s(connection: Connection) -> float:

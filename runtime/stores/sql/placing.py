@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Select, bindparam, delete, insert, select, te
 from actors.errors import StoreConflictError, StoreError
 from actors.layers.placing.rules.homes import digest_with, user_digest
 from actors.layers.stores.store_seat import Arrival, StoreSeat, UserPlace
+from actors.messages import typed
 from runtime.stores.sql import schema
 from runtime.stores.sql.database import Rows
 from runtime.stores.sql.session_rows import SessionRows
@@ -223,9 +224,9 @@ def _parts(app: str, user: str) -> Select[tuple[bytes]]:
 
 
 def _unpacked(parts: Iterable[bytes]) -> list[UserRow]:
-    return [row for raw in parts for row in msgspec.msgpack.decode(raw, type=list[UserRow])]
+    return [row for raw in parts for row in typed.decode(raw, list[UserRow])]
 
 
 def _arrival(user: str, raw: bytes) -> Arrival:
-    token, source = msgspec.msgpack.decode(raw, type=tuple[str, int])
+    token, source = typed.decode(raw, tuple[str, int])
     return Arrival(user, token, source)

@@ -15,6 +15,7 @@ from enum import IntEnum
 
 import msgspec
 
+from actors.messages import typed
 from runtime.transport.protocol.errors import HandlerFailedError, ProtocolError
 
 MAX_PAYLOAD = 256 * 1024
@@ -92,4 +93,4 @@ def read_failure(payload: bytes) -> HandlerFailedError:
 BEAT = frame(Kind.BEAT)
 """A heartbeat."""
 
-_failure = msgspec.msgpack.Decoder(tuple[str, str])
+_failure = typed.decoder(tuple[str, str])

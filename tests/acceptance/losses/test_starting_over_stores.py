@@ -10,10 +10,11 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from actors import LlmAgent
 from actors.errors import RuntimeClosedError, StoreConflictError, StoreError, StoreUnavailableError
-from actors.interfaces.records import CreateSession, Write
+from actors.interfaces.records import CreateSession, PutTurn, TurnFilter, Write
 from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.settings import Settings
@@ -154,6 +155,20 @@ async def test_a_turn_whose_session_another_deployment_creates_at_the_same_time_
         with pytest.raises(StoreConflictError, match="created at the same time"):
             await rt.run(user_id="ada", session_id="s1", message="hi")
         assert (await rt.run(user_id="ada", session_id="s1", message="hi")).text == "ok"
+
+
+def test_who_follows_a_turn_that_another_deployment_goes_on_with_is_told_of_the_conflict(local: Deploy, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/shared.db"
+    with local(root(), session_store=UnownedStore(url)) as rt:
+        ended = run_turn(rt, "hi")[-1]
+        other = SqlSessionStore(url)
+        other.open()
+        [(key, row)] = other.turns(TurnFilter(app=rt.app_name))
+        other.commit([PutTurn(key, replace(row, status="running", epoch=row.epoch + 1, outcome=b""), row.begun_s)])
+        other.close()
+        follows = rt.attach(user_id=key.user, session_id=key.session, invocation_id=ended.invocation_id)
+        with pytest.raises(StoreConflictError, match="goes on there"):
+            follows.result()
 
 
 async def test_two_deployments_that_create_the_same_sessions_raise_nothing_but_conflicts(tmp_path: Path) -> None:

@@ -103,6 +103,7 @@ def test_whoever_is_lost_at_whichever_message_it_is_taken_back_once(who: Victim)
     assert lost
 
 
+@pytest.mark.sampled(full=3)
 @pytest.mark.parametrize("name", TREES)
 def test_from_whichever_step_of_whichever_tree_a_turn_says_the_same(name: str) -> None:
     with quick_folder() as folder:

@@ -109,7 +109,7 @@ def test_all_turns_are_answered_although_nodes_come_and_go(folder: Path, experts
     ], log
 
 
-@pytest.mark.full
+@pytest.mark.soak
 @pytest.mark.timeout(120)
 def test_a_node_behind_a_firewall_is_reached_by_ray(folder: Path) -> None:
     told, log = run_program("nodes.firewall", folder, timeout_s=100)

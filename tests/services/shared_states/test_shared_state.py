@@ -17,8 +17,9 @@ from actors import Event, EventActions
 from actors.errors import SessionExistsError, TooLargeError
 from actors.interfaces.records import PutState
 from actors.messages import protocol as p
-from actors.messages.codec import decode, encode
+from actors.messages.codec import encode
 from actors.messages.session import SessionKey
+from actors.messages.typed import decode
 from actors.refs.session import SessionRef
 from actors.rules.capacity.sharding import shard_of
 from runtime.stores.sql.sessions import SqlSessionStore

@@ -10,8 +10,9 @@ import pytest
 
 from actors import errors
 from actors.errors import ModelServiceError, RaygroveError, SessionNotFoundError, name_and_args, rebuild, tree
-from actors.messages.codec import decode, encode
+from actors.messages.codec import encode
 from actors.messages.protocol.base import ErrorReply
+from actors.messages.typed import decode
 
 FACTS = ["one", "two", "three", "four", "five"]
 

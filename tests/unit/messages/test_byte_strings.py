@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.messages.codec import decode, encode
+from actors.messages.codec import encode
 from actors.messages.forms.byte_strings import ByteStrings
+from actors.messages.typed import decode
 
 
 @given(st.lists(st.binary(max_size=5)))

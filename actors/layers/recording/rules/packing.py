@@ -16,12 +16,13 @@ from hashlib import blake2b
 
 from actors.errors import NotEncodableError
 from actors.layers.recording.rules.masking import Mask, masked_content, masked_tools, masked_value
-from actors.messages.codec import decode, encode
+from actors.messages.codec import encode
 from actors.messages.content import Content
 from actors.messages.json_types import JsonObject
 from actors.messages.llm.fields import GenerateContentConfig
 from actors.messages.llm.model import FunctionDeclaration, LlmRequest
 from actors.messages.llm.recorded import PackedPart, PackedRequest
+from actors.messages.typed import decode
 
 SIZE = 16
 """Bytes of a digest: two different parts never have the same."""

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
+from actors.messages import typed
 from actors.messages.config import OnConcurrentTurn
 from actors.messages.json_types import JsonObject
 from runtime.frontends.web.operations.call import Call
@@ -76,6 +77,6 @@ async def body_of(call: Call, type: type[T]) -> T:
     given: JsonObject | None = await call.body(JsonObject | None)  # type: ignore[arg-type]
     plain = {_WORD.sub(lambda found: found[1].upper(), name): value for name, value in (given or {}).items()}
     try:
-        return msgspec.convert(plain, type)
+        return typed.convert(plain, type)
     except msgspec.ValidationError as error:
         raise HttpError(422, f"the body is wrong: {error}") from None

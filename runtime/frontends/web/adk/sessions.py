@@ -11,6 +11,7 @@ import msgspec
 from starlette.responses import Response
 
 from actors.errors import InvocationNotFoundError, SessionNotFoundError
+from actors.messages import typed
 from actors.messages.content import Part
 from actors.messages.event import Event, new_event_id, now_s
 from actors.messages.forms.plain_form import from_plain
@@ -89,7 +90,7 @@ async def create_session(call: Call) -> SessionForm:
 def _imported(number: int, given: JsonObject) -> Event:
     """An event of an earlier conversation. Raises HttpError when it does more than say something."""
     try:
-        event = msgspec.convert({name: value for name, value in given.items() if name != "actions"}, Event)
+        event = typed.convert({name: value for name, value in given.items() if name != "actions"}, Event)
     except msgspec.ValidationError as error:
         raise HttpError(422, f"event {number} is wrong: {error}") from None
     if event.long_running_tool_ids or any(given.get("actions", {}).values()):

@@ -10,6 +10,7 @@ import msgspec
 from starlette.requests import Request
 
 from actors.errors import DefinitionError
+from actors.messages import typed
 from runtime.frontends.web.auth.bearer import bearer_token
 from runtime.frontends.web.auth.principal import Principal
 from runtime.frontends.web.problems import NotAuthenticatedError
@@ -45,7 +46,7 @@ class StaticTokens:
             DefinitionError: the file cannot be read, or says something else.
         """
         try:
-            tokens = msgspec.json.decode(Path(path).read_bytes(), type=dict[str, _Allowed])
+            tokens = typed.decode_json(Path(path).read_bytes(), dict[str, _Allowed])
         except OSError as error:
             raise DefinitionError(f"the file of tokens {str(path)!r} cannot be read: {error.strerror}") from error
         except msgspec.DecodeError as error:

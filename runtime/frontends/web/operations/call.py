@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from actors.errors.suggestions import did_you_mean
+from actors.messages import typed
 from runtime.driver.runtime import Runtime
 from runtime.frontends.web.auth.principal import Principal
 from runtime.frontends.web.bodies import RequestBody
@@ -32,11 +33,11 @@ def decoded(raw: bytes, expected: type[T]) -> T:
         UnicodeDecodeError, RecursionError: the same.
     """
     try:
-        return msgspec.json.decode(raw, type=expected)
+        return typed.decode_json(raw, expected)
     except msgspec.ValidationError:
         # Reading that is not strict takes texts for numbers as well: only what is right with its numbers made whole may have it.
-        msgspec.convert(_whole(msgspec.json.decode(raw)), expected)
-        return msgspec.json.decode(raw, type=expected, strict=False)
+        typed.convert(_whole(msgspec.json.decode(raw)), expected)
+        return typed.decode_json(raw, expected, strict=False)
 
 
 def _whole(value: Any) -> Any:
@@ -142,7 +143,7 @@ class Call:
         """The query as a struct. Raises BadRequestError when a field is unknown, missing or wrong."""
         given = {name: value for name, value in self.request.query_params.items() if name != "user"}
         try:
-            return msgspec.convert(given, type, strict=False)
+            return typed.convert(given, type, strict=False)
         except msgspec.ValidationError as error:
             raise BadRequestError(f"the query is wrong: {explained(error, type, also=['user'])}") from None
 

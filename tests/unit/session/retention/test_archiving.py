@@ -75,7 +75,7 @@ EVENTS = st.lists(
 
 
 @settings(
-    max_examples=tries(60),
+    max_examples=tries(25),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],
 )

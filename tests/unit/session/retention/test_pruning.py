@@ -169,7 +169,7 @@ def check_whole(store: FailingStore, before: dict[SessionKey, Any], artifacts: A
 
 
 @settings(
-    max_examples=tries(60),
+    max_examples=tries(25),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],
 )

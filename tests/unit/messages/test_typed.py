@@ -1,0 +1,70 @@
+"""Types are worked out by one thread at a time: two Runtimes of a process have a thread each."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+
+from tests.support.sources import sources
+
+PROGRAM = """
+import sys, threading
+import msgspec
+from actors.messages import typed
+
+FRESH = '''
+class Inner(msgspec.Struct):
+    one: list[str] = []
+    two: dict[str, list[int]] = {}
+class Middle(msgspec.Struct):
+    inner: list[Inner] = []
+    other: Inner | None = None
+class Outer(msgspec.Struct):
+    middle: list[Middle] = []
+    last: Middle | None = None
+'''
+sys.setswitchinterval(1e-6)
+for number in range(200):
+    fresh = {"msgspec": msgspec}
+    exec(FRESH, fresh)
+    Inner, Middle, Outer = (fresh[name] for name in ("Inner", "Middle", "Outer"))
+    value = Outer(middle=[Middle(inner=[Inner(one=["x"], two={"y": [1]})])], last=Middle(other=Inner(one=["z"])))
+    raw, text, plain = msgspec.msgpack.encode(value), msgspec.json.encode(value), msgspec.to_builtins(value)
+    ways = [
+        lambda: typed.decoder(Outer).decode(raw),
+        lambda: typed.json_decoder(Outer).decode(text),
+        lambda: typed.decode(raw, Outer),
+        lambda: typed.decode_json(text, Outer),
+        lambda: typed.convert(plain, Outer),
+    ]
+    got, start = [], threading.Barrier(len(ways))
+    def read(way):
+        start.wait()
+        got.append(way())
+    threads = [threading.Thread(target=read, args=[way]) for way in ways]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+    assert got == [value] * len(ways), got
+"""
+
+
+def test_threads_that_need_a_class_for_the_first_time_read_all_of_it() -> None:
+    # A process of its own: what goes wrong here ends processes.
+    ran = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def reads_of_types(nodes: Iterable[ast.AST]) -> Iterator[ast.Call]:
+    """The calls with which msgspec works out a type."""
+    for node in nodes:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and ast.unparse(node.func).startswith("msgspec."):
+            has_type = len(node.args) > 1 or any(keyword.arg == "type" for keyword in node.keywords)
+            if node.func.attr in {"Decoder", "convert"} or (node.func.attr == "decode" and has_type):
+                yield node
+
+
+def test_no_other_module_has_msgspec_read_a_type() -> None:
+    found = {each.path.as_posix() for each in sources("actors", "runtime", "raygrove") for _ in reads_of_types(each.nodes)}
+    assert found == {"actors/messages/typed.py"}
