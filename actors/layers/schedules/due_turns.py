@@ -198,6 +198,8 @@ class _Watch:
             self._failed = 0
         except ScheduleNotFoundError:
             logger.info("schedule %s of user %r was deleted or paused, or has gone on: no turn begins", name, user)
+            # It is still due where the store has refused to have it changed.
+            self._is_behind = True
         except (OverloadedError, SessionBusyError) as error:
             await self._wait_after(turn, error)
         except (RequestError, TurnError) as error:
