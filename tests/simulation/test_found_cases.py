@@ -273,6 +273,14 @@ def test_a_turn_whose_opening_is_asked_for_again_while_the_store_is_away_runs_wh
     assert WORLDS["schedules"].play(given, 1519).problems == []
 
 
+def test_a_schedule_that_is_paused_as_its_turn_is_about_to_begin_makes_none() -> None:
+    wanted = [Wanted(name="n0", session="s0", every_s=13, paused_s=33.75), Wanted(name="n1", session="s0", every_s=13)]
+    faults = [Fault(what="kill", who="session", after_s=32.581971518926785, for_s=6.421137166738122)]
+    plan = FaultPlan(network=Network(brings_early=True, seed=1840, usual_s=0.03), faults=faults)
+    given = Timetable(wanted=wanted, thinks_s=0.3, talks=[], clears=[], plan=plan)
+    assert WORLDS["schedules"].play(given, 1840).problems == []
+
+
 def test_messages_that_wait_begin_their_turns_in_order_also_while_agents_are_notified_of_the_first() -> None:
     said = [
         Said(turn="t0", session="r"),

@@ -5,6 +5,7 @@ Rules of this file:
 - The store knows what is due, by an index. What is kept here of it, a Runner that finds another actor reads again.
 - A due time has been dealt with when its schedule has gone on in the store, in the step in which its turn begins. Until then it
   is due, and given to each request that begins before it; the Runner knows what it is about to start.
+- A turn begins only if its schedule was found due, and has not been changed since. No schedule is looked at while it is changed.
 - The first due time that is not reached yet is read with those that are. What is created or resumed meanwhile, and due earlier,
   is noted here. So no time is looked for in vain.
 - Messages are due at once, and stand in no order of time among those of one second. So each is noted for the Runners as it is
@@ -29,6 +30,7 @@ from actors.layers.stores.session_store import store_of
 from actors.messages import protocol as p
 from actors.messages.protocol.turns import ScheduledTime
 from actors.messages.session import SessionKey, Shard
+from actors.refs.keyed_locks import KeyedLocks
 from actors.rules.accounting.tallies import Tallies
 from actors.rules.capacity.sharding import holds
 from actors.session.store.access import StoreAccess
@@ -57,6 +59,9 @@ class DueTimes:
         tallies: get what became of each due time.
         user_holds: users whose schedules stay as they are.
         longest_nap_s: after so long the time is looked at again.
+
+    Attributes:
+        changes: of schedules, by their sessions and ids; those of one wait for each other.
     """
 
     def __init__(
@@ -76,6 +81,9 @@ class DueTimes:
         self._holds = user_holds
         self._waits: dict[str, _Wait] = {}
         self._found = GroupedReads(self._find)
+        self.changes: KeyedLocks[tuple[SessionKey, str]] = KeyedLocks()
+        # The due times of schedules, by these, for which turns are about to begin.
+        self._beginning: dict[tuple[SessionKey, str], int] = {}
         self._is_closed = False
 
     async def refusal(self, message: p.OpenTurn) -> ScheduleNotFoundError | None:
@@ -86,9 +94,11 @@ class DueTimes:
         key, time = message.key, message.due
         if time is None:
             return None
-        row = await self._found.of((key.app, key.user, time.name))
-        if row is None or row.id != time.id or row.due_s is None or row.due_s > time.due_s:
-            return ScheduleNotFoundError(time.name, key.user, " It was deleted or paused, or has gone on.")
+        async with self.changes.locked((key, time.id)):
+            row = await self._found.of((key.app, key.user, time.name))
+            if row is None or row.id != time.id or row.due_s is None or row.due_s > time.due_s:
+                return _gone(key, time)
+            self._beginning[key, time.id] = time.due_s
         return None
 
     async def _find(self, places: Sequence[tuple[str, str, str]]) -> Mapping[tuple[str, str, str], ScheduleRow | None]:
@@ -105,8 +115,16 @@ class DueTimes:
         return await self._access.read(read)
 
     def writes(self, message: p.OpenTurn) -> Sequence[Write]:
-        """The schedule goes on in the step in which its turn begins."""
-        return [AdvanceSchedule(message.key, message.due)] if message.due is not None else ()
+        """The schedule goes on in the step in which its turn begins.
+
+        Raises ScheduleNotFoundError when it was changed after it was found due.
+        """
+        key, time = message.key, message.due
+        if time is None:
+            return ()
+        if self._beginning.pop((key, time.id), None) != time.due_s:
+            raise _gone(key, time)
+        return [AdvanceSchedule(key, time)]
 
     def opened(self, message: p.OpenTurn) -> None:
         """A turn has begun that a schedule may have made, and this has gone on with it in the store."""
@@ -211,9 +229,15 @@ class DueTimes:
 
     async def go_on(self, key: SessionKey, time: ScheduledTime, error: str) -> None:
         """Have a schedule go on to its next due time. Raises StoreError."""
-        await self.write(key, [AdvanceSchedule(key, time, error)])
+        async with self.changes.locked((key, time.id)):
+            await self.change(key, time.id, AdvanceSchedule(key, time, error))
         self._note(error, time, 0.0)
         self.note_due(time.next_s)
+
+    async def change(self, key: SessionKey, schedule_id: str, write: Write) -> None:
+        """Change a schedule, whose lock in `changes` is held. A turn that is about to begin does not. Raises StoreError."""
+        self._beginning.pop((key, schedule_id), None)
+        await self.write(key, [write])
 
     async def write(self, key: SessionKey, writes: Sequence[Write]) -> None:
         """Write changes of schedules. Raises StoreError."""
@@ -237,6 +261,10 @@ class DueTimes:
             return
         for wait in self._waits.values():
             wait.note_row(row)
+
+
+def _gone(key: SessionKey, time: ScheduledTime) -> ScheduleNotFoundError:
+    return ScheduleNotFoundError(time.name, key.user, " It was deleted or paused, or has gone on.")
 
 
 class _Wait:

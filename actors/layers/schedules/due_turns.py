@@ -36,6 +36,7 @@ from actors.layers.stores.schedule import DuePlace
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.content import Content
+from actors.messages.session import SessionKey
 from actors.refs.session import SessionRef
 from actors.rules.recovery.backoff import Backoff
 from actors.runner.service import RunnerParts, RunnerService
@@ -137,7 +138,7 @@ class _Watch:
     def __init__(self, turns: DueTurns, session: SessionRef) -> None:
         self._turns = turns
         self._session = session
-        self._starting: set[tuple[str, str]] = set()
+        self._starting: set[tuple[SessionKey, str]] = set()
         self._after: DuePlace | None = None
         self._number = 0
         self._from_first = asyncio.Event()
@@ -158,7 +159,7 @@ class _Watch:
                     continue
                 self._after, self._number = reply.after, reply.number
                 for turn in reply.turns:
-                    schedule = (turn.key.user, turn.time.name)
+                    schedule = (turn.key, turn.time.id)
                     if schedule not in self._starting:
                         self._starting.add(schedule)
                         tasks.create_task(self._start(turn, schedule))
@@ -186,7 +187,7 @@ class _Watch:
             asking.cancel()
             changed.cancel()
 
-    async def _start(self, turn: DueTurn, schedule: tuple[str, str]) -> None:
+    async def _start(self, turn: DueTurn, schedule: tuple[SessionKey, str]) -> None:
         """Start a turn, and see that its schedule goes on."""
         user, next_s = turn.key.user, turn.time.next_s
         name = repr(turn.time.name) if turn.message is None else f"of a message to session {turn.key.session!r}"
@@ -197,6 +198,8 @@ class _Watch:
             self._failed = 0
         except ScheduleNotFoundError:
             logger.info("schedule %s of user %r was deleted or paused, or has gone on: no turn begins", name, user)
+            # It is still due where the store has refused to have it changed.
+            self._is_behind = True
         except (OverloadedError, SessionBusyError) as error:
             await self._wait_after(turn, error)
         except (RequestError, TurnError) as error:

@@ -122,19 +122,20 @@ class Schedules(SessionService):
             StoreError: it cannot be stored.
         """
         key, name = message.key, message.name
-        if message.change == "delete":
-            await self.due.write(key, [RemoveSchedule(key, name, message.id)])
-            return SchedulesReply()
-        row = await self._find(key, name)
-        if row is not None and row.id == message.id:
-            if message.change == "pause" and not row.paused:
-                await self.due.write(key, [SetDueTime(key, name, row.id, None, paused=True)])
-            if message.change == "resume" and row.due_s is None:
-                # What was due while it was paused was not missed.
-                due_s = self._next_due_s(row)
-                await self.due.write(key, [SetDueTime(key, name, row.id, due_s, paused=False)])
-                self.due.note_due(due_s)
+        async with self.due.changes.locked((key, message.id)):
+            if message.change == "delete":
+                await self.due.change(key, message.id, RemoveSchedule(key, name, message.id))
+                return SchedulesReply()
             row = await self._find(key, name)
+            if row is not None and row.id == message.id:
+                if message.change == "pause" and not row.paused:
+                    await self.due.change(key, row.id, SetDueTime(key, name, row.id, None, paused=True))
+                if message.change == "resume" and row.due_s is None:
+                    # What was due while it was paused was not missed.
+                    due_s = self._next_due_s(row)
+                    await self.due.change(key, row.id, SetDueTime(key, name, row.id, due_s, paused=False))
+                    self.due.note_due(due_s)
+                row = await self._find(key, name)
         return SchedulesReply(schedules=[row] if row is not None and row.id == message.id else [])
 
     async def await_due(self, message: AwaitDue) -> DueReply | p.NotLeader:

@@ -164,14 +164,13 @@ class NewTurns:
         message, log = request.message, request.log
         temp = only_temp(message.state_delta) if message.state_delta else None
         self._parts.admission.event(log, message.event, request.event)
+        beside = [write for hook in self._parts.opening_hooks for write in hook.writes(message)]
         if temp:
             self._parts.admission.temp(turn.temp, temp)
             turn.temp.update(temp)
         log.turn = turn
         self._parts.access.pending_ends.forget_attempt(log.key, message.invocation_id, turn.row.epoch)
-        writes: list[Write] = [log.put_turn(turn.record())]
-        for hook in self._parts.opening_hooks:
-            writes += hook.writes(message)
+        writes: list[Write] = [log.put_turn(turn.record()), *beside]
 
         def opened() -> None:
             self._parts.access.pending_ends.forget_ends(log.key, message.invocation_id, turn.row.epoch)

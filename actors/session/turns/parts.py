@@ -50,7 +50,7 @@ class OpeningHook(Protocol):
     """The part of a feature in the opening of turns."""
 
     def writes(self, message: p.OpenTurn) -> Sequence[Write]:
-        """Writes that are stored with the beginning of the turn."""
+        """Writes that are stored with the beginning of the turn. Raises RequestError, TurnError: it may not begin any more."""
         ...
 
     def opened(self, message: p.OpenTurn) -> None:

@@ -256,6 +256,20 @@ def test_a_turn_of_a_schedule_that_is_deleted_while_it_waits_does_not_begin(plac
         assert [event.text for event in stored(rt, "s1")] == ["talk", "ok"]
 
 
+def test_a_schedule_does_not_wait_for_a_turn_of_one_that_had_its_name_before(place: Place) -> None:
+    talker = Talker()
+    with place.runtime(talker.agent()) as rt:
+        turn = rt.run(user_id="ada", session_id="s1", message="talk")
+        rt.schedules.create("minutely", user_id="ada", session_id="s1", message="tick", every=60)
+        place.clock.advance(60)
+        rt.schedules.delete("minutely", user_id="ada")
+        rt.schedules.create("minutely", user_id="ada", session_id="s2", message="tick", every=60)
+        place.clock.advance(60)
+        assert len(due_times(rt, "s2")) == 1
+        rt._client.call_soon(talker.gate.set)
+        turn.result()
+
+
 def test_a_turn_that_is_cancelled_while_it_waits_counts_as_made_and_the_schedule_says_so(place: Place) -> None:
     talker = Talker()
     with place.runtime(talker.agent()) as rt:

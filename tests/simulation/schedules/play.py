@@ -41,15 +41,15 @@ class Made(msgspec.Struct):
     """A schedule, and what became of it; times as the log has them.
 
     Attributes:
-        id: of the schedule; "": it could not be created.
-        created_s: when that was known.
+        id: of the schedule.
+        created_s: when it was known to be created; 0: it could not be.
         pauses: from when on it was known to be paused, and until when it was not asked to go on.
         deleted_s: when it was known to be deleted; 0: it was not.
         row: as it is stored at the end; None: it is there no more.
     """
 
     wanted: Wanted
-    id: str = ""
+    id: str
     created_s: float = 0.0
     start_s: int = 0
     pauses: list[tuple[float, float]] = []
@@ -63,12 +63,14 @@ class Timed(Left):
     Attributes:
         made: the schedules.
         messages: the users' events of all sessions, by session, those included that were taken back or deleted.
+        begun_s: when each of them was stored, by its id.
         open_turns: turns that are open at the end.
         ended_s: when no more was waited for.
     """
 
     made: list[Made] = []
     messages: dict[str, list[Event]] = {}
+    begun_s: dict[str, float] = {}
     open_turns: list[str] = []
     ended_s: float = 0.0
 
@@ -91,8 +93,7 @@ async def _meet(world: World, given: Timetable, left: Timed) -> None:
     world.start()
     driver = Driver(world)
     await unless_lost(driver, driver.rt._client.engine.runner.ask(WatchSchedules()))
-    left.made = [Made(each) for each in given.wanted]
-    doing: list[Any] = [_keep(world, made) for made in left.made]
+    doing: list[Any] = [_keep(world, wanted, left.made) for wanted in given.wanted]
     doing += [_talk(world, after_s, session) for after_s, session in given.talks]
     doing += [_clear_session(world, each) for each in given.clears]
     await asyncio.gather(asyncio.sleep(LASTS_S), *doing)
@@ -103,9 +104,10 @@ async def _meet(world: World, given: Timetable, left: Timed) -> None:
         made.row = store.schedule(APP, USER, made.wanted.name)
     history = world.loop.history
     logs = [*history.removed, *history.stored.items()]
-    for session in {each.session for each in given.wanted}:
+    for session in {made.wanted.session for made in left.made}:
         stored = [event for (_, of), log in logs if of == session for event in log]
         left.messages[session] = [event for event in stored if event.author == "user"]
+    left.begun_s = {event: EPOCH_S + stored_s for event, (stored_s, _) in history.known.items()}
     # What began last may be on its way.
     left.open_turns = [row.invocation_id for _, row in store.running(APP) if left.ended_s - row.begun_s > SETTLE_S / 2]
 
@@ -114,21 +116,22 @@ def _now_s() -> float:
     return EPOCH_S + asyncio.get_running_loop().time()
 
 
-async def _keep(world: World, made: Made) -> None:
+async def _keep(world: World, wanted: Wanted, all_made: list[Made]) -> None:
     """Create a schedule, and change it when its time has come."""
-    wanted, begins_s = made.wanted, _now_s()
+    made, begins_s = Made(wanted, new_schedule_id()), _now_s()
+    all_made.append(made)
     timing = Timing(every_s=wanted.every_s, at_s=0 if wanted.every_s else int(begins_s + wanted.at_s) + 1)
     plan = SchedulePlan(timing=timing, missed=wanted.missed, content=Content.of_text("tick"))
-    key, schedule_id = SessionKey(APP, USER, wanted.session), new_schedule_id()
+    key = SessionKey(APP, USER, wanted.session)
     try:
-        await _asked(world, lambda client: client.create(key, wanted.name, plan, schedule_id))
+        await _asked(world, lambda client: client.create(key, wanted.name, plan, made.id))
     except ScheduleExistsError:
         # It was stored before the store was away.
         pass
     except RaygroveError:
         # A single due time has passed meanwhile.
         return
-    made.id, made.created_s = schedule_id, _now_s()
+    made.created_s = _now_s()
     row = world.disk.store.schedule(APP, USER, wanted.name)
     made.start_s = row.plan.timing.start_s if row is not None else 0
     if wanted.paused_s:
@@ -144,6 +147,9 @@ async def _keep(world: World, made: Made) -> None:
         await _until(begins_s + wanted.deleted_s)
         if await _changed(world, wanted.name, "delete"):
             made.deleted_s = _now_s()
+            if wanted.again_s:
+                await asyncio.sleep(wanted.again_s)
+                await _keep(world, wanted.successor, all_made)
 
 
 async def _until(moment_s: float) -> None:
@@ -226,8 +232,12 @@ def problems(given: Timetable, left: Timed) -> list[str]:
     if left.open_turns:
         found.append(f"turns are open at the end: {left.open_turns}")
     for made in left.made:
-        messages = [event for event in left.messages[made.wanted.session] if _schedule_of(event) == made.wanted.name]
-        found += [f"{made.wanted.name}: {each}" for each in _of_schedule(given, made, messages, left.ended_s)]
+        messages = [event for event in left.messages[made.wanted.session] if _is_of(made, event)]
+        found += [f"{made.wanted.name}: {each}" for each in _of_schedule(given, made, messages, left)]
+    for session, events in left.messages.items():
+        here = [made for made in left.made if made.wanted.session == session]
+        strays = [event for event in events if _schedule_of(event) and not any(_is_of(made, event) for made in here)]
+        found += [f"turn {event.invocation_id} is of no schedule of session {session}" for event in strays]
     return found
 
 
@@ -235,11 +245,15 @@ def _schedule_of(event: Event) -> str:
     return str((event.custom_metadata or {}).get("schedule", ""))
 
 
+def _is_of(made: Made, event: Event) -> bool:
+    return _schedule_of(event) == made.wanted.name and event.invocation_id.startswith(f"{made.id}-")
+
+
 def _due_s(event: Event) -> int:
     return int(datetime.fromisoformat(str((event.custom_metadata or {})["due"])).timestamp())
 
 
-def _of_schedule(given: Timetable, made: Made, messages: Sequence[Event], ended_s: float) -> Iterator[str]:
+def _of_schedule(given: Timetable, made: Made, messages: Sequence[Event], left: Timed) -> Iterator[str]:
     often = Counter(event.invocation_id for event in messages)
     yield from (f"turn {each} has {number} messages" for each, number in often.items() if number > 1)
     due = [_due_s(event) for event in messages]
@@ -247,16 +261,17 @@ def _of_schedule(given: Timetable, made: Made, messages: Sequence[Event], ended_
     yield from (f"due time {later} makes its turn after {earlier}" for earlier, later in pairwise(due) if later < earlier)
     yield from (f"due time {each} is none" for each in due if not _is_due(made, each))
     for event in messages:
+        begun_s = left.begun_s[event.id]
         if event.timestamp < _due_s(event):
             yield f"due time {_due_s(event)} makes its turn {_due_s(event) - event.timestamp:.3f} s too early"
-        if made.deleted_s and event.timestamp > made.deleted_s:
+        if made.deleted_s and begun_s > made.deleted_s:
             yield f"due time {_due_s(event)} makes its turn after the schedule was deleted"
-        if any(since < event.timestamp < until for since, until in made.pauses):
+        if any(since < begun_s < until for since, until in made.pauses):
             yield f"due time {_due_s(event)} makes its turn while the schedule is paused"
     if made.row is not None and made.row.id == made.id and (made.row.turns, made.row.last_s) != (len(due), max(due, default=0)):
         yield f"it counts {made.row.turns} turns, the newest for {made.row.last_s}: the log has {due}"
-    if made.id and made.wanted.is_left_alone:
-        yield from _forgotten(given, made, due, ended_s)
+    if made.created_s and made.wanted.is_left_alone:
+        yield from _forgotten(given, made, due, left.ended_s)
 
 
 def _is_due(made: Made, due_s: int) -> bool:

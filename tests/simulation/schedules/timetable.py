@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from math import ceil
 from typing import Literal
 
 import msgspec
@@ -36,6 +37,8 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         every_s: between two due times; 0: there is one.
         at_s: of a single one, after the start.
         paused_s, resumed_s, deleted_s: when that is asked for, after the start; 0: never.
+        again_s: how long after it was deleted one of its name is created; 0: none is.
+        moves: that one is of another session.
     """
 
     name: str
@@ -46,11 +49,20 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     paused_s: float = 0.0
     resumed_s: float = 0.0
     deleted_s: float = 0.0
+    again_s: float = 0.0
+    moves: bool = False
 
     @property
     def is_left_alone(self) -> bool:
         """It is neither paused nor deleted."""
         return not self.paused_s and not self.deleted_s
+
+    @property
+    def successor(self) -> Wanted:
+        """The schedule that is created when it was deleted."""
+        session = f"{self.session} then" if self.moves else self.session
+        at_s = max(0.0, self.at_s - self.deleted_s - self.again_s)
+        return msgspec.structs.replace(self, session=session, at_s=at_s, deleted_s=0.0, again_s=0.0)
 
 
 class Clear(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,7 +101,27 @@ def timetable(seed: int) -> Timetable:
         clears=(),
         plan=_plan(seed, chance),
     )
+    changes = random.Random(f"changes {seed}")
+    made = msgspec.structs.replace(made, wanted=[_with_changes(each, changes) for each in wanted])
     return _with_clears(made, random.Random(f"clears {seed}"))
+
+
+def _with_changes(wanted: Wanted, chance: random.Random) -> Wanted:
+    """A schedule that is perhaps changed just as its turn begins, and has a successor if it is deleted."""
+    if wanted.paused_s and chance.random() < 0.7:
+        paused_s = _just_due_s(wanted, wanted.paused_s, chance)
+        for_s = 10 ** chance.uniform(-3, 0) if chance.random() < 0.5 else wanted.resumed_s - wanted.paused_s
+        return msgspec.structs.replace(wanted, paused_s=paused_s, resumed_s=paused_s + for_s if wanted.resumed_s else 0.0)
+    if not wanted.deleted_s or chance.random() < 0.3:
+        return wanted
+    deleted_s = _just_due_s(wanted, wanted.deleted_s, chance)
+    return msgspec.structs.replace(wanted, deleted_s=deleted_s, again_s=10 ** chance.uniform(-3, 1), moves=chance.random() < 0.5)
+
+
+def _just_due_s(wanted: Wanted, from_s: float, chance: random.Random) -> float:
+    """Just after the first due time from a moment on, or after the only one."""
+    due_s = ceil(from_s / wanted.every_s) * wanted.every_s if wanted.every_s else int(wanted.at_s) + 1
+    return due_s + 10 ** chance.uniform(-3, -0.5)
 
 
 def _with_clears(made: Timetable, chance: random.Random) -> Timetable:

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
+from typing import Any
 
 import pytest
 
 from actors import Content
 from actors.errors import ScheduleNotFoundError
-from actors.layers.schedules.messages import AwaitDue, CreateSchedule, DueReply, PassDueTime
+from actors.layers.schedules.messages import (
+    AwaitDue,
+    ChangeSchedule,
+    CreateSchedule,
+    DueReply,
+    PassDueTime,
+)
 from actors.layers.stores.schedule import SchedulePlan, Timing, message_prefix
 from actors.messages import protocol as p
 from actors.messages.protocol.turns import ScheduledTime
@@ -64,13 +72,18 @@ async def test_a_runner_that_has_lost_a_reply_is_given_all_again(session: Sessio
     assert sorted(found(await due(session, again))) == ["a", "root"]
 
 
-@pytest.mark.parametrize("how", ["begun", "passed"])
-@pytest.mark.parametrize("is_lost", [False, True], ids=["actor-lives", "actor-lost"])
-async def test_a_due_time_that_was_dealt_with_begins_no_turn(session: SessionFixture, how: str, is_lost: bool) -> None:
+async def created(session: SessionFixture) -> ScheduledTime:
+    """Create a schedule. Returns its first due time."""
     plan = SchedulePlan(timing=Timing(every_s=60), content=Content.of_text("go"))
     schedule = (await session.ref.ask(CreateSchedule(key=KEY, name="often", id="1", plan=plan))).schedules[0]
     assert schedule.due_s is not None
-    time = ScheduledTime("often", "1", schedule.due_s, schedule.due_s + 60)
+    return ScheduledTime("often", "1", schedule.due_s, schedule.due_s + 60)
+
+
+@pytest.mark.parametrize("how", ["begun", "passed"])
+@pytest.mark.parametrize("is_lost", [False, True], ids=["actor-lives", "actor-lost"])
+async def test_a_due_time_that_was_dealt_with_begins_no_turn(session: SessionFixture, how: str, is_lost: bool) -> None:
+    time = await created(session)
     if how == "begun":
         await session.open(due=time)
         await session.close()
@@ -80,5 +93,28 @@ async def test_a_due_time_that_was_dealt_with_begins_no_turn(session: SessionFix
         session = session.heir()
     with pytest.raises(ScheduleNotFoundError):
         await session.open("e-2", due=time)
-    next_time = ScheduledTime("often", "1", schedule.due_s + 60, schedule.due_s + 120)
+    next_time = ScheduledTime("often", "1", time.due_s + 60, time.due_s + 120)
     assert isinstance(await session.open("e-2", due=next_time), p.TurnBegun)
+
+
+@pytest.mark.parametrize(
+    ("change", "is_first"), [("pause", True), ("delete", True), ("delete", False), ("pass", True), ("pass", False)]
+)
+async def test_a_turn_that_is_about_to_begin_does_not_when_its_schedule_is_changed(
+    session: SessionFixture, change: str, *, is_first: bool
+) -> None:
+    """`is_first`: the change is asked for before the turn is; otherwise the turn is."""
+    time = await created(session)
+    changes: dict[str, ChangeSchedule | PassDueTime] = {
+        "pause": ChangeSchedule(key=KEY, name="often", id="1", change="pause"),
+        "delete": ChangeSchedule(key=KEY, name="often", id="1", change="delete"),
+        "pass": PassDueTime(key=KEY, time=time, error="E"),
+    }
+    both: list[Coroutine[Any, Any, Any]] = [session.ref.ask(changes[change]), session.open(due=time)]
+    replies = await asyncio.gather(*(both if is_first else reversed(both)), return_exceptions=True)
+    assert isinstance(replies[is_first], ScheduleNotFoundError)
+    assert session.positions() == []
+    if change == "pause":
+        resumed = (await session.ref.ask(ChangeSchedule(key=KEY, name="often", id="1", change="resume"))).schedules[0]
+        assert (resumed.due_s, resumed.turns) == (time.due_s, 0)
+        assert isinstance(await session.open(due=time), p.TurnBegun)
