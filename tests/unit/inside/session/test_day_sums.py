@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,6 +28,14 @@ from actors.session.log.open_turn import SessionTurn
 CALL = Amounts(llm_calls=1)
 RESPONSE = EventScan(author="root", model_version="m")
 TODAY_S = now_s() // DAY_S * DAY_S
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_day() -> Iterator[None]:
+    """Midnight does not pass meanwhile."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("actors.layers.spending.day_sums.now_s", lambda: TODAY_S)
+        yield
 
 
 class Log:
