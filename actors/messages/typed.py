@@ -7,6 +7,7 @@ decoder that is made may be used by any thread.
 
 from __future__ import annotations
 
+import os
 from threading import RLock
 from typing import Any, TypeVar, overload
 
@@ -15,6 +16,8 @@ import msgspec
 T = TypeVar("T")
 
 _classes = RLock()
+# A thread of the parent that has it is not in the child, and would have left a class half worked out.
+os.register_at_fork(before=_classes.acquire, after_in_parent=_classes.release, after_in_child=_classes.release)
 
 
 @overload

@@ -388,17 +388,18 @@ class BackgroundRuns(SessionService):
         """A message that begins no turn; if it is the first of a run, that has failed."""
         key, time = message.key, message.time
         of = run_of(key.session) if time.is_message and message.error else None
-        if of is None or time.id != f"run-{of[1]}" or await self._parts.logs.find(key) is not None:
+        if of is None or time.id != f"run-{of[1]}":
             return await handler(message)
-        row = await self._read(key)
-        if row is None or _shown(row).is_over:
-            return await handler(message)
-        is_cancelled = message.error.startswith(TurnCancelledError.__name__)
-        outcome: p.AnyOutcome = p.Cancelled() if is_cancelled else p.Failed(error_code="", error_message=message.error)
-        # In one step: the message would not come again.
-        await self._due.write(key, [AdvanceSchedule(key, time), *self._end(row, outcome, "", time.id)])
-        self._wake(row)
-        return p.Ack()
+        async with self._due.changing(key, time.id):
+            row = await self._read(key) if await self._parts.logs.find(key) is None else None
+            if row is not None and not _shown(row).is_over:
+                is_cancelled = message.error.startswith(TurnCancelledError.__name__)
+                outcome: p.AnyOutcome = p.Cancelled() if is_cancelled else p.Failed(error_code="", error_message=message.error)
+                # In one step: the message would not come again.
+                await self._due.write(key, [AdvanceSchedule(key, time), *self._end(row, outcome, "", time.id)])
+                self._wake(row)
+                return p.Ack()
+        return await handler(message)
 
     async def _listed(self, message: p.ListSessionsRequest, handler: Handler) -> Message:
         """Sessions without those of runs. Raises StoreError."""

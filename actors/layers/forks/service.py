@@ -16,10 +16,11 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 import msgspec
 
 from actors.actor import Handlers
-from actors.errors import InvocationNotFoundError, RequestError, SessionBusyError, SessionExistsError, TurnStateError
+from actors.errors import InvocationNotFoundError, RequestError, SessionBusyError, TurnStateError
 from actors.interfaces.records import AddEvent, CreateSession, EventHead, EventRow, PutState, PutTurn, TurnRow, Write
 from actors.layers.forks.messages import ForkSession
 from actors.layers.stores.records import AddSchedule
+from actors.layers.stores.session_store import store_of
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.event import now_s
@@ -71,6 +72,8 @@ class SessionForks(SessionService):
             RequestError: there is too much.
             StoreError: nothing is stored.
         """
+        if message.again and await self._is_there(message):
+            return p.Ack()
         log = await self._parts.logs.load(message.key)
         if not log.queue.is_idle():
             raise SessionBusyError(message.key.session, log.open_id())
@@ -90,21 +93,24 @@ class SessionForks(SessionService):
         name = SessionKey("", "", message.fork)
         try:
             await self._parts.access.commits.submit(name, writes)
-        except SessionExistsError:
-            if not (message.again and await self._is_there(message, row.last_seq)):
-                raise
         finally:
             self._parts.access.commits.clear_failure(name)
         self._note_due(begins.due_s if begins is not None else None)
         return p.Ack()
 
-    async def _is_there(self, message: ForkSession, last_seq: int) -> bool:
-        """True when a request that was sent before has made the fork: it ends with the very event, or its turn has begun."""
+    async def _is_there(self, message: ForkSession) -> bool:
+        """True when a request that was sent before has made the fork: its message waits, or its turn has begun.
+
+        Without a message it ends with the very event of the turn.
+        """
         fork, begins = _fork_key(message), message.begins
-        if begins is not None and await self._reader.turn(fork, begins.id) is not None:
-            return True
-        last = await self._reader.events(message.key, after_seq=last_seq - 1, limit=1)
-        return last == await self._reader.events(fork, limit=1, newest=True)
+        if begins is not None:
+            waits = await self._parts.access.read(store_of(self._parts.access).schedule, fork.app, fork.user, begins.name)
+            return (waits is not None and waits.id == begins.id) or await self._reader.turn(fork, begins.id) is not None
+        newest = await self._reader.events(fork, limit=1, newest=True)
+        if not newest or scan(newest[0].raw).invocation_id != message.invocation_id:
+            return False
+        return newest == await self._reader.events(message.key, after_seq=newest[0].seq - 1, limit=1)
 
     async def _copied(self, message: ForkSession, state: JsonObject, last_seq: int) -> list[Write]:
         """The writes that make a fork with all up to a position.

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 
 from actors.errors import ScheduleNotFoundError, UserArrivingError, UserElsewhereError
 from actors.interfaces.records import Write
@@ -59,9 +59,6 @@ class DueTimes:
         tallies: get what became of each due time.
         user_holds: users whose schedules stay as they are.
         longest_nap_s: after so long the time is looked at again.
-
-    Attributes:
-        changes: of schedules, by their sessions and ids; those of one wait for each other.
     """
 
     def __init__(
@@ -81,9 +78,9 @@ class DueTimes:
         self._holds = user_holds
         self._waits: dict[str, _Wait] = {}
         self._found = GroupedReads(self._find)
-        self.changes: KeyedLocks[tuple[SessionKey, str]] = KeyedLocks()
-        # The due times of schedules, by these, for which turns are about to begin.
-        self._beginning: dict[tuple[SessionKey, str], int] = {}
+        self._changes: KeyedLocks[tuple[SessionKey, str]] = KeyedLocks()
+        # Of schedules of which a turn is asked for: the due time that was found; None: none was, or it has changed since.
+        self._beginning: dict[tuple[SessionKey, str], int | None] = {}
         self._is_closed = False
 
     async def refusal(self, message: p.OpenTurn) -> ScheduleNotFoundError | None:
@@ -94,7 +91,7 @@ class DueTimes:
         key, time = message.key, message.due
         if time is None:
             return None
-        async with self.changes.locked((key, time.id)):
+        async with self._changes.locked((key, time.id)):
             row = await self._found.of((key.app, key.user, time.name))
             if row is None or row.id != time.id or row.due_s is None or row.due_s > time.due_s:
                 return _gone(key, time)
@@ -122,7 +119,7 @@ class DueTimes:
         key, time = message.key, message.due
         if time is None:
             return ()
-        if self._beginning.pop((key, time.id), None) != time.due_s:
+        if self._beginning.get((key, time.id)) != time.due_s:
             raise _gone(key, time)
         return [AdvanceSchedule(key, time)]
 
@@ -213,6 +210,9 @@ class DueTimes:
             if turn_s is None and self._holds.has(row.key):
                 # Others do not wait for it.
                 wait.note_due(now_s + HELD_S)
+            elif turn_s is None and (row.key, row.id) in self._beginning:
+                # It was not missed: its turn waits in line.
+                continue
             elif turn_s is None:
                 passed.append(self._pass_over(row.key, time))
             else:
@@ -229,15 +229,28 @@ class DueTimes:
 
     async def go_on(self, key: SessionKey, time: ScheduledTime, error: str) -> None:
         """Have a schedule go on to its next due time. Raises StoreError."""
-        async with self.changes.locked((key, time.id)):
-            await self.change(key, time.id, AdvanceSchedule(key, time, error))
+        async with self.changing(key, time.id):
+            await self.write(key, [AdvanceSchedule(key, time, error)])
         self._note(error, time, 0.0)
         self.note_due(time.next_s)
 
-    async def change(self, key: SessionKey, schedule_id: str, write: Write) -> None:
-        """Change a schedule, whose lock in `changes` is held. A turn that is about to begin does not. Raises StoreError."""
-        self._beginning.pop((key, schedule_id), None)
-        await self.write(key, [write])
+    @contextmanager
+    def opening(self, message: p.OpenTurn) -> Iterator[None]:
+        """A turn of a schedule is asked for: that is not passed over meanwhile."""
+        schedule = message.key, message.due.id if message.due is not None else ""
+        self._beginning.setdefault(schedule, None)
+        try:
+            yield
+        finally:
+            self._beginning.pop(schedule, None)
+
+    @asynccontextmanager
+    async def changing(self, key: SessionKey, schedule_id: str) -> AsyncIterator[None]:
+        """A schedule is changed, when its other changes are done. No turn of it begins that was about to."""
+        async with self._changes.locked((key, schedule_id)):
+            if (key, schedule_id) in self._beginning:
+                self._beginning[key, schedule_id] = None
+            yield
 
     async def write(self, key: SessionKey, writes: Sequence[Write]) -> None:
         """Write changes of schedules. Raises StoreError."""

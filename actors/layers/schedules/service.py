@@ -6,7 +6,7 @@ import math
 
 import msgspec
 
-from actors.actor import Handlers
+from actors.actor import Handler, Handlers
 from actors.errors import InvalidScheduleError, ScheduleExistsError, TooLargeError, TooManySchedulesError
 from actors.layers.holds import UserHolds
 from actors.layers.schedules.due_times import LONGEST_NAP_S, DueTimes
@@ -27,6 +27,8 @@ from actors.layers.stores.session_store import store_of
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.limits import KIB
+from actors.messages.protocol.base import Message
+from actors.messages.protocol.request import Request
 from actors.messages.protocol.turns import MESSAGE
 from actors.messages.session import SessionKey
 from actors.session.service import SessionService
@@ -68,6 +70,16 @@ class Schedules(SessionService):
             AwaitDue: self.await_due,
             PassDueTime: self.pass_due_time,
         }
+
+    def around(self, kind: type[Request[Message]], handler: Handler) -> Handler:
+        """While a turn of a schedule begins, or waits in line, its due time is not missed."""
+        return (lambda message: self._open(message, handler)) if kind is p.OpenTurn else handler
+
+    async def _open(self, message: p.OpenTurn, handler: Handler) -> Message:
+        if message.due is None:
+            return await handler(message)
+        with self.due.opening(message):
+            return await handler(message)
 
     async def close(self) -> None:
         """End the waits of Runners."""
@@ -122,18 +134,18 @@ class Schedules(SessionService):
             StoreError: it cannot be stored.
         """
         key, name = message.key, message.name
-        async with self.due.changes.locked((key, message.id)):
+        async with self.due.changing(key, message.id):
             if message.change == "delete":
-                await self.due.change(key, message.id, RemoveSchedule(key, name, message.id))
+                await self.due.write(key, [RemoveSchedule(key, name, message.id)])
                 return SchedulesReply()
             row = await self._find(key, name)
             if row is not None and row.id == message.id:
                 if message.change == "pause" and not row.paused:
-                    await self.due.change(key, row.id, SetDueTime(key, name, row.id, None, paused=True))
+                    await self.due.write(key, [SetDueTime(key, name, row.id, None, paused=True)])
                 if message.change == "resume" and row.due_s is None:
                     # What was due while it was paused was not missed.
                     due_s = self._next_due_s(row)
-                    await self.due.change(key, row.id, SetDueTime(key, name, row.id, due_s, paused=False))
+                    await self.due.write(key, [SetDueTime(key, name, row.id, due_s, paused=False)])
                     self.due.note_due(due_s)
                 row = await self._find(key, name)
         return SchedulesReply(schedules=[row] if row is not None and row.id == message.id else [])

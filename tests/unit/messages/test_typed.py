@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import ast
+import os
+import signal
 import subprocess
 import sys
+import threading
+import warnings
 from collections.abc import Iterable, Iterator
 
+from actors.messages.event import Event
 from tests.support.sources import sources
 
 PROGRAM = """
@@ -54,6 +59,31 @@ def test_threads_that_need_a_class_for_the_first_time_read_all_of_it() -> None:
     # A process of its own: what goes wrong here ends processes.
     ran = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60, check=False)
     assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_a_fork_of_a_process_reads_though_a_thread_of_its_parent_was_reading() -> None:
+    text, is_over = Event(id="e", invocation_id="i", author="user", timestamp=1.0).to_json(), threading.Event()
+
+    def read() -> None:
+        while not is_over.is_set():
+            Event.from_json(text)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    try:
+        for _ in range(10):
+            with warnings.catch_warnings(action="ignore"):
+                child = os.fork()
+            if child == 0:
+                # If it hangs it is ended.
+                signal.signal(signal.SIGALRM, signal.SIG_DFL)
+                signal.alarm(5)
+                Event.from_json(text)
+                os._exit(0)
+            assert os.waitpid(child, 0)[1] == 0
+    finally:
+        is_over.set()
+        thread.join()
 
 
 def reads_of_types(nodes: Iterable[ast.AST]) -> Iterator[ast.Call]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from actors import Content
 from actors.errors import ScheduleNotFoundError
+from actors.layers.background.messages import StartRun
 from actors.layers.schedules.messages import (
     AwaitDue,
     ChangeSchedule,
@@ -19,6 +21,7 @@ from actors.layers.schedules.messages import (
 )
 from actors.layers.stores.schedule import SchedulePlan, Timing, message_prefix
 from actors.messages import protocol as p
+from actors.messages.event import now_s
 from actors.messages.protocol.turns import ScheduledTime
 from tests.support.fixtures.session_fixture import KEY, SessionFixture, settled
 
@@ -118,3 +121,49 @@ async def test_a_turn_that_is_about_to_begin_does_not_when_its_schedule_is_chang
         resumed = (await session.ref.ask(ChangeSchedule(key=KEY, name="often", id="1", change="resume"))).schedules[0]
         assert (resumed.due_s, resumed.turns) == (time.due_s, 0)
         assert isinstance(await session.open(due=time), p.TurnBegun)
+
+
+async def test_a_turn_that_waits_in_line_is_not_missed(tmp_path: Path) -> None:
+    late_s = 0.0
+    session = SessionFixture(tmp_path, now_s=lambda: now_s() + late_s)
+    plan = SchedulePlan(timing=Timing(every_s=900), content=Content.of_text("go"), missed="skip")
+    [row] = (await session.ref.ask(CreateSchedule(key=KEY, name="often", id="1", plan=plan))).schedules
+    assert row.due_s is not None
+    await session.open("e-0")
+    late_s = 901.0
+    asked = asyncio.create_task(session.ask_to_open("e-1", due=ScheduledTime("often", "1", row.due_s, row.due_s + 900)))
+    await settled()
+    # Longer than a due time may wait for a deployment.
+    late_s = 1000.0
+    looks = asyncio.create_task(due(session))
+    await settled()
+    looks.cancel()
+    await session.close("e-0")
+    assert isinstance(await asked, p.TurnBegun)
+    await session.ref.stop()
+
+
+@pytest.mark.parametrize("pauses", range(3))
+@pytest.mark.parametrize("is_first", [False, True])
+async def test_the_first_message_of_a_run_fails_or_begins(session: SessionFixture, pauses: int, *, is_first: bool) -> None:
+    await session.open()
+    begin = StartRun(key=KEY, invocation_id="e-1", run="0" * 16, agent="a", started_by="root", content=Content.of_text("go"))
+    await session.ref.ask(begin)
+    [first] = (await due(session)).turns
+
+    async def after_pauses(asked: Coroutine[Any, Any, Any], number: int) -> Any:
+        for _ in range(number):
+            await asyncio.sleep(0)
+        return await asked
+
+    fails = session.ref.ask(PassDueTime(key=first.key, time=first.time, error="UnknownAgentError: none"))
+    begins = session.ask_to_open(first.time.id, key=first.key, due=first.time)
+    reply: Any
+    _, reply = await asyncio.gather(
+        after_pauses(fails, 0 if is_first else pauses),
+        after_pauses(begins, pauses if is_first else 0),
+        return_exceptions=True,
+    )
+    waiting = session.store.schedules_with(KEY.app, KEY.user, message_prefix(KEY))
+    told = [row.id for row in waiting if row.id.startswith("told-")]
+    assert isinstance(reply, p.TurnBegun) != bool(told), (reply, told)
