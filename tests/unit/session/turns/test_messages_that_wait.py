@@ -75,3 +75,13 @@ async def test_the_turn_that_a_message_has_begun_does_not_read_it_before_its_tim
     await session.close()
     await session.ref.open_turn(message)
     assert await read(session, "e-2") == []
+
+
+async def test_a_message_that_is_read_as_it_is_stored_is_given_to_the_turn(session: SessionFixture) -> None:
+    begun = await session.open()
+    said = asyncio.create_task(session.ask_to_open("e-2", "m2", config=STEER))
+    # An agent that waits reads it before who sends it is told that it is stored.
+    async with asyncio.timeout(20):
+        while not await read(session, "e-1"):
+            pass
+    assert await said == p.MessageLeft(invocation_id="e-1", after_seq=begun.seq)
