@@ -235,14 +235,13 @@ class DueTimes:
         self.note_due(time.next_s)
 
     @contextmanager
-    def opening(self, message: p.OpenTurn) -> Iterator[None]:
-        """A turn of a schedule is asked for: that is not passed over meanwhile."""
-        schedule = message.key, message.due.id if message.due is not None else ""
-        self._beginning.setdefault(schedule, None)
+    def opening(self, key: SessionKey, schedule_id: str) -> Iterator[None]:
+        """A turn of a schedule is asked for: its due time is not passed over meanwhile."""
+        self._beginning.setdefault((key, schedule_id), None)
         try:
             yield
         finally:
-            self._beginning.pop(schedule, None)
+            self._beginning.pop((key, schedule_id), None)
 
     @asynccontextmanager
     async def changing(self, key: SessionKey, schedule_id: str) -> AsyncIterator[None]:

@@ -78,7 +78,7 @@ class Schedules(SessionService):
     async def _open(self, message: p.OpenTurn, handler: Handler) -> Message:
         if message.due is None:
             return await handler(message)
-        with self.due.opening(message):
+        with self.due.opening(message.key, message.due.id):
             return await handler(message)
 
     async def close(self) -> None:

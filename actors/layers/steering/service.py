@@ -126,7 +126,7 @@ class Steering(SessionService):
         is_known = any(row.id == event.invocation_id for row in waiting)
         if not is_known and await self._parts.reader.position(key, event.id) is not None:
             # Sent again: it was read, or has begun its turn.
-            return _read(log, event)
+            return _left_for_reader(log, event)
         if not is_known:
             size = sum(len(row.raw) for row in waiting)
             if len(waiting) >= MOST_MESSAGES or (waiting and size + len(message.event) > MOST_BYTES):
@@ -139,9 +139,9 @@ class Steering(SessionService):
                 traceparent=message.traceparent,
             )
             await self._add(key, name, event.invocation_id, leaving, message.config)
-        # In neither case it is about to begin its own turn, unless an agent has read it meanwhile.
+        # Without a reader, an agent has read it meanwhile, or it is about to begin its own turn.
         reader = log.open_id() if log.takes(event.id) else next(iter(before), "")
-        return p.MessageLeft(invocation_id=reader, after_seq=log.committed_seq) if reader else _read(log, event)
+        return p.MessageLeft(invocation_id=reader, after_seq=log.committed_seq) if reader else _left_for_reader(log, event)
 
     async def _add(self, key: SessionKey, name: str, invocation_id: str, message: WaitingMessage, config: RunConfig) -> None:
         row = waiting_row(key, name, invocation_id, message, config, at_s=int(self._due.now_s()))
@@ -338,10 +338,9 @@ def _introduced(message: p.SendMessage) -> Content:
     return msgspec.structs.replace(message.content, role=USER, parts=[says, *message.content.parts])
 
 
-def _read(log: SessionLog, event: EventScan) -> p.MessageLeft | None:
-    """The reply about a message that an agent of the open turn has read; None: none has."""
+def _left_for_reader(log: SessionLog, event: EventScan) -> p.MessageLeft | None:
+    """The reply about a message that an agent of the open turn has read already; None: none has."""
     turn = log.turn
-    seq = turn.stored.get(event.id, 0) if turn is not None else 0
-    return (
-        p.MessageLeft(invocation_id=log.open_id(), after_seq=seq - 1) if turn is not None and seq > turn.row.opened_seq else None
-    )
+    if turn is None or turn.stored.get(event.id, 0) <= turn.row.opened_seq:
+        return None
+    return p.MessageLeft(invocation_id=log.open_id(), after_seq=turn.stored[event.id] - 1)

@@ -156,8 +156,9 @@ class TurnStarter:
                 prepared = await self._prepared_once(message, content)
             else:
                 prepared = await self._user_messages.prepare(message, content)
-            for hook in () if prepared.found.is_there else self.hooks:
-                await hook.before(message, self._user_messages.event_id(message, prepared.answers))
+            if not prepared.found.is_there:
+                for hook in self.hooks:
+                    await hook.before(message, self._user_messages.event_id(message, prepared.answers))
         if prepared.found.is_there:
             return await self._join(message, prepared.found)
         return await self._start(message, prepared, slot)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
 
-from actors import CallbackContext, LlmAgent, LlmRequest
+from actors import LlmAgent
 from actors.errors import ScheduleNotFoundError
 from actors.layers.schedules.messages import AwaitDue, WatchSchedules
 from actors.messages import protocol as p
 from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.testing import FrozenClock
+from tests.acceptance.schedules.test_schedules import Talker
 from tests.support.fixtures.lossy_engine import LossyEngine, Process, lossy_runtime
 from tests.support.polling import until
 from tests.support.runtimes import stored
@@ -83,11 +83,7 @@ def test_whichever_actor_is_lost_each_due_time_makes_one_turn(tmp_path: Path, wh
 
 def test_a_due_time_that_was_refused_and_is_still_due_waits_for_no_other_turn(tmp_path: Path) -> None:
     """As when it was about to begin while its schedule was being paused, which the store then refused."""
-    gate, refused = asyncio.Event(), list[str]()
-
-    async def hold(context: CallbackContext, request: LlmRequest) -> None:
-        if request.contents[-1].parts[0].text == "talk":
-            await gate.wait()
+    talker, refused = Talker(), list[str]()
 
     async def refuse(sender: Process, message: p.Message, handled: bool) -> None:
         if isinstance(message, p.OpenTurn) and message.due is not None and message.key.session == "s2" and not refused:
@@ -95,9 +91,7 @@ def test_a_due_time_that_was_refused_and_is_still_due_waits_for_no_other_turn(tm
             raise ScheduleNotFoundError(message.due.name, "ada")
 
     clock = FrozenClock()
-    rt, engine = lossy_runtime(
-        LlmAgent(name="root", model=PatternModel([], default="ok"), before_model_callback=hold), tmp_path, clock=clock
-    )
+    rt, engine = lossy_runtime(talker.agent(), tmp_path, clock=clock)
     with rt:
         rt._client.run(engine.runner.ask(WatchSchedules()))
         turn = rt.run(user_id="ada", session_id="s1", message="talk")
@@ -108,5 +102,5 @@ def test_a_due_time_that_was_refused_and_is_still_due_waits_for_no_other_turn(tm
         clock.advance(65)
         until(lambda: [said for _, said in told(rt, "s2")] == [["tick", "ok"]])
         assert refused == ["s2"]
-        rt._client.call_soon(gate.set)
+        rt._client.call_soon(talker.gate.set)
         turn.result()

@@ -115,7 +115,7 @@ def test_the_turn_begins_by_itself_when_the_program_is_lost(local: Deploy, monke
         _, second = say(rt, "a", "b")
         with pytest.raises(RuntimeError, match="lost"):
             rt.turns.edit("ada", "s1", second, "B", keep=keep).result()
-        if keep:
-            assert texts(rt) == ["a", "b"]
+        # The edited turn may have begun.
+        assert texts(rt) in ([["a", "b"]] if keep else [["a"], ["a", "B"]])
         changed = next(each.id for each in rt.sessions.list(user_id="ada") if each.id != "s1") if keep else "s1"
         until(lambda: stored(rt, changed)[-1].text == "heard" and texts(rt, changed) == ["a", "B"])

@@ -12,13 +12,7 @@ import pytest
 from actors import Content
 from actors.errors import ScheduleNotFoundError
 from actors.layers.background.messages import StartRun
-from actors.layers.schedules.messages import (
-    AwaitDue,
-    ChangeSchedule,
-    CreateSchedule,
-    DueReply,
-    PassDueTime,
-)
+from actors.layers.schedules.messages import AwaitDue, ChangeSchedule, CreateSchedule, DueReply, PassDueTime
 from actors.layers.stores.schedule import SchedulePlan, Timing, message_prefix
 from actors.messages import protocol as p
 from actors.messages.event import now_s
