@@ -57,7 +57,7 @@ class Children:
         """
         message = self._message
         place = self._place(name, progress)
-        outcome = await self.runner.run_child(
+        outcome = await self.runner.ask(
             p.RunChild(
                 turn=message.turn,
                 parent=self._spec.name,
@@ -107,7 +107,7 @@ class Children:
             traceparent=traceparent,
         )
         async with self._stopped_with_call(branch):
-            outcome = await self.runner.run_child(run)
+            outcome = await self.runner.ask(run)
         return outcome, await self._reader.tool_answer(branch, asked.seq)
 
     async def delegate(self, name: str, task: NodeTask, branch: str, *, resume: bool) -> p.AnyOutcome:
@@ -136,7 +136,7 @@ class Children:
         Args:
             state: that it begins with, and the place up to which all changes are in it; b"": it reads the state itself.
         """
-        outcome = await self.runner.run_child(
+        outcome = await self.runner.ask(
             p.RunChild(
                 turn=self._message.turn,
                 parent=self._spec.name,
@@ -157,7 +157,7 @@ class Children:
 
     async def stop(self, branch: str = "", child: str = "") -> None:
         """Stop the runs on a branch, or of a child, or else all that this run has asked for; returns when they have ended."""
-        await self.runner.stop_branch(p.StopBranch(turn=self._message.turn, branch=branch, child=child))
+        await self.runner.ask(p.StopBranch(turn=self._message.turn, branch=branch, child=child))
 
 
 def _run_id(place: str) -> str:

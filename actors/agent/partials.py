@@ -99,7 +99,7 @@ class _Answer:
     async def _send(self, events: Sequence[bytes]) -> None:
         first = self._sent.count
         self._sent.add([p.StoredEvent(0, raw) for raw in events])
-        told = await self._session.tell_partial(p.TellPartial(turn=self._turn, events=events, answer=self._number, first=first))
+        told = await self._session.ask(p.TellPartial(turn=self._turn, events=events, answer=self._number, first=first))
         if isinstance(told, p.TellAgain):
             await self._send_again()
 
@@ -112,4 +112,4 @@ class _Answer:
         self._sent = AnswerPartials()
         self._sent.add(partials)
         raws = [partial.raw for partial in partials]
-        await self._session.tell_partial(p.TellPartial(turn=self._turn, events=raws, answer=self._number, again=True))
+        await self._session.ask(p.TellPartial(turn=self._turn, events=raws, answer=self._number, again=True))

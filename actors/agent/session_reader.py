@@ -122,7 +122,7 @@ class SessionReader:
         self._reading = self._reading or asyncio.Lock()
         async with self._reading:
             if not self._has_state(state_seq):
-                fetched = await self._session.fetch(p.Fetch(key=turn.key, state_only=True))
+                fetched = await self._session.ask(p.Fetch(key=turn.key, state_only=True))
                 self.state = self._view.state.take(turn, fetched.state, fetched.state_seq)
                 self.state_seq = fetched.state_seq
                 self._read_s = asyncio.get_running_loop().time()
@@ -169,7 +169,7 @@ class SessionReader:
 
     async def event_at(self, seq: int) -> Event | None:
         """The event at a place, None where none is seen there."""
-        part = await self._session.read_log(p.ReadLog(key=self._message.turn.key, after_seq=seq - 1, before_seq=seq + 1, limit=1))
+        part = await self._session.ask(p.ReadLog(key=self._message.turn.key, after_seq=seq - 1, before_seq=seq + 1, limit=1))
         return decode_event(part.events[0].raw, seq) if part.events else None
 
     async def words_of_turn(self) -> Content | None:
@@ -215,7 +215,7 @@ class SessionReader:
     async def _pages(self, after_seq: int, generation: str) -> AsyncIterator[p.Fetched]:
         key, more = self._message.turn.key, True
         while more:
-            fetched = await self._session.fetch(p.Fetch(key=key, after_seq=after_seq, generation=generation))
+            fetched = await self._session.ask(p.Fetch(key=key, after_seq=after_seq, generation=generation))
             yield fetched
             generation, more = fetched.generation, fetched.more
             after_seq = fetched.events[-1].seq if fetched.events else after_seq

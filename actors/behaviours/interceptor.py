@@ -325,7 +325,7 @@ class PlainCalls(RunInterceptor):
 
     def append(self, append: Append) -> Awaitable[Appended]:
         """Store the events."""
-        return self.run.session.append(append)
+        return self.run.session.ask(append)
 
     async def end_run(self) -> None:
         """Nothing is left to do."""

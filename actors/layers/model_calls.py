@@ -81,7 +81,7 @@ class CallLimit(RunInterceptor):
         if run.llm_calls < message.llm_calls:
             run.llm_calls += 1
         elif message.asks_for_more:
-            await run.runner.take_llm_call(TakeLlmCall(turn=message.turn, agent=message.agent))
+            await run.runner.ask(TakeLlmCall(turn=message.turn, agent=message.agent))
         else:
             raise LlmCallsLimitExceededError(message.agent, message.config.max_llm_calls)
         return await self.next.call_model(call)

@@ -132,18 +132,18 @@ class PluginHooks(TurnHooks):
     async def _state(self, key: SessionKey) -> JsonObject:
         """The session's state; empty when the session is still to be created."""
         with suppress(SessionNotFoundError):
-            return decode((await self._session.fetch(p.Fetch(key=key, state_only=True))).state, dict)
+            return decode((await self._session.ask(p.Fetch(key=key, state_only=True))).state, dict)
         return {}
 
     async def _events(self, key: SessionKey) -> Sequence[Event]:
         """The session's events; none when the session is still to be created."""
         events: list[Event] = []
         with suppress(SessionNotFoundError):
-            fetched = await self._session.fetch(p.Fetch(key=key))
+            fetched = await self._session.ask(p.Fetch(key=key))
             events += [decode_event(stored.raw, stored.seq) for stored in fetched.events]
             while fetched.more:
                 page = p.Fetch(key=key, after_seq=fetched.events[-1].seq, generation=fetched.generation)
-                fetched = await self._session.fetch(page)
+                fetched = await self._session.ask(page)
                 events += [decode_event(stored.raw, stored.seq) for stored in fetched.events]
         return events
 

@@ -23,10 +23,6 @@ class AgentRef(Ref):
         early: EarlyReply | None = None if begun is None else lambda _: begun()
         return self._ask(message, replies_to(p.Invoke), early=early)
 
-    async def stop_run(self, message: p.StopRun) -> None:
-        """Stop runs of a turn; returns when they have ended, or cannot say anything more."""
-        await self.ask(message)
-
     async def statistics(self) -> p.Statistics:
         """The figures of the agent."""
         return await self.ask(p.GetStatistics())

@@ -32,26 +32,6 @@ class RunnerRef(Ref):
             # The Runner may have opened the turn before it was lost: if the turn is there, it is joined.
             return await self.ask(msgspec.structs.replace(message, repeatable=True, sent_s=sent_s))
 
-    async def cancel_turn(self, message: p.CancelTurn) -> None:
-        """Stop a turn; returns when it is closed."""
-        await self.ask(message)
-
-    async def run_child(self, message: p.RunChild) -> p.AnyOutcome:
-        """Run a child, or an agent that is a tool, and return how the run ended. Raises UnknownAgentError, FencedError."""
-        return await self.ask(message)
-
-    async def stop_branch(self, message: p.StopBranch) -> None:
-        """Stop every run on a branch, or every run that the asking run has asked for. Raises FencedError."""
-        await self.ask(message)
-
-    async def take_llm_call(self, message: p.TakeLlmCall) -> None:
-        """Count a model call. Raises LlmCallsLimitExceededError, FencedError."""
-        await self.ask(message)
-
-    async def recover_turn(self, message: p.RecoverTurn) -> None:
-        """See that a turn runs that is open in the log, whichever Runner ran it before."""
-        await self.ask(message)
-
     async def resume_turns(self) -> None:
         """Go on with all turns that an earlier deployment has left open. Raises DrainingError, StoreError."""
         await self.ask(p.ResumeTurns())

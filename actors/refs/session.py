@@ -13,7 +13,7 @@ from actors.refs.base import Ref
 
 
 class SessionRef(Ref):
-    """Asks the Session actor. Requests of the core have methods, some of which unpack the reply; others are asked with `ask`."""
+    """A client of the Session actor. Most requests need no more than `ask`; the others have methods."""
 
     @property
     def shards(self) -> Sequence[SessionRef]:
@@ -51,10 +51,6 @@ class SessionRef(Ref):
         """The parent map of the current version, if that is another than the one that is known."""
         return await self.ask(p.GetTopology(known=known))
 
-    async def find_turn(self, message: p.FindTurn) -> p.TurnFound:
-        """The agents that could take a message. Raises SessionNotFoundError, UnknownFunctionCallError."""
-        return await self.ask(message)
-
     def open_turn(self, message: p.OpenTurn, in_line: Callable[[], None] | None = None) -> Coroutine[Any, Any, p.OpenTurnReply]:
         """Begin a turn, as soon as no other turn of the session runs.
 
@@ -70,69 +66,9 @@ class SessionRef(Ref):
         early = None if in_line is None else lambda _: in_line()
         return self._ask(message, replies_to(p.OpenTurn), once=in_line is not None, early=early)
 
-    async def announce_runner(self, message: p.AnnounceRunner) -> p.Ack | p.NotLeader:
-        """Take the place of the Runner before."""
-        return await self.ask(message)
-
-    async def list_open_turns(self, message: p.ListOpenTurns) -> p.OpenTurnsReply | p.NotLeader:
-        """The turns that a Runner's predecessor has left open. Raises StoreError."""
-        return await self.ask(message)
-
-    async def resume_turn(self, message: p.ResumeTurn) -> p.ResumeTurnReply:
-        """Give an open turn to the Runner that asks. Raises StoreError."""
-        return await self.ask(message)
-
-    async def close_turn(self, message: p.CloseTurn) -> None:
-        """End a turn. Raises FencedError, StoreError."""
-        await self.ask(message)
-
-    async def cancel_turn(self, message: p.CancelTurn) -> p.Ack | p.AlreadyRunning | p.NotLeader:
-        """Remove a turn from the queue, or seal one that no Runner runs. Raises SessionBusyError, StoreError."""
-        return await self.ask(message)
-
-    def append(self, message: p.Append) -> Coroutine[Any, Any, p.Appended]:
-        """Store events. Raises FencedError, StoreError."""
-        return self.ask(message)
-
-    def tell_partial(self, message: p.TellPartial) -> Coroutine[Any, Any, p.Ack | p.TellAgain]:
-        """Deliver partial events. Raises FencedError."""
-        return self.ask(message)
-
-    async def fetch(self, message: p.Fetch) -> p.Fetched:
-        """A page of what is new in a log. Raises SessionNotFoundError, StoreError."""
-        return await self.ask(message)
-
     async def subscribe(self, message: p.Subscribe) -> p.TurnStatus:
         """Follow a turn, and return where it is. Raises InvocationNotFoundError, SessionNotFoundError, StoreError."""
         return (await self.ask(message)).status
-
-    def poll(self, message: p.Poll) -> Coroutine[Any, Any, p.News]:
-        """Wait for news."""
-        return self.ask(message)
-
-    async def read_turn(self, message: p.ReadTurn) -> p.TurnRead:
-        """A page of the agents' events in a turn. Raises SessionNotFoundError, StoreError."""
-        return await self.ask(message)
-
-    async def read_log(self, message: p.ReadLog) -> p.LogPart:
-        """A part of a session's log. Raises SessionNotFoundError, StoreError."""
-        return await self.ask(message)
-
-    async def unsubscribe(self, message: p.Unsubscribe) -> None:
-        """Follow nothing any more."""
-        await self.ask(message)
-
-    async def create_session(self, message: p.CreateSessionRequest) -> p.SessionReply:
-        """Create a session. Raises SessionExistsError, StoreError."""
-        return await self.ask(message)
-
-    async def get_session(self, message: p.GetSessionRequest) -> p.SessionReply:
-        """Read a session; None when there is none. Raises StoreError."""
-        return await self.ask(message)
-
-    async def delete_session(self, message: p.DeleteSessionRequest) -> None:
-        """Delete a session. Raises SessionBusyError, StoreError."""
-        await self.ask(message)
 
     async def append_event(self, message: p.AppendEventRequest) -> int:
         """Append an event outside of turns and return its position. Raises SessionNotFoundError, SessionBusyError, StoreError."""

@@ -55,7 +55,7 @@ async def _saved(client: EngineClient, key: SessionKey, after_seq: int, before_s
     """Yield the artifacts of the session alone that each event between two positions has saved: their versions, by name."""
     more = True
     while more:
-        page = await client.session.read_log(
+        page = await client.session.ask(
             p.ReadLog(key=key, after_seq=after_seq, before_seq=before_seq, limit=1_000, newest_first=False)
         )
         for stored in page.events:

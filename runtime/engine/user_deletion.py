@@ -88,7 +88,7 @@ async def _held(engine: Engine, hold: HoldUser) -> AsyncIterator[None]:
         while not (held := await engine.session.ask(hold)).is_idle:
             cancelled = (p.CancelTurn(key=key, invocation_id=invocation_id) for key, invocation_id in held.turns)
             # A turn that cannot be cancelled now is named again.
-            await asyncio.gather(*map(engine.runner.cancel_turn, cancelled), return_exceptions=True)
+            await asyncio.gather(*map(engine.runner.ask, cancelled), return_exceptions=True)
             await asyncio.sleep(PAUSE_S)
         renewing = asyncio.create_task(_renew(engine, hold))
         try:

@@ -116,7 +116,7 @@ class SessionPair:
         ref = p.TurnRef(key, f"e-{number}", begun.epoch, 0, begun.generation)
         actions = EventActions(state_delta=dict(changes or {}))
         said = Event(id=f"a-{number}", invocation_id=f"e-{number}", author="root", actions=actions)
-        await self.session.append(p.Append(turn=ref, events=[encode(said)], outcome=p.Finished(agent="root")))
+        await self.session.ask(p.Append(turn=ref, events=[encode(said)], outcome=p.Finished(agent="root")))
         return decode(begun.state, dict[str, int])
 
     async def settle(self, *keys: SessionKey) -> None:

@@ -114,7 +114,7 @@ class ControllerInvocation(RunInGraph):
             FencedError: the turn was taken over or has ended.
         """
         message, node = self.message, self.message.node
-        return await self.children.runner.run_child(
+        return await self.children.runner.ask(
             p.RunChild(
                 turn=message.turn,
                 parent=self.agent_name,

@@ -37,7 +37,7 @@ class RunnerEvents:
             timestamp=now_s(),
             actions=msgspec.structs.replace(event.actions, state_delta=without_temp(changed)),
         )
-        await self._session.append(p.Append(turn=turn.ref, events=[encode_event(complete)], temp=only_temp(changed)))
+        await self._session.ask(p.Append(turn=turn.ref, events=[encode_event(complete)], temp=only_temp(changed)))
 
     async def fail(
         self, turn: RunningTurn, agent: str, error: RaygroveError, branch: str | None = None, node: NodeTask | None = None

@@ -275,7 +275,7 @@ class Invoker:
         with suppress(ActorLostError):
             try:
                 async with asyncio.timeout(STOP_S):
-                    await AgentRef(link).stop_run(p.StopRun(turn=turn.ref, runs=numbers(runs)))
+                    await AgentRef(link).ask(p.StopRun(turn=turn.ref, runs=numbers(runs)))
             except TimeoutError:
                 self._directory.drop_link(agent, link)
 

@@ -285,7 +285,7 @@ class TurnAdmission:
         if not message.repeatable:
             self._refusals.count(refusal)
             raise copy(refusal)
-        found = await self._session.find_turn(
+        found = await self._session.ask(
             p.FindTurn(
                 key=message.key,
                 invocation_id=message.invocation_id,

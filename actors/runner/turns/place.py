@@ -65,7 +65,7 @@ class RunnerPlace:
         elif asked.term > self.term and self._on_replaced is not None:
             self._on_replaced()
         message = p.AnnounceRunner(runner=self.runner_id, shard=self.shard, number=asked.number, term=self.term)
-        await session.announce_runner(message)
+        await session.ask(message)
         self.on_announced(session)
 
     async def ask_as_leader(self, session: SessionRef, ask: Callable[[], Awaitable[T | p.NotLeader]]) -> T:

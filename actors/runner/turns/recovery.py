@@ -131,7 +131,7 @@ class TurnResumer:
         """Those of this Runner's turns that are open at one Session actor."""
         place = self._place
         message = p.ListOpenTurns(app=self._app, runner=place.runner_id, term=place.term, shard=place.shard)
-        return (await place.ask_as_leader(session, lambda: session.list_open_turns(message))).turns
+        return (await place.ask_as_leader(session, lambda: session.ask(message))).turns
 
     def _recover_again(self, session: SessionRef) -> None:
         """Another Runner has had this one's place since its turns were recovered, such as one that was thought to be lost."""
@@ -155,12 +155,12 @@ class TurnResumer:
         key, place = (turn.ref.key, turn.ref.invocation_id), self._place
         with suppress(RaygroveError):
             if turn.task.life.was_cancelled:
-                await self._session.cancel_turn(p.CancelTurn(key=key[0], invocation_id=key[1], runner=place.runner_id))
+                await self._session.ask(p.CancelTurn(key=key[0], invocation_id=key[1], runner=place.runner_id))
                 return
             async with self._table.resuming(key):
                 if self._table.get(key) is None:
                     message = p.ResumeTurn(key=key[0], invocation_id=key[1], runner=place.runner_id, term=place.term)
-                    reply = await self._session.resume_turn(message)
+                    reply = await self._session.ask(message)
                     if isinstance(reply, p.TurnResumed):
                         await self.run(key, reply)
 
@@ -266,7 +266,7 @@ class TurnResumer:
             running_ref = running.ref if running is not None else None
             place = self._place
             message = p.ResumeTurn(key=key[0], invocation_id=key[1], runner=place.runner_id, term=place.term, running=running_ref)
-            reply = await self._ask_as_leader(key, lambda: self._session.resume_turn(message))
+            reply = await self._ask_as_leader(key, lambda: self._session.ask(message))
             was_cancelled = self._tasks.take_cancel(key)
             if isinstance(reply, p.TurnResumed):
                 turn = await self.run(key, reply)

@@ -138,7 +138,7 @@ class TurnTasks:
     async def _cancel_in_log(self, key: TurnKey) -> p.Ack | p.AlreadyRunning:
         begins = key in self._table or self._table.is_resuming(key)
         asked = p.CancelTurn(key=key[0], invocation_id=key[1], runner=self._place.runner_id, begins=begins)
-        return await self._place.ask_as_leader(self._session.of(key[0]), lambda: self._session.cancel_turn(asked))
+        return await self._place.ask_as_leader(self._session.of(key[0]), lambda: self._session.ask(asked))
 
     async def cancel_all(self) -> None:
         """Stop every turn that runs."""
@@ -330,7 +330,7 @@ class TurnCloser:
     async def _send(self, message: p.CloseTurn) -> bool:
         """Returns False if the turn is another Runner's, or over. Raises StoreError, ActorLostError: send it again."""
         try:
-            await self._session.close_turn(message)
+            await self._session.ask(message)
         except FencedError:
             return False
         except (StoreError, ActorLostError):

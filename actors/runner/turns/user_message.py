@@ -104,7 +104,7 @@ class UserMessages:
         """Look up what must be known before the message is stored."""
         may_answer_task = self.may_answer_task(message, answers)
         repeated = message.invocation_id if message.repeatable and (saves(message, content) or may_answer_task) else ""
-        return await self._session.find_turn(
+        return await self._session.ask(
             p.FindTurn(
                 key=message.key,
                 call_ids=answers,

@@ -20,7 +20,7 @@ async def events_of(session: SessionRef, key: SessionKey, turn: TurnInfo) -> Asy
     after_seq = turn.first_seq - 1
     while turn.first_seq and after_seq < turn.last_seq:
         request = p.ReadLog(key=key, after_seq=after_seq, before_seq=turn.last_seq + 1, limit=PAGE)
-        page = (await session.read_log(request)).events
+        page = (await session.ask(request)).events
         if not page:
             return
         for stored in page:

@@ -58,7 +58,7 @@ class SessionsService(RuntimeService[M]):
             InvalidIdError, NotEncodableError, TooLargeError: an id or the state cannot be stored as it is.
         """
         key = checked_key(self._client.app_name, user_id, session_id if session_id is not None else uuid.uuid4().hex)
-        reply = await self._client.session.create_session(p.CreateSessionRequest(key=key, state=to_state(state)))
+        reply = await self._client.session.ask(p.CreateSessionRequest(key=key, state=to_state(state)))
         return _session(reply.session)
 
     @waits
@@ -79,7 +79,7 @@ class SessionsService(RuntimeService[M]):
         request = p.GetSessionRequest(key=key, num_recent_events=num_recent_events, after_timestamp=after_timestamp)
         if num_recent_events is None:
             return await self._get_by_pages(msgspec.structs.replace(request, after_seq=0))
-        reply = await self._client.session.get_session(request)
+        reply = await self._client.session.ask(request)
         return _session(reply.session) if reply.session is not None else None
 
     @waits
@@ -115,7 +115,7 @@ class SessionsService(RuntimeService[M]):
             request = p.ReadLog(
                 key=key, after_seq=after_seq, before_seq=before_seq, limit=left - len(found), newest_first=newest_first
             )
-            part = await self._client.session.read_log(request)
+            part = await self._client.session.ask(request)
             found += part.events
             if not part.more:
                 break
@@ -158,7 +158,7 @@ class SessionsService(RuntimeService[M]):
             StoreError: a store failed. When the session is deleted and its artifacts are not, a repetition deletes them.
         """
         key, artifacts = self._key(user_id, session_id), self._client.artifacts
-        await self._client.session.delete_session(p.DeleteSessionRequest(key=key))
+        await self._client.session.ask(p.DeleteSessionRequest(key=key))
         await asyncio.to_thread(artifacts.delete_session, key)
         # Those of its runs are noted, as those of sessions that are pruned.
         await prune_sessions(self._client.session.of(key).shards, artifacts, key.app, key.user)
@@ -241,7 +241,7 @@ class SessionsService(RuntimeService[M]):
         key, turn = self._key(user_id, session_id), checked_known_id("invocation id", invocation_id)
         session = checked_id("session id", fork_id) if fork_id is not None else uuid.uuid4().hex
         fork = await fork_session(self._client, key, turn, session)
-        found = (await self._client.session.get_session(p.GetSessionRequest(key=fork, num_recent_events=0))).session
+        found = (await self._client.session.ask(p.GetSessionRequest(key=fork, num_recent_events=0))).session
         if found is None:
             raise SessionNotFoundError(fork.app, fork.user, fork.session)
         return _session(found)
@@ -303,7 +303,7 @@ class SessionsService(RuntimeService[M]):
     async def _get_by_pages(self, first: p.GetSessionRequest) -> Session | None:
         """The whole session: in one reply, a long log would be in memory at once in the Session actor and in the message."""
         request, events, generation = first, list[p.StoredEvent](), ""
-        while (page := (await self._client.session.get_session(request)).session) is not None:
+        while (page := (await self._client.session.ask(request)).session) is not None:
             if page.generation != generation:
                 if generation:
                     # It was rewound between two pages: the events of the earlier ones may not be visible any more.

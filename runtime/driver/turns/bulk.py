@@ -212,7 +212,7 @@ class BulkTurns(RuntimeService[M]):
 
     async def _cancel(self, turn: TurnInfo) -> int:
         key = self._key(turn)
-        await self._client.engine.runner.cancel_turn(p.CancelTurn(key=key, invocation_id=turn.invocation_id))
+        await self._client.engine.runner.ask(p.CancelTurn(key=key, invocation_id=turn.invocation_id))
         try:
             now = await get_turn(self._client.session, key, turn.invocation_id)
         except InvocationNotFoundError:

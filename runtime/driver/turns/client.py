@@ -266,7 +266,7 @@ class Following:
             )
             if status == "lost":
                 # Its Runner may have ended, with its whole deployment.
-                await self._engine.runner.recover_turn(p.RecoverTurn(key=key, invocation_id=invocation_id))
+                await self._engine.runner.ask(p.RecoverTurn(key=key, invocation_id=invocation_id))
         except RaygroveError as error:
             subscriber.remove(turn)
             if isinstance(error, UserElsewhereError) and stores > 1:
@@ -469,7 +469,7 @@ class TurnClient:
     async def cancel(self, turn: TurnState) -> None:
         """Cancel a turn, wherever it runs, and wait until its log is sealed. Raises SessionBusyError, ClusterError."""
         turn.is_cancelled = True
-        await self._engine.runner.cancel_turn(p.CancelTurn(key=turn.key, invocation_id=turn.invocation_id))
+        await self._engine.runner.ask(p.CancelTurn(key=turn.key, invocation_id=turn.invocation_id))
 
     async def pending(self, turn: TurnState) -> list[PendingCall]:
         """The calls at which a turn waits. Raises SessionNotFoundError, StoreError."""
@@ -489,7 +489,7 @@ class TurnClient:
         """Read a page of the turn's log into a buffer that is behind. Raises StoreError, SessionNotFoundError."""
         head_seq = buffer.head_seq
         request = p.ReadTurn(key=turn.key, invocation_id=turn.invocation_id, after_seq=buffer.after_seq)
-        turn.catch_up(buffer, await self._engine.session.read_turn(request), head_seq)
+        turn.catch_up(buffer, await self._engine.session.ask(request), head_seq)
 
     async def read_all(self, turn: TurnState) -> list[StoredEvent]:
         """All events of a turn so far, read from its log where they are not held. Raises what `catch_up` raises."""

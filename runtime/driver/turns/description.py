@@ -72,7 +72,7 @@ async def _read(engine: Engine, key: SessionKey, turn: TurnInfo, account: TurnAc
     while more:
         before_seq = turn.last_seq + 1 if turn.state != "running" else None
         message = p.ReadLog(key=key, after_seq=after_seq, before_seq=before_seq, limit=IN_LINE)
-        page = await engine.session.read_log(message)
+        page = await engine.session.ask(message)
         events = (decode_event(stored.raw, stored.seq) for stored in page.events)
         account.add_all(event for event in events if event.invocation_id == turn.invocation_id)
         more = page.more and bool(page.events)

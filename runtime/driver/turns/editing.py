@@ -50,7 +50,7 @@ def beside(client: EngineClient, key: SessionKey, invocation_id: str, message: p
 
     async def forked() -> p.StartTurn:
         info = await get_turn(client.session, key, invocation_id)
-        page = await client.session.read_log(p.ReadLog(key=key, before_seq=info.first_seq, limit=1, newest_first=True))
+        page = await client.session.ask(p.ReadLog(key=key, before_seq=info.first_seq, limit=1, newest_first=True))
         if not page.events:
             # It was the first turn: the fork has nothing yet.
             return msgspec.structs.replace(message, auto_create=True)

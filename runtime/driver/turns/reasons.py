@@ -87,7 +87,7 @@ async def _authors(session: SessionRef, key: SessionKey, before_seq: int, topolo
     """The authors before a message, the most recent first and each once, up to the first that may keep the conversation."""
     found: dict[str, None] = {}
     while before_seq > 1:
-        page = await session.read_log(p.ReadLog(key=key, after_seq=0, before_seq=before_seq, limit=PAGE, newest_first=True))
+        page = await session.ask(p.ReadLog(key=key, after_seq=0, before_seq=before_seq, limit=PAGE, newest_first=True))
         events = [decode_event(stored.raw, stored.seq) for stored in page.events]
         found.update(dict.fromkeys(selectable(speaker(event.author, event.branch) for event in events)))
         if not events or not page.more or any(is_transferable(topology, name) for name in found):
@@ -109,7 +109,7 @@ async def _events(session: SessionRef, key: SessionKey, after_seq: int, last_seq
     """The events of a session between two positions."""
     while after_seq < last_seq:
         request = p.ReadLog(key=key, after_seq=after_seq, before_seq=last_seq + 1, limit=PAGE, newest_first=False)
-        page: Sequence[p.StoredEvent] = (await session.read_log(request)).events
+        page: Sequence[p.StoredEvent] = (await session.ask(request)).events
         if not page:
             return
         for stored in page:

@@ -204,7 +204,7 @@ class Subscriber:
     async def _poll(self) -> None:
         try:
             while self._turns or self._is_permanent:
-                news = await self._session.poll(p.Poll(subscriber=self.name, ack=self._ack, outbox=self._outbox))
+                news = await self._session.ask(p.Poll(subscriber=self.name, ack=self._ack, outbox=self._outbox))
                 self._ack = news.number
                 woken: Woken = []
                 for of_turn in news.turns:
@@ -216,7 +216,7 @@ class Subscriber:
                 if not self._turns and self._is_permanent:
                     # The processor is for who waits for the end. The next turn is begun first, and then polled for.
                     await self._pause.wait_for(REST_S)
-            await self._session.unsubscribe(p.Unsubscribe(subscriber=self.name))
+            await self._session.ask(p.Unsubscribe(subscriber=self.name))
         except RaygroveError as error:
             self.fail(error)
 
@@ -361,7 +361,7 @@ class Subscriber:
         """Have the Session actor drop what it keeps for this subscriber, or of one turn. Unanswered, it does so in time."""
         with suppress(RaygroveError, TimeoutError):
             async with asyncio.timeout(UNSUBSCRIBE_S):
-                await self._session.unsubscribe(p.Unsubscribe(subscriber=self.name, key=key, invocation_id=invocation_id))
+                await self._session.ask(p.Unsubscribe(subscriber=self.name, key=key, invocation_id=invocation_id))
 
     async def close(self, error: BaseException) -> None:
         """Stop polling; turns that have not ended fail with `error`."""

@@ -160,7 +160,7 @@ async def everything(session: SessionRef) -> tuple[list[Event], p.AnyOutcome]:
     events: list[Event] = []
     ack = 0
     while True:
-        news = await session.poll(p.Poll(subscriber="stalled", ack=ack))
+        news = await session.ask(p.Poll(subscriber="stalled", ack=ack))
         assert news.known
         ack = news.number
         for turn in news.turns:

@@ -23,7 +23,7 @@ def play(name: str, cancelled_at: int) -> int:
     """Play a scene, with a cancel that sets out when the message of that number has stored events. Returns how many did."""
     tree, then = SCENES[name]
     steps = 0
-    cancelling: list[asyncio.Task[None]] = []
+    cancelling: list[asyncio.Task[p.Message]] = []
 
     async def see(sender: Process, message: p.Message, handled: bool) -> None:
         nonlocal steps
@@ -32,7 +32,7 @@ def play(name: str, cancelled_at: int) -> int:
             if steps == cancelled_at:
                 turn = message.turn
                 cancel = p.CancelTurn(key=turn.key, invocation_id=turn.invocation_id)
-                cancelling.append(asyncio.ensure_future(engine.runner.cancel_turn(cancel)))
+                cancelling.append(asyncio.ensure_future(engine.runner.ask(cancel)))
 
     with quick_folder() as folder:
         rt, engine = lossy_runtime(tree(Agents([])), Path(folder), [])

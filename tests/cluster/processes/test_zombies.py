@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("local_ray")
 
 async def take_over(session: SessionRef, key: SessionKey, invocation_id: str) -> None:
     """Take the turn over with a new epoch, and answer in the agent's place."""
-    resumed = await session.resume_turn(p.ResumeTurn(key=key, invocation_id=invocation_id, runner="another"))
+    resumed = await session.ask(p.ResumeTurn(key=key, invocation_id=invocation_id, runner="another"))
     assert isinstance(resumed, p.TurnResumed)
     answer = Event(
         id=new_event_id(),
@@ -33,7 +33,7 @@ async def take_over(session: SessionRef, key: SessionKey, invocation_id: str) ->
         content=Content.of_text("said in time", role="model"),
     )
     turn = p.TurnRef(key, invocation_id, resumed.epoch, generation=resumed.generation)
-    await session.append(p.Append(turn=turn, events=[encode(answer)], outcome=p.Finished(agent="root"), selected="root"))
+    await session.ask(p.Append(turn=turn, events=[encode(answer)], outcome=p.Finished(agent="root"), selected="root"))
 
 
 def test_who_wakes_up_behind_the_end_of_its_turn_writes_nothing(tmp_path: Path) -> None:

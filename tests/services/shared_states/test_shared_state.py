@@ -67,7 +67,7 @@ def test_what_two_write_at_the_same_time_is_what_one_would_have_written(pair: Se
 async def _check(session: SessionRef, app: str, rounds: list[list[tuple[int, dict[str, int]]]]) -> None:
     keys = [SessionKey(app, "ada", name) for name in one_session_per_shard(app, "ada", SHARDS)]
     for key in keys:
-        await session.create_session(p.CreateSessionRequest(key=key))
+        await session.ask(p.CreateSessionRequest(key=key))
     state: dict[str, Any] = {}
     events = itertools.count()
 
@@ -78,7 +78,7 @@ async def _check(session: SessionRef, app: str, rounds: list[list[tuple[int, dic
 
     for changes in rounds:
         await asyncio.gather(*(append(shard, delta) for shard, delta in changes))
-        seen = [(await session.get_session(p.GetSessionRequest(key=key))).session for key in keys]
+        seen = [(await session.ask(p.GetSessionRequest(key=key))).session for key in keys]
         first, *others = [info.state for info in seen if info is not None]
         assert others == [first] * (SHARDS - 1)
         assert is_one_order(state, [delta for _, delta in changes], first)
@@ -137,7 +137,7 @@ async def _take_turns(session: SessionRef, app: str, rounds: list[list[Written]]
             assert state.get(name) in ({wanted.by_message[name]} if name in wanted.by_message else may_see[wanted.user, name])
         ref = p.TurnRef(key, f"e-{number}", begun.epoch, 0, begun.generation)
         said = Event(id=f"a-{number}", invocation_id=f"e-{number}", author="root", actions=_delta(wanted.by_agent))
-        await session.append(p.Append(turn=ref, events=[encode(said)], outcome=p.Finished(agent="root")))
+        await session.ask(p.Append(turn=ref, events=[encode(said)], outcome=p.Finished(agent="root")))
 
     for number, turns in enumerate(rounds):
         # One turn of a session at a time.
@@ -176,8 +176,8 @@ def _delta(values: dict[str, int]) -> EventActions:
 
 async def _state(session: SessionRef, key: SessionKey) -> dict[str, Any]:
     with suppress(SessionExistsError):
-        await session.create_session(p.CreateSessionRequest(key=key))
-    found = (await session.get_session(p.GetSessionRequest(key=key))).session
+        await session.ask(p.CreateSessionRequest(key=key))
+    found = (await session.ask(p.GetSessionRequest(key=key))).session
     assert found is not None
     return found.state
 

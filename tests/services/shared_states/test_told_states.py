@@ -132,7 +132,7 @@ def test_what_a_shard_has_stored_and_told_nobody_is_told_by_its_successor(pair: 
         lost.close()
         assert await pair.turn(keys[1]) == {}
         pair.succeed(0)
-        found = (await pair.session.get_session(p.GetSessionRequest(key=keys[0]))).session
+        found = (await pair.session.ask(p.GetSessionRequest(key=keys[0]))).session
         assert found is not None
         assert found.state == {"user:a": 1}
         assert await pair.turn(keys[1]) == {"user:a": 1}

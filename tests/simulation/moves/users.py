@@ -109,7 +109,7 @@ class User:
     async def _create(self, session: str) -> None:
         # Where the request was sent again.
         with suppress(SessionExistsError):
-            await self._ref.create_session(p.CreateSessionRequest(key=self._key(session), again=True))
+            await self._ref.ask(p.CreateSessionRequest(key=self._key(session), again=True))
         self.known.sessions[session] = []
 
     async def _append(self, session: str) -> None:
@@ -118,7 +118,7 @@ class User:
         self.known.sessions[session].append(event.id)
 
     async def _delete(self, session: str) -> None:
-        await self._ref.delete_session(p.DeleteSessionRequest(key=self._key(session)))
+        await self._ref.ask(p.DeleteSessionRequest(key=self._key(session)))
         del self.known.sessions[session]
         self.known.gone.add(session)
 
@@ -141,7 +141,7 @@ class User:
         await asyncio.sleep(self._chance.uniform(0, 1))
         turn = p.TurnRef(self._key(session), invocation_id, begun.epoch, generation=begun.generation)
         finished = p.Finished(agent="root")
-        await self._ref.append(p.Append(turn=turn, events=[encode(answer)], outcome=finished, selected="root"))
+        await self._ref.ask(p.Append(turn=turn, events=[encode(answer)], outcome=finished, selected="root"))
         self.known.sessions[session] += [said.id, answer.id]
 
     async def _create_schedule(self, name: str) -> None:
@@ -165,7 +165,7 @@ class User:
         listed = await self._ref.ask(p.ListSessionsRequest(app=APP, user=self.name))
         events: dict[str, list[str]] = {}
         for info in listed.sessions:
-            session = (await self._ref.get_session(p.GetSessionRequest(key=info.key))).session
+            session = (await self._ref.ask(p.GetSessionRequest(key=info.key))).session
             raws = session.events if session is not None else ()
             events[info.key.session] = [decode_event(stored.raw, stored.seq).id for stored in raws]
         listed_schedules = await self._ref.ask(ListSchedules(app=APP, user=self.name, limit=1_000))

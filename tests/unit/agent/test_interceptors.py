@@ -88,7 +88,7 @@ async def test_an_interceptor_changes_a_response_and_its_pieces(tmp_path: Path) 
     said: list[tuple[bool, str]] = []
     ended, ack = False, 0
     while not ended:
-        news = await fixture.session.poll(p.Poll(subscriber="driver", ack=ack))
+        news = await fixture.session.ask(p.Poll(subscriber="driver", ack=ack))
         ack = news.number
         for turn in news.turns:
             said += [(bool(event.partial), event.text) for event in (decode_event(each.raw, each.seq) for each in turn.events)]

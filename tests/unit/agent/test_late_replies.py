@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -17,14 +18,9 @@ from tests.support.fixtures.runner_fixture import RunnerFixture
 Build = Callable[..., RunnerFixture]
 
 
-async def fetch(message: p.Fetch) -> p.Fetched:
-    raise AssertionError(f"all is known, but {message} was asked for")
-
-
-def own_session(house: RunnerFixture, monkeypatch: pytest.MonkeyPatch) -> SessionRef:
-    """A client of the Session actor that only agents have, and that reads nothing."""
+def own_session(house: RunnerFixture) -> SessionRef:
+    """A client of the Session actor that only agents have."""
     session = SessionRef(house._session_link)
-    monkeypatch.setattr(session, "fetch", fetch)
     house.directory.environment = replace(house.directory.environment, session=session)
     return session
 
@@ -33,21 +29,18 @@ async def test_a_turn_that_begins_before_the_reply_to_the_last_event_reads_no_mo
     build: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     house = build(LlmAgent(name="root", model=PatternModel([], default="hello")))
-    session, may_reply = own_session(house, monkeypatch), asyncio.Event()
-    append, read, asked = session.append, SessionRef(house._session_link), []
+    session, may_reply = own_session(house), asyncio.Event()
+    ask, asked = session.ask, list[int]()
 
-    async def fetch_what_is_new(message: p.Fetch) -> p.Fetched:
-        asked.append(message.after_seq)
-        return await read.fetch(message)
+    async def ask_and_reply_late(message: p.Request[Any]) -> Any:
+        if isinstance(message, p.Fetch):
+            asked.append(message.after_seq)
+        reply = await ask(message)
+        if isinstance(message, p.Append):
+            await may_reply.wait()
+        return reply
 
-    monkeypatch.setattr(session, "fetch", fetch_what_is_new)
-
-    async def append_and_reply_late(message: p.Append) -> p.Appended:
-        appended = await append(message)
-        await may_reply.wait()
-        return appended
-
-    monkeypatch.setattr(session, "append", append_and_reply_late)
+    monkeypatch.setattr(session, "ask", ask_and_reply_late)
     await house.start(subscriber="first")
     events, _ = await house.end("first")
     assert [event.text for event in events] == ["hello"]
@@ -73,7 +66,14 @@ async def test_a_turn_that_interrupts_another_one_does_not_read_the_log_again(
 
     model = PatternModel([], default="hello")
     house = build(LlmAgent(name="root", model=model, before_model_callback=wait_for_ever))
-    own_session(house, monkeypatch)
+    session = own_session(house)
+    ask = session.ask
+
+    async def ask_without_reading(message: p.Request[Any]) -> Any:
+        assert not isinstance(message, p.Fetch), f"all is known, but {message} was asked for"
+        return await ask(message)
+
+    monkeypatch.setattr(session, "ask", ask_without_reading)
     await house.run()
     await house.start("think", subscriber="first")
     await asked.wait()

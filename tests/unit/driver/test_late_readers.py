@@ -134,7 +134,7 @@ class Conversation:
     async def complete(self) -> None:
         await self.partials.flush()
         event = self.desk.event("root", self.under_way)
-        await self.session.append(p.Append(turn=self.ref, events=[encode(event)]))
+        await self.session.ask(p.Append(turn=self.ref, events=[encode(event)]))
         if self.is_silent:
             self.silent.add(len(self.answers))
         self.is_silent, self.known_attempt = False, 1
@@ -157,7 +157,7 @@ class Conversation:
     async def end(self) -> None:
         if self.under_way:
             await self.complete()
-        await self.session.close_turn(p.CloseTurn(turn=self.desk.turn_ref(), agent="root", outcome=p.Finished(agent="root")))
+        await self.session.ask(p.CloseTurn(turn=self.desk.turn_ref(), agent="root", outcome=p.Finished(agent="root")))
         for reader in self.readers:
             await reader.turn.wait_for_end_async()
         for subscriber in self.subscribers:

@@ -60,15 +60,15 @@ async def test_turns_are_told_of_by_another_session_actor_that_has_heard_of_the_
 
 
 async def test_news_name_their_mailbox_and_another_one_says_that_it_is_another(desk: SessionFixture) -> None:
-    first = await desk.ref.poll(p.Poll(subscriber="d"))
+    first = await desk.ref.ask(p.Poll(subscriber="d"))
     assert not first.known
     await desk.open("e-1", subscriber="d")
     await desk.say(desk.event("root", "one"))
-    news = await desk.ref.poll(p.Poll(subscriber="d", outbox=first.outbox))
+    news = await desk.ref.ask(p.Poll(subscriber="d", outbox=first.outbox))
     assert (news.known, news.outbox, len(news.turns)) == (True, first.outbox, 1)
     again = await desk.restarted()
     await again.open("e-2", key=OTHER, subscriber="d")
-    other = await again.ref.poll(p.Poll(subscriber="d", ack=news.number, outbox=news.outbox))
+    other = await again.ref.ask(p.Poll(subscriber="d", ack=news.number, outbox=news.outbox))
     assert not other.known
     assert other.outbox != news.outbox
     await again.ref.stop()
@@ -86,10 +86,11 @@ class LateNews(SessionRef):
         self.may_come = asyncio.Event()
         self.may_come.set()
 
-    async def poll(self, message: p.Poll) -> p.News:
-        news = await super().poll(message)
-        await self.may_come.wait()
-        return news
+    async def _ask(self, request: p.Request[Any], *args: Any, **options: Any) -> Any:
+        reply = await super()._ask(request, *args, **options)
+        if isinstance(request, p.Poll):
+            await self.may_come.wait()
+        return reply
 
 
 @pytest.mark.parametrize("is_early", [True, False])
@@ -150,9 +151,9 @@ class Polls(LateNews):
         super().__init__(desk)
         self.count = 0
 
-    async def poll(self, message: p.Poll) -> p.News:
-        self.count += 1
-        return await super().poll(message)
+    async def _ask(self, request: p.Request[Any], *args: Any, **options: Any) -> Any:
+        self.count += isinstance(request, p.Poll)
+        return await super()._ask(request, *args, **options)
 
 
 async def ended_turn(desk: SessionFixture, subscriber: Subscriber, turn_id: str) -> None:

@@ -40,11 +40,11 @@ class LostReply(LocalLink):
 async def test_a_session_is_created_once(tmp_path: Path, handled: bool) -> None:
     link = LostReply(SessionFixture(tmp_path), handled=handled)
     ref = SessionRef(link)
-    created = (await ref.create_session(p.CreateSessionRequest(key=KEY, state={"a": 1, "user:u": 2}))).session
+    created = (await ref.ask(p.CreateSessionRequest(key=KEY, state={"a": 1, "user:u": 2}))).session
     assert created is not None
     assert (created.key, created.state) == (KEY, {"a": 1, "user:u": 2})
     with pytest.raises(SessionExistsError):
-        await ref.create_session(p.CreateSessionRequest(key=KEY, state={"a": 1}))
+        await ref.ask(p.CreateSessionRequest(key=KEY, state={"a": 1}))
     await ref.stop()
 
 
@@ -54,10 +54,10 @@ async def test_a_session_that_was_there_with_other_things_in_it_is_not_taken_for
     if other == "events":
         await session.turn("e-1", "one")
     else:
-        await session.ref.create_session(p.CreateSessionRequest(key=KEY, state={"a": 2}))
+        await session.ref.ask(p.CreateSessionRequest(key=KEY, state={"a": 2}))
     ref = SessionRef(LostReply(session, handled=True))
     with pytest.raises(SessionExistsError):
-        await ref.create_session(p.CreateSessionRequest(key=KEY, state={"a": 1} if other == "state" else {}))
+        await ref.ask(p.CreateSessionRequest(key=KEY, state={"a": 1} if other == "state" else {}))
     await ref.stop()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -20,13 +21,14 @@ Build = Callable[..., RunnerFixture]
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The agents that have asked for a model call, once for each."""
     names: list[str] = []
-    take = RunnerRef.take_llm_call
+    ask = RunnerRef.ask
 
-    async def noted(ref: RunnerRef, message: p.TakeLlmCall) -> None:
-        names.append(message.agent)
-        await take(ref, message)
+    async def noted(ref: RunnerRef, message: p.Request[Any]) -> p.Message:
+        if isinstance(message, p.TakeLlmCall):
+            names.append(message.agent)
+        return await ask(ref, message)
 
-    monkeypatch.setattr(RunnerRef, "take_llm_call", noted)
+    monkeypatch.setattr(RunnerRef, "ask", noted)
     return names
 
 

@@ -111,7 +111,7 @@ async def test_a_cancel_finds_a_turn_that_waits_to_be_opened(build: Build) -> No
     runner = runner_of(fixture, session)
     first, second = (start(runner, "ada", number) for number in range(2))
     await settled()
-    await runner.cancel_turn(p.CancelTurn(key=key("ada", "s1"), invocation_id="e-ada1"))
+    await runner.ask(p.CancelTurn(key=key("ada", "s1"), invocation_id="e-ada1"))
     with pytest.raises(TurnCancelledError):
         await second
     session.may_open.release()
@@ -182,7 +182,7 @@ async def test_a_turn_that_ends_before_its_agent_has_begun_lets_the_next_one_in(
     first, second = (start(runner, "ada", number) for number in range(2))
     await gate.reached.wait()
     await first
-    await runner.cancel_turn(p.CancelTurn(key=key("ada", "s0"), invocation_id="e-ada0"))
+    await runner.ask(p.CancelTurn(key=key("ada", "s0"), invocation_id="e-ada0"))
     await asyncio.wait_for(second, 30)
     gate.open()
     await runner.stop()
@@ -221,7 +221,7 @@ async def test_requests_for_a_turn_come_in_together_and_are_cancelled_together(b
     together.append(start(runner, "ada", 1))
     await settled()
     # It is being opened: what comes of it is known when it is open.
-    cancelling = asyncio.create_task(runner.cancel_turn(p.CancelTurn(key=key("ada", "s1"), invocation_id="e-ada1")))
+    cancelling = asyncio.create_task(runner.ask(p.CancelTurn(key=key("ada", "s1"), invocation_id="e-ada1")))
     await settled()
     for _ in together:
         session.may_open.release()
@@ -241,7 +241,7 @@ async def test_a_request_for_a_turn_that_runs_joins_it_also_when_it_is_cancelled
     await settled()
     again = start(runner, "ada", 0)
     await settled()
-    await runner.cancel_turn(p.CancelTurn(key=key("ada", "s0"), invocation_id="e-ada0"))
+    await runner.ask(p.CancelTurn(key=key("ada", "s0"), invocation_id="e-ada0"))
     for _ in range(2):
         session.may_open.release()
     await bobs

@@ -65,7 +65,7 @@ async def test_whoever_joins_it_then_does_not_have_it_run_twice(build: Build) ->
     session = late(fixture)
     starting = asyncio.create_task(fixture.start(turn="e-1"))
     await session.is_open.wait()
-    await fixture.runner.recover_turn(p.RecoverTurn(key=KEY, invocation_id="e-1"))
+    await fixture.runner.ask(p.RecoverTurn(key=KEY, invocation_id="e-1"))
     session.may_hear.set()
     await starting
     events, outcome = await fixture.end("e-1")
@@ -80,7 +80,7 @@ async def test_whoever_cancels_it_then_waits_until_it_can_be_cancelled(build: Bu
     session = late(fixture)
     starting = asyncio.create_task(fixture.start(turn="e-1"))
     await session.is_open.wait()
-    cancelling = asyncio.create_task(fixture.runner.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-1")))
+    cancelling = asyncio.create_task(fixture.runner.ask(p.CancelTurn(key=KEY, invocation_id="e-1")))
     # The Session actor has been asked, and does not have it in its queue.
     await fixture.session.statistics()
     assert not cancelling.done()
@@ -100,7 +100,7 @@ async def test_one_that_waits_in_line_is_taken_out_of_it(build: Build) -> None:
     await session.is_open.wait()
     second = asyncio.create_task(fixture.start(turn="e-2"))
     third = asyncio.create_task(fixture.start(turn="e-3"))
-    await fixture.runner.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-2"))
+    await fixture.runner.ask(p.CancelTurn(key=KEY, invocation_id="e-2"))
     with pytest.raises(TurnCancelledError):
         await second
     session.may_hear.set()
@@ -188,7 +188,7 @@ class LostLastReply(SessionRef):
             if self.ends_turn:
                 assert isinstance(opened, p.TurnBegun)
                 turn = p.TurnRef(message.key, message.invocation_id, opened.epoch, generation=opened.generation)
-                await self.close_turn(p.CloseTurn(turn=turn, agent="root", outcome=p.Cancelled(agent="root")))
+                await self.ask(p.CloseTurn(turn=turn, agent="root", outcome=p.Cancelled(agent="root")))
             await self._fixture.restart_session()
             raise ActorRestartsError("session")
         return opened

@@ -134,14 +134,14 @@ async def test_cancelling_a_turn_stops_its_agent_and_the_next_turn_works(build: 
     fixture = build(LlmAgent(name="root", model=model, sub_agents=[]))
     turn = await fixture.start()
     await model.asked.wait()
-    await fixture.runner.cancel_turn(p.CancelTurn(key=KEY, invocation_id=turn))
+    await fixture.runner.ask(p.CancelTurn(key=KEY, invocation_id=turn))
     assert model.stopped.is_set()
     events, outcome = await fixture.end(turn)
     assert (events, type(outcome)) == ([], p.Cancelled)
     model.asked.clear()
     again = await fixture.start()
     await model.asked.wait()
-    await fixture.runner.cancel_turn(p.CancelTurn(key=KEY, invocation_id=again))
+    await fixture.runner.ask(p.CancelTurn(key=KEY, invocation_id=again))
 
 
 async def test_a_turn_cancelled_before_its_first_step_is_closed_and_the_next_turn_works(
@@ -176,11 +176,11 @@ async def test_a_turn_in_line_can_be_cancelled_and_one_that_has_ended_is_left_al
     waiting = asyncio.create_task(fixture.start(turn="e-9"))
     await settled()
     for _ in range(2):
-        await fixture.runner.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-9"))
+        await fixture.runner.ask(p.CancelTurn(key=KEY, invocation_id="e-9"))
     with pytest.raises(TurnCancelledError):
         await waiting
     for _ in range(2):
-        await fixture.runner.cancel_turn(p.CancelTurn(key=KEY, invocation_id=first))
+        await fixture.runner.ask(p.CancelTurn(key=KEY, invocation_id=first))
     assert isinstance((await fixture.end(first))[1], p.Cancelled)
 
 
@@ -193,7 +193,7 @@ async def test_interrupting_cancels_the_running_turn_first(build: Build) -> None
     assert isinstance((await fixture.end(first))[1], p.Cancelled)
     with pytest.raises(SessionBusyError, match=second):
         await fixture.start(config=RunConfig(on_concurrent_turn="reject"))
-    await fixture.runner.cancel_turn(p.CancelTurn(key=KEY, invocation_id=second))
+    await fixture.runner.ask(p.CancelTurn(key=KEY, invocation_id=second))
 
 
 async def test_the_same_id_again_joins_the_turn_and_starts_no_second_one(build: Build) -> None:
@@ -227,9 +227,9 @@ async def test_a_turn_that_waits_in_line_is_joined_without_saving_its_blobs_agai
     ]
     await asyncio.wait(again, return_when=asyncio.FIRST_COMPLETED)
     assert await fixture.start(Content(parts=[image()]), turn="e-5", repeatable=True, config=config, subscriber="three") == "e-5"
-    await fixture.runner.cancel_turn(p.CancelTurn(key=KEY, invocation_id=first))
+    await fixture.runner.ask(p.CancelTurn(key=KEY, invocation_id=first))
     assert await asyncio.gather(*again) == ["e-5", "e-5"]
-    await fixture.runner.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-5"))
+    await fixture.runner.ask(p.CancelTurn(key=KEY, invocation_id="e-5"))
     for subscriber in ("one", "two", "three"):
         assert isinstance((await fixture.end(subscriber))[1], p.Cancelled)
     assert fixture.artifacts.versions(KEY, "artifact_e-5_0") == [0]
@@ -270,9 +270,9 @@ async def test_who_holds_no_turn_may_ask_for_nothing(build: Build) -> None:
     fixture = build(LlmAgent(name="root", model=ScriptedModel([])))
     turn = p.TurnRef(KEY, "e-1", 1)
     with pytest.raises(FencedError):
-        await fixture.runner.take_llm_call(p.TakeLlmCall(turn=turn, agent="root"))
+        await fixture.runner.ask(p.TakeLlmCall(turn=turn, agent="root"))
     with pytest.raises(FencedError):
-        await fixture.runner.run_child(p.RunChild(turn=turn, parent="root", child="a"))
+        await fixture.runner.ask(p.RunChild(turn=turn, parent="root", child="a"))
 
 
 async def test_the_callers_content_is_never_changed(build: Build) -> None:

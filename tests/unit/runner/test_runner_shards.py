@@ -104,10 +104,10 @@ async def test_of_two_runners_the_one_that_was_lost_takes_up_its_own_turns_and_n
     assert await two.running() == [1, 1]
     # The turn of the lost Runner was resumed once, the other one was not.
     for key, epoch in zip(KEYS, (2, 1), strict=True):
-        generation = (await two.session.fetch(p.Fetch(key=key))).generation
+        generation = (await two.session.ask(p.Fetch(key=key))).generation
         running = p.TurnRef(key, "e-1", epoch, generation=generation)
         resume = p.ResumeTurn(key=key, invocation_id="e-1", runner="?", running=running)
-        assert await two.session.resume_turn(resume) == p.Ack()
+        assert await two.session.ask(resume) == p.Ack()
     two.may.set()
     for key in KEYS:
         assert await said(two.session, key) == ["done"]
@@ -119,7 +119,7 @@ async def said(session: SessionRef, key: SessionKey) -> list[str]:
     texts: list[str] = []
     ack = 0
     while True:
-        news = await session.poll(p.Poll(subscriber=key.session, ack=ack))
+        news = await session.ask(p.Poll(subscriber=key.session, ack=ack))
         ack = news.number
         for turn in news.turns:
             texts += [decode_event(stored.raw, stored.seq).text for stored in turn.events]
@@ -151,8 +151,8 @@ async def test_what_is_about_a_session_goes_to_its_own_and_what_is_about_all_to_
     links = recorders(p.Ack())
     session = ShardedSessionRef([SessionRef(link) for link in links])
     for key, link in zip(KEYS, links, strict=True):
-        await session.delete_session(p.DeleteSessionRequest(key=key))
-        await session.close_turn(p.CloseTurn(turn=p.TurnRef(key, "e", 1), agent="root", outcome=p.Finished()))
+        await session.ask(p.DeleteSessionRequest(key=key))
+        await session.ask(p.CloseTurn(turn=p.TurnRef(key, "e", 1), agent="root", outcome=p.Finished()))
         assert session.of(key)._link is link
         assert len(link.sent) == 2
     await session.stop()
@@ -162,7 +162,7 @@ async def test_what_is_about_a_session_goes_to_its_own_and_what_is_about_all_to_
     with pytest.raises(RaygroveError, match="Unsubscribe is for one actor of several"):
         await session.ask(p.Unsubscribe(subscriber="driver"))
     runners = ShardedRunnerRef([RunnerRef(link) for link in links])
-    await runners.cancel_turn(p.CancelTurn(key=KEYS[1], invocation_id="e"))
+    await runners.ask(p.CancelTurn(key=KEYS[1], invocation_id="e"))
     assert [len(link.sent) for link in links] == [3, 4]
 
 

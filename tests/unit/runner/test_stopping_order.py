@@ -119,7 +119,7 @@ async def house(request: pytest.FixtureRequest, tmp_path: Path, hang: Hang, ways
 
 
 async def by_cancel(house: RunnerFixture) -> asyncio.Task[object]:
-    return asyncio.create_task(house.runner.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-1")))
+    return asyncio.create_task(house.runner.ask(p.CancelTurn(key=KEY, invocation_id="e-1")))
 
 
 async def by_interrupt(house: RunnerFixture) -> asyncio.Task[object]:
@@ -162,7 +162,7 @@ async def test_a_run_that_is_stopped_before_it_arrives_never_begins(tmp_path: Pa
     gate = ways.hold("root", p.Invoke)
     await house.start("go")
     await gate.reached.wait()
-    await house.runner.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-1"))
+    await house.runner.ask(p.CancelTurn(key=KEY, invocation_id="e-1"))
     assert isinstance((await house.end("e-1"))[1], p.Cancelled)
     gate.open()
     events, _ = await house.run("again")
@@ -203,7 +203,7 @@ async def test_a_turn_that_is_cancelled_while_its_timeout_stops_it_ends(
     await hang.begun.wait()
     limits.end()
     await hang.stopped.wait()
-    cancelling = asyncio.create_task(house.runner.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-1")))
+    cancelling = asyncio.create_task(house.runner.ask(p.CancelTurn(key=KEY, invocation_id="e-1")))
     await settled()
     gate.open()
     async with asyncio.timeout(20):
@@ -246,7 +246,7 @@ async def test_a_run_that_is_given_up_hears_nothing_of_those_that_it_has_asked_f
     async with asyncio.timeout(20):
         # The new run makes the same call again, since the log has no answer to it.
         await hang.begun.wait()
-    await house.runner.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-1"))
+    await house.runner.ask(p.CancelTurn(key=KEY, invocation_id="e-1"))
     answers = [answer for event in await house.log() if event.author == "asker" for answer in event.function_responses()]
     assert [answer.response for answer in answers] == [{"error": "cancelled"}]
     await house.close()
@@ -257,7 +257,7 @@ async def test_a_turn_that_is_rewound_after_it_was_stopped_before_it_began_runs_
     gate = ways.hold("root", p.Invoke)
     await fixture.start(turn="e-1")
     await gate.reached.wait()
-    await fixture.runner.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-1"))
+    await fixture.runner.ask(p.CancelTurn(key=KEY, invocation_id="e-1"))
     gate.open()
     await settled()
     await fixture.session.ask(RewindRequest(key=KEY, invocation_id="e-1"))
@@ -282,9 +282,9 @@ async def test_a_message_that_stops_a_run_of_another_epoch_stops_none_of_this_on
     await fixture.start(turn="e-1")
     await called.wait()
     agent = AgentRef(await fixture.directory.link("root", KEY))
-    generation = (await fixture.session.fetch(p.Fetch(key=KEY))).generation
+    generation = (await fixture.session.ask(p.Fetch(key=KEY))).generation
     for epoch, of_log in ((0, generation), (2, generation), (1, "another")):
-        await agent.stop_run(p.StopRun(turn=p.TurnRef(KEY, "e-1", epoch, generation=of_log), runs=(1,)))
+        await agent.ask(p.StopRun(turn=p.TurnRef(KEY, "e-1", epoch, generation=of_log), runs=(1,)))
     may_go_on.set()
     events, outcome = await fixture.end("e-1")
     assert isinstance(outcome, p.Finished)

@@ -71,7 +71,7 @@ async def test_it_begins_with_the_hooks_of_the_beginning_which_see_its_state(tmp
         )
     )
     assert isinstance(opened, p.TurnBegun)
-    await fixture.runner.recover_turn(p.RecoverTurn(key=KEY, invocation_id="e-1"))
+    await fixture.runner.ask(p.RecoverTurn(key=KEY, invocation_id="e-1"))
     events, outcome = await fixture.end("driver")
     assert isinstance(outcome, p.Finished)
     assert plugin.read == [greet]
@@ -124,7 +124,7 @@ async def resumed_elsewhere(fixture: RunnerFixture, root: BaseAgent, plugin: Plu
     directory.environment = AgentEnvironment(
         fixture.session, runner, fixture.artifacts, resolve, toolsets=OpenToolsets(), interceptors=INTERCEPTORS
     )
-    await runner.recover_turn(p.RecoverTurn(key=KEY, invocation_id="e-1"))
+    await runner.ask(p.RecoverTurn(key=KEY, invocation_id="e-1"))
     return runner
 
 
@@ -232,7 +232,7 @@ async def test_one_that_is_asked_for_again_while_its_runner_takes_it_up_runs_onc
 WANTS: dict[str, tuple[type[p.Message], Callable[[RunnerFixture], Awaitable[object]]]] = {
     "a driver that reads": (
         p.ResumeTurn,
-        lambda fixture: fixture.runner.recover_turn(p.RecoverTurn(key=KEY, invocation_id="e-1")),
+        lambda fixture: fixture.runner.ask(p.RecoverTurn(key=KEY, invocation_id="e-1")),
     ),
     "the same message": (p.OpenTurn, lambda fixture: fixture.start(turn="e-1", event_id="m-1", repeatable=True)),
     "a retry": (RetryTurn, lambda fixture: fixture.runner.ask(RetryTurn(key=KEY, invocation_id="e-1"))),
@@ -273,9 +273,9 @@ async def test_one_of_which_a_cancel_could_not_be_stored_runs_no_more_when_it_is
     )
     fixture.store.failures = 100
     with pytest.raises(StoreError):
-        await fixture.runner.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-1"))
+        await fixture.runner.ask(p.CancelTurn(key=KEY, invocation_id="e-1"))
     await fixture.restart_session()
-    await fixture.runner.recover_turn(p.RecoverTurn(key=KEY, invocation_id="e-1"))
+    await fixture.runner.ask(p.RecoverTurn(key=KEY, invocation_id="e-1"))
     while (found := await get_turn(fixture.session, KEY, "e-1")).state == "running":
         await settled()
     assert found.state == "cancelled"
@@ -307,7 +307,7 @@ async def test_one_whose_end_was_not_stored_ends_and_runs_no_more(tmp_path: Path
     while not fixture.store.failures:
         await settled()
     await fixture.restart_session()
-    await fixture.runner.recover_turn(p.RecoverTurn(key=KEY, invocation_id="e-1"))
+    await fixture.runner.ask(p.RecoverTurn(key=KEY, invocation_id="e-1"))
     while (found := await get_turn(fixture.session, KEY, "e-1")).state == "running":
         await settled()
     assert (found.state, found.epoch, model.calls) == ("failed", 1, 1)

@@ -93,7 +93,7 @@ async def seen(desk: Desk) -> list[object]:
     """What drivers and agents see of the sessions. The time of a session is stored with the end of its turn."""
     found: list[object] = []
     for key in SESSIONS:
-        session = (await desk.session.ref.get_session(p.GetSessionRequest(key=key))).session
+        session = (await desk.session.ref.ask(p.GetSessionRequest(key=key))).session
         if session is not None:
             found += [msgspec.structs.replace(session, updated_s=0.0), await desk.session.state(key)]
     listed = await list_turns(desk.session.ref, ListTurns(app=APP))

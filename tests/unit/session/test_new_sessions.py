@@ -111,10 +111,10 @@ async def test_readers_see_the_session_once_it_is_on_disk(session: SessionFixtur
     beginning = Beginning(session)
     await beginning.reached()
     readers: list[asyncio.Task[Any]] = [
-        asyncio.create_task(session.ref.get_session(p.GetSessionRequest(key=KEY))),
+        asyncio.create_task(session.ref.ask(p.GetSessionRequest(key=KEY))),
         asyncio.create_task(session.ref.ask(p.ListSessionsRequest(app="app", user="ada"))),
         asyncio.create_task(session.state()),
-        asyncio.create_task(session.ref.create_session(p.CreateSessionRequest(key=KEY))),
+        asyncio.create_task(session.ref.ask(p.CreateSessionRequest(key=KEY))),
         asyncio.create_task(session.ref.subscribe(p.Subscribe(subscriber="d2", key=KEY, invocation_id="e-1"))),
     ]
     await settled()
@@ -130,7 +130,7 @@ async def test_readers_see_the_session_once_it_is_on_disk(session: SessionFixtur
 async def test_a_session_that_cannot_be_stored_has_never_been_there(session: SessionFixture) -> None:
     beginning = Beginning(session)
     await beginning.reached()
-    reading = asyncio.create_task(session.ref.get_session(p.GetSessionRequest(key=KEY)))
+    reading = asyncio.create_task(session.ref.ask(p.GetSessionRequest(key=KEY)))
     following = asyncio.create_task(session.ref.subscribe(p.Subscribe(subscriber="d2", key=KEY, invocation_id="e-1")))
     await settled()
     session.store.failures = 10
@@ -211,9 +211,9 @@ async def test_a_connection_that_breaks_behind_the_commit_loses_and_doubles_noth
 
 
 async def test_what_is_refused_leaves_no_session_behind(session: SessionFixture) -> None:
-    await session.ref.announce_runner(p.AnnounceRunner(runner="runner/heir", number=0))
+    await session.ref.ask(p.AnnounceRunner(runner="runner/heir", number=0))
     with pytest.raises(UnknownFunctionCallError):
         await session.ask_to_open("e-1", runner="runner/heir", answers=["no such call"])
     assert isinstance(await session.ask_to_open("e-1", runner="runner/gone"), p.NotLeader)
-    assert (await session.ref.get_session(p.GetSessionRequest(key=KEY))).session is None
+    assert (await session.ref.ask(p.GetSessionRequest(key=KEY))).session is None
     assert (await session.ref.ask(p.ListSessionsRequest(app="app", user="ada"))).sessions == []

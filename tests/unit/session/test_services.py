@@ -48,8 +48,8 @@ class Noting(SessionService):
 async def test_services_are_around_a_handler_in_their_order_and_are_closed_with_the_actor() -> None:
     noted: list[str] = []
     ref = SessionRef(LocalLink(actor(lambda _: [Noting("first", noted), Noting("second", noted)])))
-    await ref.create_session(p.CreateSessionRequest(key=KEY))
-    await ref.get_session(p.GetSessionRequest(key=KEY))
+    await ref.ask(p.CreateSessionRequest(key=KEY))
+    await ref.ask(p.GetSessionRequest(key=KEY))
     assert noted == ["first before", "second before", "second after", "first after"]
     await ref.stop()
     assert noted[4:] == ["first closed", "second closed"]

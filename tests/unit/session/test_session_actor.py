@@ -60,9 +60,9 @@ async def test_a_session_is_made_by_its_first_turn_only_if_that_is_wanted(sessio
     with pytest.raises(SessionNotFoundError, match="'s1' of user 'ada'"):
         await session.ref.open_turn(p.OpenTurn(key=KEY, invocation_id="e-1", event=raw))
     with pytest.raises(SessionNotFoundError):
-        await session.ref.find_turn(p.FindTurn(key=KEY))
-    assert (await session.ref.find_turn(p.FindTurn(key=KEY, auto_create=True))).authors == ()
-    assert (await session.ref.get_session(p.GetSessionRequest(key=KEY))).session is None
+        await session.ref.ask(p.FindTurn(key=KEY))
+    assert (await session.ref.ask(p.FindTurn(key=KEY, auto_create=True))).authors == ()
+    assert (await session.ref.ask(p.GetSessionRequest(key=KEY))).session is None
 
 
 @pytest.mark.parametrize("removed", [RewindRequest(key=KEY, invocation_id="e-1"), p.DeleteSessionRequest(key=KEY)])
@@ -75,15 +75,15 @@ async def test_nothing_is_written_to_a_turn_that_has_the_id_of_one_that_was_remo
     if isinstance(removed, RewindRequest):
         await session.ref.ask(removed)
     else:
-        await session.ref.delete_session(removed)
+        await session.ref.ask(removed)
     await session.open()
     with pytest.raises(FencedError):
-        await session.ref.append(p.Append(turn=before, events=[encode(session.event("root", "late"))]))
+        await session.ref.ask(p.Append(turn=before, events=[encode(session.event("root", "late"))]))
     with pytest.raises(FencedError):
         await session.ref.ask(p.AbandonRuns(turn=before, lost=(0,)))
     with pytest.raises(FencedError):
-        await session.ref.close_turn(p.CloseTurn(turn=before, agent="root", outcome=p.Finished()))
-    resumed = await session.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="runner", running=before))
+        await session.ref.ask(p.CloseTurn(turn=before, agent="root", outcome=p.Finished()))
+    resumed = await session.ref.ask(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="runner", running=before))
     assert isinstance(resumed, p.TurnResumed)
     await session.say(session.event("root", "in time"), epoch=2)
 
@@ -101,7 +101,7 @@ async def test_nothing_is_written_with_another_epoch_or_after_the_end(session: S
     with pytest.raises(FencedError):
         await session.say(session.event("root", "late"))
     with pytest.raises(FencedError):
-        await session.ref.tell_partial(p.TellPartial(turn=session.turn_ref(), events=[]))
+        await session.ref.ask(p.TellPartial(turn=session.turn_ref(), events=[]))
     assert [text for _, _, text in await session.log()] == ["hi"]
 
 
@@ -109,7 +109,7 @@ async def test_taking_a_paused_turn_up_again_raises_its_epoch(session: SessionFi
     await session.open()
     await session.say(session.event("root", call="c1"))
     await session.close(outcome=p.Paused(agent="root", call_ids=("c1",)))
-    found = await session.ref.find_turn(p.FindTurn(key=KEY, call_ids=("c1",)))
+    found = await session.ref.ask(p.FindTurn(key=KEY, call_ids=("c1",)))
     assert (found.caller, found.invocation_id) == ("root", "e-1")
     assert (await session.open("e-1", "yes", answers=("c1",))).epoch == 2
     with pytest.raises(FencedError):
@@ -120,11 +120,11 @@ async def test_taking_a_paused_turn_up_again_raises_its_epoch(session: SessionFi
 async def test_an_answer_to_a_call_that_was_never_made_is_refused_before_anything_is_stored(session: SessionFixture) -> None:
     await session.turn("e-1", "ok")
     with pytest.raises(UnknownFunctionCallError, match="'zzz'"):
-        await session.ref.find_turn(p.FindTurn(key=KEY, call_ids=("zzz",)))
+        await session.ref.ask(p.FindTurn(key=KEY, call_ids=("zzz",)))
     with pytest.raises(UnknownFunctionCallError):
         await session.open("e-2", answers=("zzz",))
     with pytest.raises(UnknownFunctionCallError):
-        await session.ref.find_turn(p.FindTurn(key=OTHER, call_ids=("c1",), auto_create=True))
+        await session.ref.ask(p.FindTurn(key=OTHER, call_ids=("c1",), auto_create=True))
     assert len(await session.log()) == 2
     await session.turn("e-3", "ok")
 
@@ -132,10 +132,10 @@ async def test_an_answer_to_a_call_that_was_never_made_is_refused_before_anythin
 async def test_of_several_answers_the_first_decides_and_every_id_must_be_known(session: SessionFixture) -> None:
     await session.open()
     await session.say(session.event("a", call="c1"), session.event("root", call="c2"))
-    assert (await session.ref.find_turn(p.FindTurn(key=KEY, call_ids=("c1", "c2")))).caller == "a"
-    assert (await session.ref.find_turn(p.FindTurn(key=KEY, call_ids=("c2", "c1")))).caller == "root"
+    assert (await session.ref.ask(p.FindTurn(key=KEY, call_ids=("c1", "c2")))).caller == "a"
+    assert (await session.ref.ask(p.FindTurn(key=KEY, call_ids=("c2", "c1")))).caller == "root"
     with pytest.raises(UnknownFunctionCallError, match="'c3'"):
-        await session.ref.find_turn(p.FindTurn(key=KEY, call_ids=("c1", "c3")))
+        await session.ref.ask(p.FindTurn(key=KEY, call_ids=("c1", "c3")))
 
 
 async def test_the_same_invocation_id_again_is_the_same_turn(session: SessionFixture) -> None:
@@ -230,7 +230,7 @@ async def test_a_request_that_is_sent_again_leaves_the_turn_that_it_opened_to_it
     assert isinstance(await session.ref.open_turn(asked), p.TurnBegun)
     # The Runner resumes it if it does not run: only the reply may have been lost.
     assert await session.ref.open_turn(asked) == p.TurnJoined(invocation_id="e-1", seq=1, is_lost=True)
-    resumed = await session.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="runner"))
+    resumed = await session.ref.ask(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="runner"))
     assert isinstance(resumed, p.TurnResumed)
     assert (resumed.epoch, resumed.seq, resumed.event) == (2, 1, asked.event)
     assert await session.log() == [(1, "user", "hi")]
@@ -240,7 +240,7 @@ async def test_a_turn_in_line_can_be_cancelled_and_those_behind_it_move_up(sessi
     await session.open("e-1")
     second, third = (asyncio.create_task(session.open(turn)) for turn in ("e-2", "e-3"))
     await settled()
-    await session.ref.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-2"))
+    await session.ref.ask(p.CancelTurn(key=KEY, invocation_id="e-2"))
     with pytest.raises(TurnCancelledError, match="'e-2'"):
         await second
     assert not third.done()
@@ -253,14 +253,14 @@ async def test_who_follows_a_turn_in_line_is_told_when_it_is_cancelled(session: 
     waiting = asyncio.create_task(session.open("e-2", repeatable=True))
     await settled()
     assert await session.ask_to_open("e-2", repeatable=True, subscriber="d2") == p.TurnJoined(invocation_id="e-2")
-    await session.ref.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-2"))
+    await session.ref.ask(p.CancelTurn(key=KEY, invocation_id="e-2"))
     with pytest.raises(TurnCancelledError):
         await waiting
     assert await asyncio.wait_for(session.news("d2"), 5) == (1, [], ["Cancelled"])
 
 
 async def test_cancelling_a_turn_that_is_not_there_is_no_error(session: SessionFixture) -> None:
-    await session.ref.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-2"))
+    await session.ref.ask(p.CancelTurn(key=KEY, invocation_id="e-2"))
 
 
 async def test_while_the_calls_of_a_cancelled_turn_are_answered_nobody_else_answers_them(session: SessionFixture) -> None:
@@ -285,7 +285,7 @@ async def test_a_cancelled_turn_answers_the_calls_that_it_leaves_open(session: S
     answer = msgspec.structs.replace(session.event("root"), content=Content(parts=[resp("c2")]))
     await session.say(session.event("root", call="c1"), session.event("root", call="c2"), session.event("a", call="c3"), answer)
     await session.close(outcome=p.Cancelled(agent="root"))
-    fetched = await session.ref.fetch(p.Fetch(key=KEY))
+    fetched = await session.ref.ask(p.Fetch(key=KEY))
     events = [decode_event(stored.raw, stored.seq) for stored in fetched.events[5:]]
     assert [event.seq for event in events] == [6, 7]
     assert [(event.author, event.invocation_id) for event in events] == [("root", "e-1"), ("a", "e-1")]
@@ -306,7 +306,7 @@ async def test_a_call_with_an_interim_response_is_not_answered_once_more_when_it
     await session.say(call, interim)
     if is_paused:
         await session.close(outcome=p.Paused(agent="root", call_ids=("c1",)))
-    await session.ref.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-1", runner="runner"))
+    await session.ref.ask(p.CancelTurn(key=KEY, invocation_id="e-1", runner="runner"))
     assert (await get_turn(session.ref, KEY, "e-1")).state == "cancelled"
     assert session.positions() == [1, 2, 3]
 
@@ -321,14 +321,14 @@ async def test_a_turn_that_is_not_there_is_an_invocation_that_is_not_found(sessi
 
 
 async def test_a_session_that_is_there_cannot_be_made_again(session: SessionFixture) -> None:
-    made = (await session.ref.create_session(p.CreateSessionRequest(key=KEY, state={"a": 1, "app:k": 2, "temp:t": 3}))).session
+    made = (await session.ref.ask(p.CreateSessionRequest(key=KEY, state={"a": 1, "app:k": 2, "temp:t": 3}))).session
     assert made is not None
     assert made.state == {"a": 1, "app:k": 2}
     with pytest.raises(SessionExistsError):
-        await session.ref.create_session(p.CreateSessionRequest(key=KEY))
+        await session.ref.ask(p.CreateSessionRequest(key=KEY))
     again = await session.restarted()
     with pytest.raises(SessionExistsError):
-        await again.ref.create_session(p.CreateSessionRequest(key=KEY))
+        await again.ref.ask(p.CreateSessionRequest(key=KEY))
     assert await again.state() == {"a": 1, "app:k": 2}
     await again.ref.stop()
 
@@ -348,7 +348,7 @@ async def test_an_event_can_be_added_outside_of_turns_and_not_while_one_runs(ses
     await session.open("e-2")
     for asked in (
         session.ref.append_event(p.AppendEventRequest(key=KEY, event=raw)),
-        session.ref.delete_session(p.DeleteSessionRequest(key=KEY)),
+        session.ref.ask(p.DeleteSessionRequest(key=KEY)),
         session.ref.ask(RewindRequest(key=KEY, invocation_id="e-1")),
     ):
         with pytest.raises(SessionBusyError, match="'e-2'"):
@@ -372,7 +372,7 @@ async def test_an_answer_to_a_question_that_a_late_answer_has_led_to_continues_n
         assert begun.progress is not None
         assert begun.progress.callers == ()
         session = await session.restarted()
-        resumed = await session.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="another"))
+        resumed = await session.ref.ask(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="another"))
         assert isinstance(resumed, p.TurnResumed)
         assert resumed.progress.callers == ()
         await ask(f"c{number + 1}", resumed.epoch, p.Paused(agent="root", call_ids=(f"c{number + 1}",)))

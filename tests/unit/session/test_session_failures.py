@@ -105,10 +105,10 @@ async def test_a_session_that_could_not_be_made_can_be_made_later(session: Sessi
     await session.turn("e-1", "x", key=OTHER, state={"user:u": 1})
     session.store.failures = 2
     with pytest.raises(StoreError):
-        await session.ref.create_session(p.CreateSessionRequest(key=KEY, state={"a": 1, "user:u": 2, "app:p": 3}))
+        await session.ref.ask(p.CreateSessionRequest(key=KEY, state={"a": 1, "user:u": 2, "app:p": 3}))
     assert await session.state(OTHER) == {"user:u": 1}
     session.store.failures = 0
-    await session.ref.create_session(p.CreateSessionRequest(key=KEY, state={"b": 1}))
+    await session.ref.ask(p.CreateSessionRequest(key=KEY, state={"b": 1}))
     await session.turn("e-1", "x")
     assert await session.state() == {"b": 1, "user:u": 1}
 
@@ -151,7 +151,7 @@ async def test_a_last_event_that_could_not_be_stored_does_not_end_the_turn(sessi
 
 async def test_a_turn_that_comes_while_the_session_is_deleted_is_refused(session: SessionFixture) -> None:
     await session.turn("e-1", "one")
-    deleting = asyncio.create_task(session.ref.delete_session(p.DeleteSessionRequest(key=KEY)))
+    deleting = asyncio.create_task(session.ref.ask(p.DeleteSessionRequest(key=KEY)))
     opening = asyncio.create_task(session.open("e-2"))
     await deleting
     with pytest.raises(SessionNotFoundError):

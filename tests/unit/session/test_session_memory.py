@@ -40,7 +40,7 @@ async def fetched(session: SessionFixture) -> list[list[Event]]:
     pages: list[list[Event]] = []
     after_seq, generation, more = 0, "", True
     while more:
-        reply = await session.ref.fetch(p.Fetch(key=KEY, after_seq=after_seq, generation=generation))
+        reply = await session.ref.ask(p.Fetch(key=KEY, after_seq=after_seq, generation=generation))
         pages.append([decode_event(stored.raw, stored.seq) for stored in reply.events])
         generation, more = reply.generation, reply.more
         after_seq = pages[-1][-1].seq if pages[-1] else after_seq
@@ -53,7 +53,7 @@ def added(session: SessionFixture, text: str) -> p.AppendEventRequest:
 
 async def touch(session: SessionFixture, key: SessionKey) -> None:
     """Have the session used, which must be there, without anything being asked of the store if it is in memory."""
-    found = await session.ref.get_session(p.GetSessionRequest(key=key, num_recent_events=0))
+    found = await session.ref.ask(p.GetSessionRequest(key=key, num_recent_events=0))
     assert found.session is not None
 
 
@@ -181,7 +181,7 @@ async def test_a_page_for_a_reader_that_is_behind_is_what_its_buffer_takes(sessi
     pages: list[list[Event]] = []
     read, more = 0, True
     while more:
-        page = await session.ref.read_turn(p.ReadTurn(key=KEY, invocation_id="e-1", after_seq=read))
+        page = await session.ref.ask(p.ReadTurn(key=KEY, invocation_id="e-1", after_seq=read))
         pages.append([decode_event(stored.raw, stored.seq) for stored in page.events])
         read, more = page.read_to_seq, page.more
     assert [event.text for page in pages for event in page] == said

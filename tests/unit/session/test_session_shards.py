@@ -69,7 +69,7 @@ async def test_what_somebody_else_has_written_is_there_when_a_turn_is_opened_and
     other.commit([PutState(SessionKey("app", "", ""), {"a": 2, "b": 2}), PutState(SessionKey("app", "ada", ""), {"u": 2})])
     assert state_of(await shard.open("e-2")) == {"app:a": 2, "app:b": 2, "user:u": 2}
     other.commit([PutState(SessionKey("app", "", ""), {"a": 3})])
-    read = (await shard.ref.get_session(p.GetSessionRequest(key=OTHER))).session
+    read = (await shard.ref.ask(p.GetSessionRequest(key=OTHER))).session
     assert read is not None
     assert read.state == {"app:a": 3, "app:b": 2, "user:u": 2}
     other.commit([PutState(SessionKey("app", "ada", ""), {"u": 4})])
@@ -125,7 +125,7 @@ async def test_a_runner_that_begins_anew_is_told_of_its_own_sessions_and_takes_n
     lost, other = [asyncio.create_task(session.ask_to_open("e-2", key=key, runner="runner")) for key in (FIRST, SECOND)]
     await asyncio.sleep(0)
     ask = p.ListOpenTurns(app="app", runner="another", shard=Shard(0, 2))
-    assert await session.ref.list_open_turns(ask) == p.OpenTurnsReply(turns=[(FIRST, "e-1")])
+    assert await session.ref.ask(ask) == p.OpenTurnsReply(turns=[(FIRST, "e-1")])
     assert await lost == p.ResumeRequired(invocation_id="e-1")
     assert not other.done()
     await session.close(key=SECOND)
@@ -139,7 +139,7 @@ async def test_each_tells_of_its_own_sessions_in_a_store_that_has_them_all(tmp_p
         await before.open("e-1", key=key)
     await before.ref.stop()
     sessions = [SessionFixture(tmp_path, shard=shard) for shard in all_shards(2)]
-    replies = [await session.ref.list_open_turns(p.ListOpenTurns(app="app", runner="another")) for session in sessions]
+    replies = [await session.ref.ask(p.ListOpenTurns(app="app", runner="another")) for session in sessions]
     told = [reply.turns for reply in replies if isinstance(reply, p.OpenTurnsReply)]
     assert [len({FIRST, SECOND} & {key for key, _ in each}) for each in told] == [1, 1]
     assert sorted(key for each in told for key, _ in each) == sorted({FIRST, SECOND, KEY})

@@ -82,11 +82,11 @@ async def test_after_a_rewind_readers_see_the_session_as_before_that_turn(sessio
     before = await session.state()
     await session.turn("e-2", "two", state={"a": 2, "c": 2})
     await session.turn("e-3", "three", state={"b": 3, "d": 3})
-    generation = (await session.ref.fetch(p.Fetch(key=KEY))).generation
+    generation = (await session.ref.ask(p.Fetch(key=KEY))).generation
     await rewind(session, "e-2")
     assert await session.log() == [(1, "user", "e-1?"), (2, "root", "one"), (7, "user", "")]
     assert await session.state() == before
-    fetched = await session.ref.fetch(p.Fetch(key=KEY, after_seq=6, generation=generation))
+    fetched = await session.ref.ask(p.Fetch(key=KEY, after_seq=6, generation=generation))
     assert [stored.seq for stored in fetched.events] == [1, 2, 7]
     assert fetched.generation != generation
     again = await session.restarted()
@@ -102,9 +102,9 @@ async def test_authors_of_a_rewound_turn_are_not_selected_any_more(session: Sess
     await session.open("e-2")
     await session.say(session.event("a", "two", turn="e-2"), turn="e-2")
     await session.close("e-2")
-    assert (await session.ref.find_turn(p.FindTurn(key=KEY))).authors == ("a",)
+    assert (await session.ref.ask(p.FindTurn(key=KEY))).authors == ("a",)
     await rewind(session, "e-2")
-    assert (await session.ref.find_turn(p.FindTurn(key=KEY))).authors == ("root",)
+    assert (await session.ref.ask(p.FindTurn(key=KEY))).authors == ("root",)
 
 
 async def test_calls_of_a_rewound_turn_cannot_be_answered_any_more(session: SessionFixture) -> None:
@@ -113,7 +113,7 @@ async def test_calls_of_a_rewound_turn_cannot_be_answered_any_more(session: Sess
     await session.close(outcome=p.Paused(agent="root", call_ids=("c1",)))
     await rewind(session, "e-1")
     with pytest.raises(LookupError, match="'c1'"):
-        await session.ref.find_turn(p.FindTurn(key=KEY, call_ids=("c1",)))
+        await session.ref.ask(p.FindTurn(key=KEY, call_ids=("c1",)))
 
 
 async def test_a_rewound_turn_is_not_found_and_an_earlier_one_can_be_rewound_still(session: SessionFixture) -> None:
@@ -186,14 +186,14 @@ def state_behind(turns: Sequence[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
 
 async def test_a_deleted_session_is_gone_but_for_what_the_app_and_the_user_keep(session: SessionFixture) -> None:
     await session.turn("e-1", "x", state={"a": 1, "user:u": 2, "app:p": 3})
-    generation = (await session.ref.fetch(p.Fetch(key=KEY))).generation
-    await session.ref.delete_session(p.DeleteSessionRequest(key=KEY))
-    assert (await session.ref.get_session(p.GetSessionRequest(key=KEY))).session is None
-    await session.ref.delete_session(p.DeleteSessionRequest(key=KEY))
+    generation = (await session.ref.ask(p.Fetch(key=KEY))).generation
+    await session.ref.ask(p.DeleteSessionRequest(key=KEY))
+    assert (await session.ref.ask(p.GetSessionRequest(key=KEY))).session is None
+    await session.ref.ask(p.DeleteSessionRequest(key=KEY))
     assert (await session.open("e-1", repeatable=True)).seq == 1
-    assert (await session.ref.find_turn(p.FindTurn(key=KEY))).authors == ()
+    assert (await session.ref.ask(p.FindTurn(key=KEY))).authors == ()
     assert await session.state() == {"user:u": 2, "app:p": 3}
-    fetched = await session.ref.fetch(p.Fetch(key=KEY, after_seq=2, generation=generation))
+    fetched = await session.ref.ask(p.Fetch(key=KEY, after_seq=2, generation=generation))
     assert [stored.seq for stored in fetched.events] == [1]
     assert fetched.generation != generation
 
@@ -222,7 +222,7 @@ async def test_temp_state_of_an_event_that_belongs_to_no_turn_is_left_out(sessio
     await session.turn("e-1", "x")
     event = session.event("root", "y", turn="e-2", state_delta={"temp:a": 1, "b": 2})
     seq = await session.ref.append_event(p.AppendEventRequest(key=KEY, event=encode(event)))
-    (stored,) = (await session.ref.fetch(p.Fetch(key=KEY, after_seq=seq - 1))).events[-1:]
+    (stored,) = (await session.ref.ask(p.Fetch(key=KEY, after_seq=seq - 1))).events[-1:]
     assert decode_event(stored.raw, 0).actions.state_delta == {"b": 2}
     assert await session.state() == {"b": 2}
 

@@ -25,7 +25,7 @@ def raw(text: str, author: str = "root") -> bytes:
 async def test_a_subscriber_is_told_everything_in_order_but_not_the_users_message(session: SessionFixture) -> None:
     await session.open(subscriber="d")
     piece = msgspec.structs.replace(session.event("root", "on"), partial=True)
-    await session.ref.tell_partial(p.TellPartial(turn=session.turn_ref(), events=[encode(piece)]))
+    await session.ref.ask(p.TellPartial(turn=session.turn_ref(), events=[encode(piece)]))
     await session.say(session.event("root", "one"), session.event("root", "two"))
     await session.say(session.event("a", "three"))
     await session.close()
@@ -47,7 +47,7 @@ async def test_a_poll_waits_for_news(session: SessionFixture) -> None:
 async def test_partial_events_are_never_stored(session: SessionFixture) -> None:
     await session.open()
     piece = msgspec.structs.replace(session.event("root", "on"), partial=True)
-    await session.ref.tell_partial(p.TellPartial(turn=session.turn_ref(), events=[encode(piece)]))
+    await session.ref.ask(p.TellPartial(turn=session.turn_ref(), events=[encode(piece)]))
     assert session.positions() == [1]
 
 
@@ -128,12 +128,12 @@ async def test_who_follows_a_turn_learns_where_it_is(session: SessionFixture) ->
     waiting = asyncio.create_task(session.open("e-2"))
     await settled()
     assert await session.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id="e-2")) == "waiting"
-    await session.ref.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-2"))
+    await session.ref.ask(p.CancelTurn(key=KEY, invocation_id="e-2"))
     await asyncio.wait([waiting])
     again = await session.restarted()
     # The Session actor has been started again, and no Runner has said yet that it runs the turn.
     assert await again.ref.subscribe(following) == "lost"
-    await again.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="runner", running=again.turn_ref()))
+    await again.ref.ask(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="runner", running=again.turn_ref()))
     assert await again.ref.subscribe(following) == "running"
     await again.close("e-1", p.Paused(agent="root"))
     assert await again.ref.subscribe(following) == "ended"
@@ -143,32 +143,32 @@ async def test_who_follows_a_turn_learns_where_it_is(session: SessionFixture) ->
 
 async def test_turns_of_a_runner_that_was_started_again_are_lost_until_they_are_resumed(session: SessionFixture) -> None:
     await session.open("e-1")
-    await session.ref.list_open_turns(p.ListOpenTurns(app="app", runner="another"))
+    await session.ref.ask(p.ListOpenTurns(app="app", runner="another"))
     following = p.Subscribe(subscriber="d", key=KEY, invocation_id="e-1")
     assert await session.ref.subscribe(following) == "lost"
     assert await session.ask_to_open("e-2", runner="another") == p.ResumeRequired(invocation_id="e-1")
-    resumed = await session.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="another"))
+    resumed = await session.ref.ask(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="another"))
     assert isinstance(resumed, p.TurnResumed)
     assert (resumed.epoch, resumed.seq) == (2, 1)
     assert await session.ref.subscribe(following) == "running"
     await session.close("e-1", epoch=2)
-    assert await session.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="another")) == p.Ack()
+    assert await session.ref.ask(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="another")) == p.Ack()
 
 
 async def test_who_follows_a_turn_that_is_lost_is_told_when_its_session_is_deleted(session: SessionFixture) -> None:
     await session.open(runner="runner/1")
     await session.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id="e-1"))
-    assert await session.ref.announce_runner(p.AnnounceRunner(runner="runner/2", number=0)) == p.Ack()
-    await session.ref.delete_session(p.DeleteSessionRequest(key=KEY))
-    news = await asyncio.wait_for(session.ref.poll(p.Poll(subscriber="d")), 5)
+    assert await session.ref.ask(p.AnnounceRunner(runner="runner/2", number=0)) == p.Ack()
+    await session.ref.ask(p.DeleteSessionRequest(key=KEY))
+    news = await asyncio.wait_for(session.ref.ask(p.Poll(subscriber="d")), 5)
     assert [turn.outcome.error_code for turn in news.turns if isinstance(turn.outcome, p.Failed)] == ["SessionNotFoundError"]
 
 
 @pytest.mark.parametrize("steps", range(12, 40, 4))
 async def test_who_comes_to_follow_it_meanwhile_is_told_as_well(session: SessionFixture, steps: int) -> None:
     await session.open(runner="runner/1")
-    assert await session.ref.announce_runner(p.AnnounceRunner(runner="runner/2", number=0)) == p.Ack()
-    deleting = asyncio.create_task(session.ref.delete_session(p.DeleteSessionRequest(key=KEY)))
+    assert await session.ref.ask(p.AnnounceRunner(runner="runner/2", number=0)) == p.Ack()
+    deleting = asyncio.create_task(session.ref.ask(p.DeleteSessionRequest(key=KEY)))
     for _ in range(steps):
         await asyncio.sleep(0)
     try:
@@ -177,7 +177,7 @@ async def test_who_comes_to_follow_it_meanwhile_is_told_as_well(session: Session
         return
     finally:
         await deleting
-    news = await asyncio.wait_for(session.ref.poll(p.Poll(subscriber="d")), 5)
+    news = await asyncio.wait_for(session.ref.ask(p.Poll(subscriber="d")), 5)
     assert [turn.outcome.error_code for turn in news.turns if isinstance(turn.outcome, p.Failed)] == ["SessionNotFoundError"]
 
 
@@ -186,7 +186,7 @@ async def test_a_turn_in_line_can_be_followed(session: SessionFixture) -> None:
     waiting = asyncio.create_task(session.open("e-2"))
     await settled()
     piece = msgspec.structs.replace(session.event("root", "not"), partial=True)
-    await session.ref.tell_partial(p.TellPartial(turn=session.turn_ref(), events=[encode(piece)]))
+    await session.ref.ask(p.TellPartial(turn=session.turn_ref(), events=[encode(piece)]))
     await session.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id="e-2"))
     polling = asyncio.create_task(session.news("d"))
     await settled()
@@ -221,11 +221,11 @@ async def test_news_that_a_forgotten_poll_took_along_are_given_to_the_next(sessi
 
 
 async def test_who_is_not_known_any_more_is_told_so(session: SessionFixture) -> None:
-    assert not (await session.ref.poll(p.Poll(subscriber="d", ack=3))).known
+    assert not (await session.ref.ask(p.Poll(subscriber="d", ack=3))).known
     await session.open(subscriber="d")
-    await session.ref.unsubscribe(p.Unsubscribe(subscriber="d"))
-    assert not (await session.ref.poll(p.Poll(subscriber="d", ack=1))).known
-    await session.ref.unsubscribe(p.Unsubscribe(subscriber="nobody"))
+    await session.ref.ask(p.Unsubscribe(subscriber="d"))
+    assert not (await session.ref.ask(p.Poll(subscriber="d", ack=1))).known
+    await session.ref.ask(p.Unsubscribe(subscriber="nobody"))
 
 
 async def test_a_mailbox_that_nobody_empties_is_given_up_when_another_is_made(session: SessionFixture) -> None:
@@ -234,7 +234,7 @@ async def test_a_mailbox_that_nobody_empties_is_given_up_when_another_is_made(se
     await session.news("gone")
     session.clock.now_s = FORGET_S + 1
     await session.ref.subscribe(p.Subscribe(subscriber="new", key=KEY, invocation_id="e-1"))
-    assert not (await session.ref.poll(p.Poll(subscriber="gone", ack=1))).known
+    assert not (await session.ref.ask(p.Poll(subscriber="gone", ack=1))).known
     await session.say(session.event("root", "two"))
     assert (await session.news("new"))[1] == [(2, "one"), (3, "two")]
 
@@ -288,8 +288,8 @@ async def test_an_answer_that_begins_anew_for_the_heir_of_a_lost_session_actor_i
     # The driver may have the first words from the actor before.
     await heir.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id="e-1", after_seq=1))
     words = encode(session.event("root", "one"))
-    assert await heir.ref.tell_partial(p.TellPartial(turn=session.turn_ref(run=1), events=[words], first=0)) == p.Ack()
-    (turn,) = (await heir.ref.poll(p.Poll(subscriber="d"))).turns
+    assert await heir.ref.ask(p.TellPartial(turn=session.turn_ref(run=1), events=[words], first=0)) == p.Ack()
+    (turn,) = (await heir.ref.ask(p.Poll(subscriber="d"))).turns
     assert ([stored.raw for stored in turn.answers], turn.events) == ([words], [])
     await heir.ref.stop()
 
@@ -300,13 +300,13 @@ async def test_what_was_streamed_of_an_answer_is_forgotten_when_its_turn_ends(
 ) -> None:
     await session.open()
     words = encode(msgspec.structs.replace(session.event("root", "one"), partial=True))
-    assert await session.ref.tell_partial(p.TellPartial(turn=session.turn_ref(run=1), events=[words], first=0)) == p.Ack()
+    assert await session.ref.ask(p.TellPartial(turn=session.turn_ref(run=1), events=[words], first=0)) == p.Ack()
     await session.close(outcome=outcome)
     for subscriber, turn in (("of-turn", "e-1"), ("of-session", WHOLE_SESSION)):
         await session.ref.subscribe(p.Subscribe(subscriber=subscriber, key=KEY, invocation_id=turn, after_seq=1))
     await session.open("e-2", subscriber="of-next")
     await session.say(session.event("a", "two", turn="e-2"), turn="e-2")
     for subscriber in ("of-turn", "of-session", "of-next"):
-        (turn_news,) = (await session.ref.poll(p.Poll(subscriber=subscriber))).turns
+        (turn_news,) = (await session.ref.ask(p.Poll(subscriber=subscriber))).turns
         assert not turn_news.answers
         assert all(stored.seq for stored in turn_news.events)

@@ -39,7 +39,7 @@ async def test_what_comes_while_the_user_is_held_waits_until_it_is_released(desk
     await desk.turn("e-1", "hello")
     assert (await desk.ref.ask(HOLD)).is_idle
     opening = asyncio.create_task(desk.ask_to_open("e-2"))
-    making = asyncio.create_task(desk.ref.create_session(p.CreateSessionRequest(key=SessionKey(KEY.app, KEY.user, "new"))))
+    making = asyncio.create_task(desk.ref.ask(p.CreateSessionRequest(key=SessionKey(KEY.app, KEY.user, "new"))))
     await settled()
     assert not opening.done()
     assert not making.done()

@@ -25,11 +25,13 @@ class FailingSession(SessionRef):
         self.closed: list[str] = []
         self.has_closed = asyncio.Event()
 
-    async def close_turn(self, message: p.CloseTurn) -> None:
+    async def _ask(self, request: p.Request[Any], *_: Any, **__: Any) -> Any:
+        assert isinstance(request, p.CloseTurn)
         if self._errors:
             raise self._errors.pop(0)
-        self.closed.append(message.turn.invocation_id)
+        self.closed.append(request.turn.invocation_id)
         self.has_closed.set()
+        return p.Ack()
 
 
 @pytest.fixture(autouse=True)

@@ -26,7 +26,7 @@ def of(name: str, term: int) -> RunnerPlace:
 
 async def refusal(session: SessionFixture, runner: str, term: int = 0) -> p.NotLeader | None:
     """The reply to a Runner that asks something, if it is not heard."""
-    reply = await session.ref.list_open_turns(p.ListOpenTurns(app="app", runner=runner, term=term))
+    reply = await session.ref.ask(p.ListOpenTurns(app="app", runner=runner, term=term))
     return reply if isinstance(reply, p.NotLeader) else None
 
 
@@ -93,7 +93,7 @@ async def test_an_announcement_of_the_old_one_that_comes_late_is_refused(session
     assert await asked_by(old, session) == "heard"
     assert await asked_by(new, session) == "heard"
     late = p.AnnounceRunner(runner=old.runner_id, number=1, term=7)
-    assert await session.ref.announce_runner(late) == p.NotLeader(number=1, term=8)
+    assert await session.ref.ask(late) == p.NotLeader(number=1, term=8)
     assert await refusal(session, new.runner_id) is None
 
 

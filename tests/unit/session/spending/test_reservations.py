@@ -30,7 +30,7 @@ def wanted(session: SessionFixture, run: int, agent: str = "root", epoch: int = 
 async def answered(session: SessionFixture, run: int, agent: str = "root") -> None:
     """Store the response of a run's model."""
     event = msgspec.structs.replace(session.event(agent, "one"), model_version="m")
-    await session.ref.append(p.Append(turn=session.turn_ref(run=run), events=[encode(event)]))
+    await session.ref.ask(p.Append(turn=session.turn_ref(run=run), events=[encode(event)]))
 
 
 @pytest.mark.parametrize("whose", BUDGETS)
@@ -49,7 +49,7 @@ async def test_calls_of_runs_that_were_lost_are_not_under_way(session: SessionFi
     await session.ref.ask(wanted(session, run=1))
     epoch = 1
     if how == "resumed":
-        resumed = await session.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="runner"))
+        resumed = await session.ref.ask(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="runner"))
         assert isinstance(resumed, p.TurnResumed)
         epoch = resumed.epoch
     else:
@@ -83,7 +83,7 @@ async def test_a_response_that_was_not_stored_counts_for_no_budget_of_the_day(se
     session.store.failures = 2
     with pytest.raises(StoreError):
         await answered(session, 1)
-    await session.ref.announce_runner(p.AnnounceRunner(runner="runner/2", number=0))
-    await session.ref.delete_session(p.DeleteSessionRequest(key=KEY))
+    await session.ref.ask(p.AnnounceRunner(runner="runner/2", number=0))
+    await session.ref.ask(p.DeleteSessionRequest(key=KEY))
     await session.open(key=OTHER, config=BUDGETS["app"], runner="runner/2")
     assert isinstance(await session.ref.ask(ReserveSpending(turn=session.turn_ref(key=OTHER), agent="root", model="m")), MaySpend)

@@ -19,7 +19,7 @@ OTHER, LIKE_IT = SessionKey(KEY.app, KEY.user, "other"), SessionKey(KEY.app, KEY
 
 
 async def events(session: SessionFixture) -> int:
-    reply = await session.ref.get_session(p.GetSessionRequest(key=OTHER))
+    reply = await session.ref.ask(p.GetSessionRequest(key=OTHER))
     return len(reply.session.events) if reply.session is not None else -1
 
 

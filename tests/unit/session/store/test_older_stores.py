@@ -57,7 +57,7 @@ async def test_a_turn_that_runs_ends_with_the_error_and_what_its_agents_still_se
         await session.say(session.event("root", "three", turn="e-2"), turn="e-2")
     with pytest.raises(FencedError):
         await session.say(session.event("root", "four", turn="e-2"), turn="e-2")
-    news = await session.ref.poll(p.Poll(subscriber="driver"))
+    news = await session.ref.ask(p.Poll(subscriber="driver"))
     (failed,) = [turn.outcome for turn in news.turns if turn.outcome is not None]
     assert isinstance(failed, p.Failed)
     assert (failed.error_code, failed.error_args) == ("EventsLostError", ["s1", "its events 3 to 4"])
@@ -141,14 +141,14 @@ async def test_a_session_without_events_that_is_gone_is_no_session_that_exists(t
     await session.turn("e-1", "one", key=OTHER)
     copy = copy_of(session)
     made = p.CreateSessionRequest(key=KEY, state={"budget": 5})
-    await session.ref.create_session(made)
+    await session.ref.ask(made)
     copy.restore()
     await session.turn("e-2", "two", key=OF_BOB)
     with pytest.raises(EventsLostError, match="all that was stored of it"):
-        await session.ref.create_session(made)
-    await session.ref.create_session(made)
+        await session.ref.ask(made)
+    await session.ref.ask(made)
     with pytest.raises(SessionExistsError):
-        await session.ref.create_session(made)
+        await session.ref.ask(made)
     assert await session.state() == {"budget": 5}
     await session.ref.stop()
 
@@ -176,12 +176,12 @@ async def test_a_reader_that_is_further_than_the_log_begins_anew(tmp_path: Path)
     await session.turn("e-1", "one")
     copy = copy_of(session)
     await session.turn("e-2", "two")
-    known = await session.ref.fetch(p.Fetch(key=KEY))
+    known = await session.ref.ask(p.Fetch(key=KEY))
     await session.ref.subscribe(p.Subscribe(subscriber="page", key=KEY, invocation_id=WHOLE_SESSION, after_seq=4))
     copy.restore()
     await fails(session, "events 3 to 4")
     await session.turn("e-3", "three", "four", "five")
-    news = await session.ref.fetch(p.Fetch(key=KEY, after_seq=4, generation=known.generation))
+    news = await session.ref.ask(p.Fetch(key=KEY, after_seq=4, generation=known.generation))
     assert news.generation != known.generation
     assert [each.seq for each in news.events] == [1, 2, 3, 4, 5, 6]
     assert (await session.news("page"))[1:] == ([], ["Failed"])
@@ -210,11 +210,11 @@ async def test_a_rewind_that_is_gone_is_told_and_can_be_done_again(tmp_path: Pat
     await session.turn("e-2", "two", state={"k": 2})
     copy = copy_of(session)
     await session.ref.ask(RewindRequest(key=KEY, invocation_id="e-2"))
-    generation = (await session.ref.fetch(p.Fetch(key=KEY))).generation
+    generation = (await session.ref.ask(p.Fetch(key=KEY))).generation
     copy.restore()
     await fails(session, "events 5 to 5")
     assert (await session.state(), len(await session.log())) == ({"k": 2}, 4)
-    assert (await session.ref.fetch(p.Fetch(key=KEY))).generation != generation
+    assert (await session.ref.ask(p.Fetch(key=KEY))).generation != generation
     await session.ref.ask(RewindRequest(key=KEY, invocation_id="e-2"))
     assert await session.state() == {"k": 1}
     await session.ref.stop()
@@ -227,7 +227,7 @@ async def test_the_store_may_go_back_twice(tmp_path: Path) -> None:
     generations = set()
     for number in (2, 3, 4):
         await session.turn(f"e-{number}", "more")
-        generations.add((await session.ref.fetch(p.Fetch(key=KEY))).generation)
+        generations.add((await session.ref.ask(p.Fetch(key=KEY))).generation)
         copy.restore()
         await fails(session, "events 3 to 4")
     await session.turn("e-5", "after")

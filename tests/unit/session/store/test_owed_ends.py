@@ -73,5 +73,5 @@ async def test_an_answer_that_could_not_be_stored_leaves_a_turn_waiting_of_whose
 async def test_a_runner_asks_again_for_a_turn_whose_end_the_store_does_not_know(session: SessionFixture) -> None:
     await paused(session)
     with pytest.raises(StoreUnavailableError, match="still to be stored"):
-        await session.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="runner"))
+        await session.ref.ask(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="runner"))
     await session.ref.stop()

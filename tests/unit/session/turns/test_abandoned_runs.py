@@ -23,7 +23,7 @@ async def test_a_turn_is_told_to_be_as_far_as_what_its_lost_runs_have_sent_once_
     await session.open()
     held = HeldCommits(session.store)
     append = p.Append(turn=session.turn_ref(run=1), events=[encode(session.event("root", "one"))])
-    sent = asyncio.create_task(session.ref.append(append))
+    sent = asyncio.create_task(session.ref.ask(append))
     await settled()
     abandoned = asyncio.create_task(session.ref.ask(p.AbandonRuns(turn=session.turn_ref(), lost=(1,))))
     done, _ = await asyncio.wait([abandoned], timeout=0.05)
@@ -35,10 +35,10 @@ async def test_a_turn_is_told_to_be_as_far_as_what_its_lost_runs_have_sent_once_
 async def test_a_run_of_the_next_epoch_writes_under_the_number_of_one_that_was_lost(session: SessionFixture) -> None:
     await session.open()
     await session.ref.ask(p.AbandonRuns(turn=session.turn_ref(), lost=(1,)))
-    resumed = await session.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="runner"))
+    resumed = await session.ref.ask(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="runner"))
     assert isinstance(resumed, p.TurnResumed)
     append = p.Append(turn=session.turn_ref(epoch=2, run=1), events=[encode(session.event("root", "one"))])
-    assert (await session.ref.append(append)).first_seq == 2
+    assert (await session.ref.ask(append)).first_seq == 2
 
 
 async def test_an_answer_that_is_sent_again_is_joined(session: SessionFixture) -> None:
@@ -72,8 +72,8 @@ async def test_what_was_lost_stays_with_a_turn_that_has_ended(session: SessionFi
         lost = p.AbandonRuns(turn=session.turn_ref(), lost=(times,), run="root", times=times, agent="root", reason=reason)
         await session.ref.ask(lost)
     assert [each.agent for each in (await where(session)).lost] == ["root", "root"]
-    await session.ref.announce_runner(p.AnnounceRunner(runner="runner/2", number=0))
-    await session.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="runner/2"))
+    await session.ref.ask(p.AnnounceRunner(runner="runner/2", number=0))
+    await session.ref.ask(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="runner/2"))
     await session.close(epoch=2, outcome=ENDS[state])
     session = await session.restarted()
     turn = await where(session)

@@ -87,7 +87,7 @@ async def test_a_paused_turn_is_cancelled_that_is_being_forked(session: SessionF
     await session.turn("e-0", "zero")
     await paused(session)
     fork, cancel = ForkSession(key=KEY, invocation_id="e-0", fork="other"), p.CancelTurn(key=KEY, invocation_id="e-p")
-    await asyncio.gather(session.ref.ask(fork), session.ref.cancel_turn(cancel))
+    await asyncio.gather(session.ref.ask(fork), session.ref.ask(cancel))
     turn = await get_turn(session.ref, KEY, "e-p")
     assert turn is not None
     assert turn.state == "cancelled"
@@ -106,7 +106,7 @@ async def test_an_answer_that_comes_while_its_turn_is_being_cancelled_is_refused
         return await read(*args)
 
     inside.around(monkeypatch, "read the store", held)
-    cancelling = asyncio.create_task(session.ref.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-p")))
+    cancelling = asyncio.create_task(session.ref.ask(p.CancelTurn(key=KEY, invocation_id="e-p")))
     await gate.reached.wait()
     answering = asyncio.create_task(session.answer("e-p", "c1", only_waiting=True))
     assert {(await get_turn(session.ref, KEY, "e-p")).state for _ in range(9)} <= {"paused", "waiting"}

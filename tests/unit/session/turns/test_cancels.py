@@ -27,17 +27,17 @@ async def test_the_turn_of_a_lost_runner_is_cancelled_by_its_successor_before_th
     session: SessionFixture,
 ) -> None:
     await session.open(runner=LOST)
-    assert await session.ref.cancel_turn(cancel(NEXT)) == p.NotLeader(number=0)
+    assert await session.ref.ask(cancel(NEXT)) == p.NotLeader(number=0)
     assert await status(session) == "running"
-    assert await session.ref.announce_runner(p.AnnounceRunner(runner=NEXT, number=0)) == p.Ack()
-    assert await session.ref.cancel_turn(cancel(NEXT)) == p.Ack()
+    assert await session.ref.ask(p.AnnounceRunner(runner=NEXT, number=0)) == p.Ack()
+    assert await session.ref.ask(cancel(NEXT)) == p.Ack()
     assert await status(session) == "cancelled"
-    assert await session.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-1", runner=NEXT)) == p.Ack()
+    assert await session.ref.ask(p.ResumeTurn(key=KEY, invocation_id="e-1", runner=NEXT)) == p.Ack()
 
 
 async def test_a_turn_that_a_runner_is_about_to_run_is_left_to_it(session: SessionFixture) -> None:
     await session.open(runner=LOST)
-    assert await session.ref.cancel_turn(cancel(LOST, begins=True)) == p.AlreadyRunning()
+    assert await session.ref.ask(cancel(LOST, begins=True)) == p.AlreadyRunning()
     assert await status(session) == "running"
 
 
@@ -45,8 +45,8 @@ async def test_a_turn_that_a_runner_is_about_to_run_is_left_to_it(session: Sessi
 async def test_a_turn_that_was_opened_for_a_request_that_is_over_is_cancelled(session: SessionFixture, is_resumed: bool) -> None:
     await session.open(runner=LOST)
     if is_resumed:
-        await session.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-1", runner=LOST))
-    assert await session.ref.cancel_turn(cancel(LOST)) == p.Ack()
+        await session.ref.ask(p.ResumeTurn(key=KEY, invocation_id="e-1", runner=LOST))
+    assert await session.ref.ask(cancel(LOST)) == p.Ack()
     assert await status(session) == "cancelled"
 
 
@@ -54,7 +54,7 @@ async def test_each_agent_is_told_on_its_own_branch_that_its_call_was_cancelled(
     await session.open(runner=LOST)
     for branch in ("all.left", "all.right"):
         await session.say(msgspec.structs.replace(session.event("worker", call=f"of {branch}"), branch=branch))
-    assert await session.ref.cancel_turn(cancel(LOST)) == p.Ack()
+    assert await session.ref.ask(cancel(LOST)) == p.Ack()
     events = [decode_event(raw, seq) for seq, raw in session.store.events(KEY)]
     told = {event.branch: [each.id for each in event.function_responses()] for event in events if any(event.function_responses())}
     assert told == {"all.left": ["of all.left"], "all.right": ["of all.right"]}

@@ -33,7 +33,7 @@ def statuses(session: SessionFixture) -> list[str]:
 
 async def test_a_cancel_is_acknowledged_when_the_end_is_on_disk(session: SessionFixture) -> None:
     held = await ending(session)
-    cancelled = asyncio.create_task(session.ref.cancel_turn(CANCEL))
+    cancelled = asyncio.create_task(session.ref.ask(CANCEL))
     done, _ = await asyncio.wait([cancelled], timeout=0.05)
     held.let_go()
     assert done == set()
@@ -64,7 +64,7 @@ async def test_an_end_that_cannot_be_stored_leaves_the_turn_to_be_closed(session
 
 async def test_a_turn_whose_end_could_not_be_stored_may_be_cancelled_twice_at_once(session: SessionFixture) -> None:
     held = await ending(session)
-    cancels = [asyncio.create_task(session.ref.cancel_turn(CANCEL)) for _ in range(2)]
+    cancels = [asyncio.create_task(session.ref.ask(CANCEL)) for _ in range(2)]
     await settled()
     session.store.failures = 2
     held.let_go()
@@ -108,7 +108,7 @@ async def test_the_same_where_both_have_read_the_log_anew(session: SessionFixtur
 @pytest.mark.parametrize("is_stored", [True, False])
 async def test_a_turn_is_resumed_only_if_its_end_was_not_stored(session: SessionFixture, is_stored: bool) -> None:
     held = await ending(session)
-    resumed = asyncio.create_task(session.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="runner")))
+    resumed = asyncio.create_task(session.ref.ask(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="runner")))
     done, _ = await asyncio.wait([resumed], timeout=0.05)
     assert done == set()
     session.store.failures = 0 if is_stored else 2

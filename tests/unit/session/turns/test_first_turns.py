@@ -114,7 +114,7 @@ async def test_messages_of_a_new_session_are_answered_in_their_order(session: Se
     reads(session).may_go_on.clear()
     first = asked(session, opening(session, "e-1"))
     others = [asked(session, opening(session, f"e-{number}")) for number in (2, 3)]
-    reading = asyncio.create_task(session.ref.get_session(p.GetSessionRequest(key=KEY)))
+    reading = asyncio.create_task(session.ref.ask(p.GetSessionRequest(key=KEY)))
     await settled()
     reads(session).may_go_on.set()
     begun = await first
@@ -151,7 +151,7 @@ async def test_a_turn_that_came_before_a_deletion_begins_and_a_later_one_waits(s
 async def test_a_runner_that_was_replaced_while_the_session_was_read_begins_nothing(session: SessionFixture) -> None:
     reads(session).may_go_on.clear()
     first = asked(session, opening(session, "e-1", runner="runner/gone"))
-    await session.ref.announce_runner(p.AnnounceRunner(runner="runner/heir", number=0))
+    await session.ref.ask(p.AnnounceRunner(runner="runner/heir", number=0))
     reads(session).may_go_on.set()
     assert isinstance(await first, p.NotLeader)
     assert session.positions() == []

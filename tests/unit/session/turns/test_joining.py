@@ -43,7 +43,7 @@ async def test_another_request_under_the_id_of_a_turn_is_refused(session: Sessio
         assert isinstance(begun, p.TurnBegun)
         if where != "open":
             ref = p.TurnRef(KEY, "e-1", begun.epoch, generation=begun.generation)
-            await session.ref.close_turn(p.CloseTurn(turn=ref, agent="root", outcome=p.Finished(agent="root")))
+            await session.ref.ask(p.CloseTurn(turn=ref, agent="root", outcome=p.Finished(agent="root")))
         if where == "not in memory":
             session = session.heir()
     with pytest.raises(RepeatMismatchError, match="'e-1'"):

@@ -20,10 +20,10 @@ _numbers = itertools.count()
 async def resumed(session: SessionFixture) -> p.TurnProgress:
     """What a Runner is given that takes the turn over from one that was lost."""
     runner = f"runner/{next(_numbers)}"
-    refusal = await session.ref.announce_runner(p.AnnounceRunner(runner=runner, number=0))
+    refusal = await session.ref.ask(p.AnnounceRunner(runner=runner, number=0))
     if isinstance(refusal, p.NotLeader):
-        await session.ref.announce_runner(p.AnnounceRunner(runner=runner, number=refusal.number))
-    reply = await session.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-1", runner=runner))
+        await session.ref.ask(p.AnnounceRunner(runner=runner, number=refusal.number))
+    reply = await session.ref.ask(p.ResumeTurn(key=KEY, invocation_id="e-1", runner=runner))
     assert isinstance(reply, p.TurnResumed)
     return reply.progress
 
@@ -93,13 +93,13 @@ async def test_the_loss_of_a_runner_is_counted_once_also_if_the_turn_could_not_b
     session = SessionFixture(tmp_path, store_timeout_s=0.01)
     await session.open()
     resume = p.ResumeTurn(key=KEY, invocation_id="e-1", runner="runner/2")
-    await session.ref.announce_runner(p.AnnounceRunner(runner="runner/2", number=0))
+    await session.ref.ask(p.AnnounceRunner(runner="runner/2", number=0))
     session.store.failures = 2 * (fails == "before")
     session.store.leaves = fails == "behind"
     with pytest.raises(StoreError):
-        await session.ref.resume_turn(resume)
+        await session.ref.ask(resume)
     session.store.failures, session.store.leaves, session.store.away = 0, False, False
-    resumed = await session.ref.resume_turn(resume)
+    resumed = await session.ref.ask(resume)
     assert isinstance(resumed, p.TurnResumed)
     assert resumed.progress.losses[""].times == 1
     assert len((await get_turn(session.ref, KEY, "e-1")).lost) == 1
@@ -111,14 +111,14 @@ async def test_a_runner_that_resumes_a_turn_again_since_the_reply_was_lost_was_n
     session: SessionFixture, is_lost: bool
 ) -> None:
     await session.open()
-    await session.ref.announce_runner(p.AnnounceRunner(runner="runner/2", number=0))
+    await session.ref.ask(p.AnnounceRunner(runner="runner/2", number=0))
     resume = p.ResumeTurn(key=KEY, invocation_id="e-1", runner="runner/2")
-    assert isinstance(await session.ref.resume_turn(resume), p.TurnResumed)
+    assert isinstance(await session.ref.ask(resume), p.TurnResumed)
     heir = session.heir() if is_lost else session
-    resumed = await heir.ref.resume_turn(resume)
+    resumed = await heir.ref.ask(resume)
     assert isinstance(resumed, p.TurnResumed)
     assert (resumed.epoch, resumed.progress.losses[""].times) == (3, 1)
-    await heir.ref.announce_runner(p.AnnounceRunner(runner="runner/3", number=0 if is_lost else 1))
-    again = await heir.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="runner/3"))
+    await heir.ref.ask(p.AnnounceRunner(runner="runner/3", number=0 if is_lost else 1))
+    again = await heir.ref.ask(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="runner/3"))
     assert isinstance(again, p.TurnResumed)
     assert again.progress.losses[""].times == 2

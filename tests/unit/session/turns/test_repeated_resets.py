@@ -22,8 +22,8 @@ async def test_one_that_is_sent_again_when_the_turn_has_ended_once_more_takes_no
     resumed = await session.ref.ask(retry)
     assert isinstance(resumed, p.TurnResumed)
     turn = p.TurnRef(KEY, "e-1", resumed.epoch, generation=resumed.generation)
-    await session.ref.append(p.Append(turn=turn, events=[encode(session.event("root", "said again"))]))
-    await session.ref.close_turn(p.CloseTurn(turn=turn, agent="root", outcome=p.Finished(agent="root")))
+    await session.ref.ask(p.Append(turn=turn, events=[encode(session.event("root", "said again"))]))
+    await session.ref.ask(p.CloseTurn(turn=turn, agent="root", outcome=p.Finished(agent="root")))
     if is_restarted:
         session = await session.restarted()
     assert await session.ref.ask(retry) == p.Ack()
@@ -73,7 +73,7 @@ async def test_a_turn_that_runs_again_has_used_what_it_had_and_has_lost_nothing(
             {},
         )
         turn = p.TurnRef(KEY, "e-1", epoch, generation=resumed.generation)
-        await session.ref.append(p.Append(turn=turn, events=[encode(said("said again"))]))
-        await session.ref.close_turn(p.CloseTurn(turn=turn, agent="root", outcome=failed))
+        await session.ref.ask(p.Append(turn=turn, events=[encode(said("said again"))]))
+        await session.ref.ask(p.CloseTurn(turn=turn, agent="root", outcome=failed))
         used = (await session.ref.ask(GetUsage(app=KEY.app, user=KEY.user))).report
         assert used.total.llm_calls == 3 + number

@@ -45,7 +45,7 @@ async def answered(session: SessionFixture, epoch: int) -> None:
 
 
 async def cancelled(session: SessionFixture, epoch: int) -> None:
-    await session.ref.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-1", runner="runner"))
+    await session.ref.ask(p.CancelTurn(key=KEY, invocation_id="e-1", runner="runner"))
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])
@@ -69,7 +69,7 @@ async def test_it_is_as_before_and_goes_on_as_then(
         await session.ref.ask(RewindRequest(key=KEY, invocation_id=f"e-2{number}"))
         now = await get_turn(session.ref, KEY, "e-1")
         assert (now.state, now.last_seq, now.ended_s, now.agent) == (before.state, before.last_seq, before.ended_s, before.agent)
-        session._generations[KEY] = (await session.ref.fetch(p.Fetch(key=KEY))).generation
+        session._generations[KEY] = (await session.ref.ask(p.Fetch(key=KEY))).generation
     used = (await session.ref.ask(GetUsage(app=KEY.app, user=KEY.user))).report
     assert used.total.llm_calls == (1 if go_on in (silent, cancelled) else 3)
 

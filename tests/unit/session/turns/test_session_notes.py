@@ -19,7 +19,7 @@ def note(session: SessionFixture, run: int, **state: Any) -> tuple[p.Note, Event
 
 
 async def authors(session: SessionFixture) -> list[str]:
-    found = (await session.ref.get_session(p.GetSessionRequest(key=KEY))).session
+    found = (await session.ref.ask(p.GetSessionRequest(key=KEY))).session
     assert found is not None
     events = [decode_event(stored.raw, stored.seq) for stored in found.events]
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
@@ -31,9 +31,9 @@ async def test_a_note_that_is_missing_is_stored_before_what_brings_it_and_once(s
     brought, event = note(session, run=1)
     said = [encode(session.event("a", "one"))]
     append = p.Append(turn=session.turn_ref(run=2), events=said, notes=[brought])
-    assert (await session.ref.append(append)).first_seq == 3
+    assert (await session.ref.ask(append)).first_seq == 3
     # Sent again, because the reply was lost; and the note that the supervisor sends itself.
-    assert (await session.ref.append(append)).first_seq == 3
+    assert (await session.ref.ask(append)).first_seq == 3
     assert await session.say(event) == 2
     assert await session.say(session.event("a", "two"), notes=[brought]) == 4
     assert await authors(session) == ["user", "root", "a", "a"]

@@ -14,7 +14,7 @@ TIMED = RunConfig(timeout=1_000)
 
 async def deadline_s(session: SessionFixture, epoch: int) -> float:
     """When the time of the turn is over, as a Runner learns that takes it over."""
-    reply = await session.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="runner"))
+    reply = await session.ref.ask(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="runner"))
     assert isinstance(reply, p.TurnResumed)
     assert reply.epoch == epoch
     return reply.progress.deadline_s

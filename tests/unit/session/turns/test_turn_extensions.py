@@ -33,7 +33,7 @@ async def test_calls_of_open_paused_and_ended_turns_count_also_after_a_restart(t
     await session.say(session.event("root", turn="e-2", call="c3"), turn="e-2")
     session = with_feature(await session.restarted())
     assert await counted(session) == 3
-    await session.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-2", runner="other"))
+    await session.ref.ask(p.ResumeTurn(key=KEY, invocation_id="e-2", runner="other"))
     await session.say(session.event("root", turn="e-2", call="c4"), turn="e-2", epoch=2)
     session = with_feature(await session.restarted())
     # Its record has the first call, and its events have both.
@@ -48,6 +48,6 @@ async def test_an_actor_without_the_feature_goes_on_with_turns_that_have_it(tmp_
     await session.open("e-1")
     await session.say(session.event("root", call="c1"))
     session = await session.restarted()
-    resumed = await session.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="other"))
+    resumed = await session.ref.ask(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="other"))
     assert isinstance(resumed, p.TurnResumed)
     await session.close("e-1", epoch=2)

@@ -25,7 +25,7 @@ async def test_a_request_of_the_next_runner_does_not_join_what_the_lost_one_had_
     await settled()
     # It comes before the Runner that was started again has asked for the open turns.
     assert await session.ask_to_open("e-2", runner=NEXT, repeatable=True) == p.NotLeader(number=0)
-    assert await session.ref.announce_runner(p.AnnounceRunner(runner=NEXT, number=0)) == p.Ack()
+    assert await session.ref.ask(p.AnnounceRunner(runner=NEXT, number=0)) == p.Ack()
     assert await session.ask_to_open("e-2", runner=NEXT, repeatable=True) == p.ResumeRequired(invocation_id="e-1")
     assert await in_line == p.NotLeader(number=1)
 
@@ -35,9 +35,9 @@ async def test_who_follows_a_turn_in_line_learns_that_it_was_dropped_with_its_ru
     in_line = asyncio.create_task(session.ask_to_open("e-2", runner=LOST))
     await settled()
     await session.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id="e-2"))
-    await session.ref.announce_runner(p.AnnounceRunner(runner=NEXT, number=0))
+    await session.ref.ask(p.AnnounceRunner(runner=NEXT, number=0))
     assert isinstance(await in_line, p.NotLeader)
-    [told] = (await asyncio.wait_for(session.ref.poll(p.Poll(subscriber="d")), 5)).turns
+    [told] = (await asyncio.wait_for(session.ref.ask(p.Poll(subscriber="d")), 5)).turns
     assert (told.invocation_id, told.is_dropped, told.outcome) == ("e-2", True, None)
 
 
@@ -45,15 +45,15 @@ async def test_nothing_that_a_lost_runner_has_sent_does_anything_when_its_succes
     session: SessionFixture,
 ) -> None:
     await session.open(runner=LOST)
-    assert await session.ref.announce_runner(p.AnnounceRunner(runner=NEXT, number=0)) == p.Ack()
+    assert await session.ref.ask(p.AnnounceRunner(runner=NEXT, number=0)) == p.Ack()
     resume = p.ResumeTurn(key=KEY, invocation_id="e-1", runner=LOST)
     late = p.NotLeader(number=1)
     assert await session.ask_to_open("e-2", runner=LOST) == late
-    assert await session.ref.resume_turn(resume) == late
-    assert await session.ref.list_open_turns(p.ListOpenTurns(app="app", runner=LOST)) == late
+    assert await session.ref.ask(resume) == late
+    assert await session.ref.ask(p.ListOpenTurns(app="app", runner=LOST)) == late
     # One that was told the number before.
-    assert await session.ref.announce_runner(p.AnnounceRunner(runner=LOST, number=0)) == late
-    resumed = await session.ref.resume_turn(msgspec.structs.replace(resume, runner=NEXT))
+    assert await session.ref.ask(p.AnnounceRunner(runner=LOST, number=0)) == late
+    resumed = await session.ref.ask(msgspec.structs.replace(resume, runner=NEXT))
     assert isinstance(resumed, p.TurnResumed)
     assert resumed.epoch == 2
 
@@ -62,7 +62,7 @@ async def test_who_was_let_in_while_its_runner_was_replaced_gives_the_session_ba
     await session.open(runner=LOST)
     let_in = asyncio.create_task(session.ask_to_open("e-2", runner=LOST))
     await settled()
-    announcing = asyncio.create_task(session.ref.announce_runner(p.AnnounceRunner(runner=NEXT, number=0)))
+    announcing = asyncio.create_task(session.ref.ask(p.AnnounceRunner(runner=NEXT, number=0)))
     await session.close()
     await announcing
     assert await let_in == p.NotLeader(number=1)
@@ -116,7 +116,7 @@ async def test_a_paused_turn_cannot_be_cancelled_while_another_runs_and_its_answ
     answering = await answer_in_line(session)
     assert isinstance(await session.ask_to_open("e-1", repeatable=True, subscriber="d"), p.TurnJoined)
     with pytest.raises(SessionBusyError, match="'e-2'"):
-        await session.ref.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-1"))
+        await session.ref.ask(p.CancelTurn(key=KEY, invocation_id="e-1"))
     assert await asyncio.wait_for(session.news("d"), 5) == (1, [(2, "may I?")], [])
     await session.close("e-2")
     assert (await asyncio.wait_for(answering, 5)).seq == 4
@@ -127,7 +127,7 @@ async def test_an_answer_to_a_turn_that_has_ended_is_taken_out_of_line_and_the_t
 ) -> None:
     answering = await answer_in_line(session, p.Finished(agent="root"))
     assert isinstance(await session.ask_to_open("e-1", repeatable=True, subscriber="d"), p.TurnJoined)
-    await session.ref.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-1"))
+    await session.ref.ask(p.CancelTurn(key=KEY, invocation_id="e-1"))
     with pytest.raises(TurnCancelledError):
         await answering
     assert await asyncio.wait_for(session.news("d"), 5) == (1, [(2, "may I?")], ["Finished"])
@@ -235,7 +235,7 @@ async def test_turns_of_a_session_that_is_still_being_created_begin_in_the_order
 async def test_a_turn_whose_end_is_being_stored_is_waited_for_and_not_resumed_first(session: SessionFixture) -> None:
     await session.open("e-1", runner=LOST)
     # Its agent has lost its Runner, and is about to end the turn.
-    assert await session.ref.announce_runner(p.AnnounceRunner(runner=NEXT, number=0)) == p.Ack()
+    assert await session.ref.ask(p.AnnounceRunner(runner=NEXT, number=0)) == p.Ack()
     held = HeldCommits(session.store)
     ending = asyncio.create_task(session.say(session.event("root", "over"), outcome=p.Finished(agent="root")))
     await settled()
@@ -256,4 +256,4 @@ async def test_a_request_that_comes_after_the_one_sent_again_in_its_place_leaves
     assert isinstance(begun, p.TurnBegun)
     assert isinstance(await session.ref.open_turn(late), p.TurnJoined)
     turn = p.TurnRef(KEY, "e-1", begun.epoch, generation=begun.generation)
-    await session.ref.close_turn(p.CloseTurn(turn=turn, agent="root", outcome=p.Finished(agent="root")))
+    await session.ref.ask(p.CloseTurn(turn=turn, agent="root", outcome=p.Finished(agent="root")))

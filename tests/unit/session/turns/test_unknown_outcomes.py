@@ -60,12 +60,12 @@ async def test_such_a_turn_is_over_when_the_next_one_begins_or_its_runner_hears_
     with pytest.raises(StoreError, match="the disk is full"):
         await hasty.open("e-2")
     asked = p.ListOpenTurns(app=KEY.app, runner="runner")
-    assert await hasty.ref.list_open_turns(asked) == p.OpenTurnsReply(turns=[(KEY, "e-1")])
+    assert await hasty.ref.ask(asked) == p.OpenTurnsReply(turns=[(KEY, "e-1")])
     await hasty.open("e-2")
     stored = hasty.store.turn(KEY, "e-1")
     assert stored is not None
     assert stored.status == "failed"
-    assert await hasty.ref.list_open_turns(asked) == p.OpenTurnsReply(turns=[])
+    assert await hasty.ref.ask(asked) == p.OpenTurnsReply(turns=[])
 
 
 @pytest.mark.parametrize("from_event", ["", "e-1-root-2"])
@@ -90,10 +90,10 @@ async def test_a_turn_that_could_not_be_retried_does_not_stay_open(hasty: Sessio
 
 async def test_a_session_whose_lost_turn_could_not_be_deleted_with_it_keeps_the_turn(hasty: SessionFixture) -> None:
     await hasty.open()
-    await hasty.ref.announce_runner(p.AnnounceRunner(runner="runner-2", number=0))
+    await hasty.ref.ask(p.AnnounceRunner(runner="runner-2", number=0))
     hasty.store.failures = 2
     with pytest.raises(StoreError):
-        await hasty.ref.delete_session(p.DeleteSessionRequest(key=KEY))
+        await hasty.ref.ask(p.DeleteSessionRequest(key=KEY))
     assert isinstance(await hasty.ask_to_open("e-2", runner="runner-2"), p.ResumeRequired)
 
 
@@ -105,8 +105,8 @@ async def test_a_turn_whose_end_was_stored_and_refused_is_over_when_its_runner_a
     with pytest.raises(StoreUnavailableError):
         await hasty.say(hasty.event("root", "bye"), outcome=p.Finished(agent="root"), selected="root")
     hasty.store.away = hasty.store.leaves = False
-    await hasty.ref.announce_runner(p.AnnounceRunner(runner="runner-2", number=0))
-    listed = await hasty.ref.list_open_turns(p.ListOpenTurns(app=KEY.app, runner="runner-2"))
+    await hasty.ref.ask(p.AnnounceRunner(runner="runner-2", number=0))
+    listed = await hasty.ref.ask(p.ListOpenTurns(app=KEY.app, runner="runner-2"))
     assert listed == p.OpenTurnsReply(turns=[])
     async with asyncio.timeout(5):
         assert (await hasty.news("driver"))[1:] == ([(2, "bye")], ["Finished"])

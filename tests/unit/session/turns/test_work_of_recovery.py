@@ -45,9 +45,9 @@ async def test_it_costs_the_same_with_ten_sessions_open_and_with_a_hundred(tmp_p
         assert (await session.counts())["sessions_in_memory"] == idle + OPEN_TURNS
         announced, listed, counted = Counter[str](), Counter[str](), Counter[str]()
         with counted_lines(announced):
-            assert await session.ref.announce_runner(p.AnnounceRunner(runner=NEXT, number=0)) == p.Ack()
+            assert await session.ref.ask(p.AnnounceRunner(runner=NEXT, number=0)) == p.Ack()
         with counted_lines(listed):
-            reply = await session.ref.list_open_turns(p.ListOpenTurns(app="app", runner=NEXT))
+            reply = await session.ref.ask(p.ListOpenTurns(app="app", runner=NEXT))
         assert isinstance(reply, p.OpenTurnsReply)
         assert {key for key, _ in reply.turns} == {key_of(idle + each) for each in range(OPEN_TURNS)}
         with counted_lines(counted):
@@ -79,7 +79,7 @@ async def test_logs_in_use_are_those_in_memory_of_which_a_turn_is_open_or_waits(
                 running[key], begins = waiting.pop(0)
                 assert isinstance(await begins, p.TurnBegun)
         elif step == "delete" and key not in running:
-            await session.ref.delete_session(p.DeleteSessionRequest(key=key))
+            await session.ref.ask(p.DeleteSessionRequest(key=key))
         elif step == "evict" and key not in running:
             logs.evict(key)
         await settled()
@@ -126,10 +126,10 @@ async def test_a_turn_is_lost_until_it_is_stored_that_it_is_resumed(tmp_path: Pa
     session = SessionFixture(tmp_path, store=SlowLists)
     assert isinstance(session.store, SlowLists)
     await session.open("e-1", runner=LOST)
-    await session.ref.announce_runner(p.AnnounceRunner(runner=NEXT, number=0))
-    listing = asyncio.create_task(session.ref.list_open_turns(p.ListOpenTurns(app=KEY.app, runner=NEXT)))
+    await session.ref.ask(p.AnnounceRunner(runner=NEXT, number=0))
+    listing = asyncio.create_task(session.ref.ask(p.ListOpenTurns(app=KEY.app, runner=NEXT)))
     await asyncio.to_thread(session.store.is_asked.wait, 20)
-    resuming = asyncio.create_task(session.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-1", runner=NEXT)))
+    resuming = asyncio.create_task(session.ref.ask(p.ResumeTurn(key=KEY, invocation_id="e-1", runner=NEXT)))
     await settled()
     session.store.may_reply.set()
     reply = await listing
