@@ -34,7 +34,6 @@ from actors.layers.spending.service import SpendingService
 from actors.layers.spending.turn_spending import Spending
 from actors.layers.steering.notifying import MessageNotifier
 from actors.layers.steering.service import Steering
-from actors.layers.timeouts import Timeout
 from actors.layers.tracing.turns import spans_of
 from actors.layers.updates.environment import ONLY_TREE, SessionTrees, TreeSource
 from actors.layers.updates.runner import RunnerUpdates
@@ -51,7 +50,7 @@ from actors.session.log.open_turn import TurnExtension
 from actors.session.service import SessionService
 from actors.session.turns.parts import SessionParts
 
-EXTENSIONS: Sequence[type[TurnExtension]] = (Spending, LastRetry, EarlierRecord, Timeout, VersionChange, *CORE_EXTENSIONS)
+EXTENSIONS: Sequence[type[TurnExtension]] = (Spending, LastRetry, EarlierRecord, VersionChange, *CORE_EXTENSIONS)
 """What features keep of each turn. A record has them by their names."""
 
 

@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from actors.messages.protocol.progress import TurnProgress
-from actors.session.log.open_turn import SessionTurn, TurnExtension
+from actors.session.log.open_turn import TurnExtension
 
 
 class LastRetry(TurnExtension):
@@ -28,7 +28,7 @@ class LastRetry(TurnExtension):
         stored = LastRetry(request=self.request) if is_over else self
         return stored if stored != LastRetry() else None
 
-    def begin(self, turn: SessionTurn, retried_seq: int | None) -> None:
+    def begin(self, retried_seq: int | None) -> None:
         """See TurnExtension."""
         if retried_seq is not None:
             self.seq = retried_seq

@@ -167,7 +167,7 @@ class TurnExtension(msgspec.Struct, omit_defaults=True):
         for field in self.__struct_fields__:
             setattr(self, field, getattr(stored, field))
 
-    def begin(self, turn: SessionTurn, retried_seq: int | None) -> None:
+    def begin(self, retried_seq: int | None) -> None:
         """The turn begins, or goes on after an answer or a retry.
 
         Args:
@@ -313,7 +313,7 @@ class SessionTurn(msgspec.Struct, eq=False):
     def begin(self, retried_seq: int | None = None) -> None:
         """It begins, or goes on after an answer or a retry: see TurnExtension.begin."""
         for extension in self.extensions.values():
-            extension.begin(self, retried_seq)
+            extension.begin(retried_seq)
 
     def begin_again(self, row: TurnRow, retried_seq: int | None = None) -> None:
         """It goes on, after it has ended or was paused, with this record."""
@@ -405,6 +405,7 @@ class SessionTurn(msgspec.Struct, eq=False):
 
     def progress(self) -> TurnProgress:
         """The progress of the turn."""
+        timeout_s = self.config.timeout
         progress = TurnProgress(
             first_seq=self.row.first_seq,
             opened_seq=self.row.opened_seq,
@@ -416,6 +417,8 @@ class SessionTurn(msgspec.Struct, eq=False):
             model_calls=self.ledger.calls_since_message(),
             under_way=self.calls.under_way(),
             config=self.config if self.config.outlives_pauses else None,
+            # The wait of a pause does not count.
+            deadline_s=self.opened_s + timeout_s if timeout_s is not None else 0.0,
         )
         for extension in self.extensions.values():
             progress = extension.add_progress(progress)

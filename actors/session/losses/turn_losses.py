@@ -42,7 +42,7 @@ class Losses(TurnExtension):
         stored = Losses(processes=self.processes) if is_over else self
         return stored if stored != Losses() else None
 
-    def begin(self, turn: SessionTurn, retried_seq: int | None) -> None:
+    def begin(self, retried_seq: int | None) -> None:
         """It may have been open for weeks, and its processes were lost with whatever was restarted."""
         self.runs.clear()
 
