@@ -57,6 +57,7 @@ from actors.messages.content import Content
 from actors.messages.event import RUN, USER, Event, words_id
 from actors.messages.protocol.base import Message
 from actors.messages.protocol.request import Request
+from actors.messages.protocol.turns import ScheduledTime
 from actors.messages.session import RUN_LENGTH, SessionKey, SessionPlace, conversation_of, run_of, run_session
 from actors.refs.keyed_locks import KeyedLocks
 from actors.rules.checks.ids import MAX_ID
@@ -101,7 +102,7 @@ class BackgroundRuns(SessionService):
         self._words: dict[SessionKey, Words | None] = {}
         parts.logs.before_load.append(self._load)
         parts.append_hooks.append(self._appended)
-        parts.refusals.append(self.refusal)
+        parts.due_refusals.append(self.refusal)
         parts.ending_hooks.append(self)
         parts.removal_hooks.append(self._removed)
 
@@ -317,12 +318,12 @@ class BackgroundRuns(SessionService):
             finally:
                 self._undisturbed.discard(conversation)
 
-    async def refusal(self, message: p.OpenTurn) -> TurnCancelledError | None:
+    async def refusal(self, message: p.OpenTurn, time: ScheduledTime) -> TurnCancelledError | None:
         """No message that waits begins a turn of a run that was cancelled. Raises StoreError.
 
         So neither its first message does, nor the end of a run that it has started.
         """
-        if message.due is None or not message.due.is_message or run_of(message.key.session) is None:
+        if not time.is_message or run_of(message.key.session) is None:
             return None
         row = await self._read(message.key)
         return TurnCancelledError(message.invocation_id) if row is not None and _record_of(row).is_cancelled else None

@@ -50,7 +50,7 @@ MIN_NAP_S = 0.001
 
 
 class DueTimes:
-    """Knows what is due, and has a part in the opening of turns: see `OpeningHook`.
+    """Knows what is due, and has a part in the opening of turns: see `DueHook`.
 
     Args:
         access: the store.
@@ -83,14 +83,12 @@ class DueTimes:
         self._beginning: dict[tuple[SessionKey, str], int | None] = {}
         self._is_closed = False
 
-    async def refusal(self, message: p.OpenTurn) -> ScheduleNotFoundError | None:
+    async def refusal(self, message: p.OpenTurn, time: ScheduledTime) -> ScheduleNotFoundError | None:
         """The reason why a turn may not begin that is not there: its schedule was deleted, replaced or paused, or has gone on.
 
-        Asked each time when the turn has waited. None of a turn that no schedule makes. Raises StoreError.
+        Raises StoreError.
         """
-        key, time = message.key, message.due
-        if time is None:
-            return None
+        key = message.key
         async with self._changes.locked((key, time.id)):
             row = await self._found.of((key.app, key.user, time.name))
             if row is None or row.id != time.id or row.due_s is None or row.due_s > time.due_s:
@@ -111,25 +109,19 @@ class DueTimes:
 
         return await self._access.read(read)
 
-    def writes(self, message: p.OpenTurn) -> Sequence[Write]:
+    def writes(self, key: SessionKey, due: ScheduledTime) -> Sequence[Write]:
         """The schedule goes on in the step in which its turn begins.
 
         Raises ScheduleNotFoundError when it was changed after it was found due.
         """
-        key, time = message.key, message.due
-        if time is None:
-            return ()
-        if self._beginning.get((key, time.id)) != time.due_s:
-            raise _gone(key, time)
-        return [AdvanceSchedule(key, time)]
+        if self._beginning.get((key, due.id)) != due.due_s:
+            raise _gone(key, due)
+        return [AdvanceSchedule(key, due)]
 
-    def opened(self, message: p.OpenTurn) -> None:
-        """A turn has begun that a schedule may have made, and this has gone on with it in the store."""
-        time = message.due
-        if time is None:
-            return
-        self._note("", time, self.now_s() - time.due_s)
-        self.note_due(time.next_s)
+    def opened(self, due: ScheduledTime) -> None:
+        """The turn of a schedule has begun, and this has gone on with it in the store."""
+        self._note("", due, self.now_s() - due.due_s)
+        self.note_due(due.next_s)
 
     def _note(self, error: str, time: ScheduledTime, late_s: float) -> None:
         if not time.is_message:

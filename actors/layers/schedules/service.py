@@ -57,8 +57,8 @@ class Schedules(SessionService):
             user_holds,
             LONGEST_NAP_S if environment.looks_again else math.inf,
         )
-        parts.refusals.append(self.due.refusal)
-        parts.opening_hooks.append(self.due)
+        parts.due_refusals.append(self.due.refusal)
+        parts.due_hooks.append(self.due)
         self._limits = parts.environment.limits
 
     def handlers(self) -> Handlers:

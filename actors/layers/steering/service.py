@@ -31,6 +31,7 @@ from actors.messages.content import Content, Part
 from actors.messages.event import READ_BY, SENDER, USER, Event, words_id
 from actors.messages.json_types import JsonObject
 from actors.messages.limits import MIB
+from actors.messages.protocol.turns import ScheduledTime
 from actors.messages.session import SessionKey
 from actors.refs.keyed_locks import KeyedLocks
 from actors.rules.checks.state import only_temp
@@ -81,7 +82,7 @@ class Steering(SessionService):
         self._last_s = 0.0
         self._sent: dict[tuple[SessionKey, str], _Sent] = {}
         parts.removal_hooks.append(self._left_behind)
-        parts.refusals.append(self.refusal)
+        parts.due_refusals.append(self.refusal)
         parts.leaving_hooks.append(self.leave)
 
     def handlers(self) -> Handlers:
@@ -93,10 +94,10 @@ class Steering(SessionService):
             FindReader: self.find_reader,
         }
 
-    async def refusal(self, message: p.OpenTurn) -> SessionBusyError | None:
+    async def refusal(self, message: p.OpenTurn, time: ScheduledTime) -> SessionBusyError | None:
         """A message of an agent begins no turn before those that were sent to its receiver before. Raises StoreError."""
-        time, key = message.due, message.key
-        if time is None or not time.is_sent:
+        key = message.key
+        if not time.is_sent:
             return None
         [first, *_] = [*await self._named(key, [f"{time.name.rsplit('/', 2)[0]}/"], 1), None]
         is_behind = first is not None and first.due_s is not None and first.name < time.name

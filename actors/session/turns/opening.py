@@ -164,7 +164,8 @@ class NewTurns:
         message, log = request.message, request.log
         temp = only_temp(message.state_delta) if message.state_delta else None
         self._parts.admission.event(log, message.event, request.event)
-        beside = [write for hook in self._parts.opening_hooks for write in hook.writes(message)]
+        due, hooks = message.due, self._parts.due_hooks
+        beside = [write for hook in hooks for write in hook.writes(log.key, due)] if due is not None else []
         if temp:
             self._parts.admission.temp(turn.temp, temp)
             turn.temp.update(temp)
@@ -179,8 +180,9 @@ class NewTurns:
             self._parts.subscriptions.add(message.subscriber, log.key, message.invocation_id, turn.row.opened_seq)
             self._parts.counts["turns"] += 1
             log.queue.note_opened()
-            for hook in self._parts.opening_hooks:
-                hook.opened(message)
+            if due is not None:
+                for hook in hooks:
+                    hook.opened(due)
 
         return writes, opened
 
@@ -305,10 +307,11 @@ class TurnOpener:
                     return reply
 
     async def _refusal(self, message: p.OpenTurn) -> RequestError | TurnError | None:
-        """The first reason of a feature why the turn may not begin."""
-        for refusal in self._parts.refusals:
-            if (reason := await refusal(message)) is not None:
-                return reason
+        """The first reason of a feature why the turn may not begin, if it is due."""
+        if message.due is not None:
+            for refusal in self._parts.due_refusals:
+                if (reason := await refusal(message, message.due)) is not None:
+                    return reason
         return None
 
     async def _decided(self, request: PendingOpen) -> tuple[Decision, KnownTurn | None]:

@@ -12,6 +12,7 @@ import msgspec
 from actors.errors import RequestError, TurnError
 from actors.interfaces.records import PutTurn, TurnRow, Write
 from actors.messages import protocol as p
+from actors.messages.protocol.turns import ScheduledTime
 from actors.messages.session import SessionKey, Shard
 from actors.refs.keyed_locks import KeyedLocks
 from actors.rules.accounting.tallies import Tallies
@@ -38,22 +39,22 @@ RemovalHook = Callable[[SessionKey], Awaitable[Sequence[Write]]]
 """Takes a session. Returns writes. Raises SessionBusyError: it may not be removed. StoreError."""
 
 
-Refusal = Callable[[p.OpenTurn], Awaitable[RequestError | TurnError | None]]
-"""Says why a turn may not begin that is not there; None: it may. Asked each time when the turn has waited."""
+DueRefusal = Callable[[p.OpenTurn, ScheduledTime], Awaitable[RequestError | TurnError | None]]
+"""Says why a turn may not begin that is due and not there; None: it may. Asked each time when the turn has waited."""
 
 
 LeavingHook = Callable[[SessionLog, p.OpenTurn, EventScan], Awaitable[p.MessageLeft | None]]
 """Stores a message that steers for the turn that runs, or behind those that wait. None: it begins a turn, or was read."""
 
 
-class OpeningHook(Protocol):
-    """The part of a feature in the opening of turns."""
+class DueHook(Protocol):
+    """The part of a feature in the opening of turns that are due."""
 
-    def writes(self, message: p.OpenTurn) -> Sequence[Write]:
+    def writes(self, key: SessionKey, due: ScheduledTime) -> Sequence[Write]:
         """Writes that are stored with the beginning of the turn. Raises RequestError, TurnError: it may not begin any more."""
         ...
 
-    def opened(self, message: p.OpenTurn) -> None:
+    def opened(self, due: ScheduledTime) -> None:
         """Called when the beginning is stored."""
         ...
 
@@ -90,8 +91,8 @@ class SessionParts:
         tallies: how often things have happened, and how long they took.
         changes: of sessions between turns; those of one session wait for each other.
         append_hooks: called with what a run appends, before it is checked. What they return is stored with it.
-        refusals, leaving_hooks, opening_hooks: see `Refusal`, `LeavingHook` and `OpeningHook`.
-        ending_hooks: see `EndingHook`.
+        due_refusals, due_hooks: see `DueRefusal` and `DueHook`. Turns that are due are those with an `OpenTurn.due`.
+        leaving_hooks, ending_hooks: see `LeavingHook` and `EndingHook`.
         removal_hooks: called before a session is removed. What they return is stored with that.
     """
 
@@ -110,9 +111,9 @@ class SessionParts:
     tallies: Tallies
     changes: KeyedLocks[SessionKey]
     append_hooks: list[AppendHook] = field(default_factory=list)
-    refusals: list[Refusal] = field(default_factory=list)
+    due_refusals: list[DueRefusal] = field(default_factory=list)
+    due_hooks: list[DueHook] = field(default_factory=list)
     leaving_hooks: list[LeavingHook] = field(default_factory=list)
-    opening_hooks: list[OpeningHook] = field(default_factory=list)
     ending_hooks: list[EndingHook] = field(default_factory=list)
     removal_hooks: list[RemovalHook] = field(default_factory=list)
 
