@@ -32,8 +32,6 @@ from actors.session.log.reader import LogReader
 from actors.session.log.session_log import SessionLog
 from actors.session.log.shared_state import SharedStates
 from actors.session.log.writer import COUNTED, LogWriter
-from actors.session.losses.counting import LossCounts
-from actors.session.losses.turn_losses import Losses
 from actors.session.removal import end_gone
 from actors.session.service import Services, no_services
 from actors.session.sessions import StoredSessions
@@ -42,6 +40,7 @@ from actors.session.subscribers.outbox import POLL_S
 from actors.session.subscribers.subscriptions import Subscriptions
 from actors.session.turns.joining import TurnJoiner
 from actors.session.turns.lookup import TurnLookup
+from actors.session.turns.losses import LossCounts, Losses
 from actors.session.turns.opening import TurnOpener
 from actors.session.turns.parts import SessionParts
 from actors.session.turns.recovery import TurnRecovery

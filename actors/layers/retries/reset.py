@@ -22,7 +22,7 @@ from actors.rules.checks import state as scopes
 from actors.session.log.event_scan import new_event, scan
 from actors.session.log.open_turn import SessionTurn
 from actors.session.log.session_log import SessionLog
-from actors.session.losses.turn_losses import Losses
+from actors.session.turns.losses import Losses
 from actors.session.turns.parts import SessionParts
 
 

@@ -1,1 +1,0 @@
-"""How often processes were lost in a turn."""
