@@ -20,6 +20,11 @@ class Clock(Protocol):
         ...
 
 
+def loop_time_s() -> float:
+    """The clock of the event loop that is running: seconds that only go forward."""
+    return asyncio.get_running_loop().time()
+
+
 class WallClock:
     """Implements `Clock` with the machine's clock."""
 

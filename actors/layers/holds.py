@@ -182,7 +182,7 @@ class UserHolds(SessionService):
 
     async def _passed(self, key: SessionKey, find: Callable[[SessionKey], _Hold | None]) -> None:
         while (hold := find(key)) is not None:
-            left_s = max(hold.until_s.values()) - self._now_s()
+            left_s = max(hold.until_s.values()) - self._clock()
             with suppress(TimeoutError):
                 async with asyncio.timeout(min(left_s, HOLD_S)):
                     await hold.released.wait()
@@ -190,7 +190,7 @@ class UserHolds(SessionService):
 
     def _hold(self, what: tuple[str, ...], token: str, *, is_alone: bool = False) -> None:
         hold = self._holds.setdefault(what, _Hold(is_alone=is_alone))
-        hold.until_s[token] = self._now_s() + HOLD_S
+        hold.until_s[token] = self._clock() + HOLD_S
 
     def _release(self, what: tuple[str, ...], token: str) -> None:
         hold = self._holds.get(what)
@@ -211,13 +211,10 @@ class UserHolds(SessionService):
         hold = self._holds.get(what)
         if hold is None:
             return None
-        now_s = self._now_s()
+        now_s = self._clock()
         for token in [token for token, until_s in hold.until_s.items() if until_s <= now_s]:
             self._release(what, token)
         return self._holds.get(what)
-
-    def _now_s(self) -> float:
-        return self._clock() if self._clock is not None else asyncio.get_running_loop().time()
 
 
 def _of_session(key: SessionKey) -> tuple[str, str, str]:

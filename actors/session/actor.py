@@ -10,7 +10,6 @@ There may be several Session actors, each with a shard of the sessions: then eac
 from __future__ import annotations
 
 import os
-import time
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -83,7 +82,7 @@ class SessionActor(Actor):
             environment.store_timeout_s,
             environment.writer,
             environment.on_replaced,
-            clock or time.monotonic,
+            clock,
             environment.on_late_write,
         )
         self._versions = versions(environment, access)

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from actors.interfaces.clock import loop_time_s
 from actors.interfaces.stores import LogStore, MemoryStore
 from actors.messages.costs import Price
 from actors.messages.event import now_s
@@ -43,7 +44,7 @@ class SessionEnvironment:
         memory: where memory lasts; None: the app has none.
         store_timeout_s: how long either store may be away before requests that need it fail with StoreUnavailableError.
         limits: sizes that the actor admits, and the room that it has.
-        clock: seconds that only go forward; None: those of the event loop.
+        clock: seconds that only go forward.
         writer: its place in the store, which the process takes that is started in its place; "": none will be.
         keep_calls_s: how long recorded model calls are kept, in seconds; None: as long as their session.
         on_replaced: called when another process has taken that place; None: the writes just fail.
@@ -64,7 +65,7 @@ class SessionEnvironment:
     memory: MemoryStore | None = None
     store_timeout_s: float = 30.0
     limits: Limits = DEFAULT_LIMITS
-    clock: Callable[[], float] | None = None
+    clock: Callable[[], float] = loop_time_s
     writer: str = ""
     keep_calls_s: float | None = None
     on_replaced: Callable[[], None] | None = None

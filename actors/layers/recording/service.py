@@ -48,12 +48,7 @@ class RecordedCalls(SessionService):
         self._user_holds = user_holds
         self._lookup = TurnLookup(parts)
         self._keep_s = parts.environment.keep_calls_s
-
-        def loop_time_s() -> float:
-            self._clock = asyncio.get_running_loop().time
-            return self._clock()
-
-        self._clock = parts.environment.clock or loop_time_s
+        self._clock = parts.environment.clock
         self._store = store_of(parts.access)
         self._next_s: float | None = None
         self._deletion: asyncio.Task[None] | None = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Iterable, Sequence
 
 from actors.actor import Handlers
@@ -33,7 +32,7 @@ class StateNews(SessionService):
     def __init__(self, parts: SessionParts) -> None:
         shared, environment = parts.shared, parts.environment
         self._access = access = parts.access
-        peers, clock = Peers(parts.shard, environment.peers), environment.clock or time.monotonic
+        peers, clock = Peers(parts.shard, environment.peers), environment.clock
         self._shared = shared
         self._watch = StatesWatch(peers, clock)
         self._peers = peers

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from actors.errors import SessionExistsError, SessionNotFoundError, StoreConflictError
+from actors.interfaces.clock import loop_time_s
 from actors.interfaces.records import CreateSession, PutState, SessionRow, TurnRow, Write
 from actors.messages.event import now_s
 from actors.messages.json_types import JsonMapping
@@ -35,7 +36,7 @@ class SessionLogs:
         access: the store; `reader` reads it.
         shared: the states that sessions share.
         max_bytes: room for logs in memory. Logs with an open turn stay, however many there are, but without their tail.
-        clock: seconds that only go forward; by default those of the event loop.
+        clock: seconds that only go forward.
 
     Attributes:
         held: what must be awaited before a turn begins in a session, or it is created; None: nothing. A feature that is removing
@@ -55,18 +56,12 @@ class SessionLogs:
         reader: LogReader,
         shared: SharedStates,
         max_bytes: int = DEFAULT_LIMITS.max_cache_bytes,
-        clock: Callable[[], float] | None = None,
+        clock: Callable[[], float] = loop_time_s,
     ) -> None:
         self._access = access
         self._reader = reader
         self._shared = shared
-
-        def loop_time_s() -> float:
-            # From now on without asking for the loop, for which asyncio asks the kernel for the process.
-            self._clock = asyncio.get_running_loop().time
-            return self._clock()
-
-        self._clock = clock or loop_time_s
+        self._clock = clock
         self._logs: dict[SessionKey, SessionLog] = {}
         self._taken: dict[SessionKey, None] = {}
         self._eviction: CacheEviction[SessionKey] = CacheEviction(max_bytes, IDLE_S)

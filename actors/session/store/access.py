@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
@@ -17,6 +16,7 @@ from actors.errors import (
     StoreUnavailableError,
     WriterReplacedError,
 )
+from actors.interfaces.clock import loop_time_s
 from actors.interfaces.records import PutTurn, TurnFilter, TurnRow, Write
 from actors.interfaces.stores import LogStore
 from actors.messages.session import SessionKey
@@ -198,7 +198,7 @@ class StoreAccess:
         timeout_s: how long it may be away: see `StoreThread`. Calls that fail then raise StoreUnavailableError.
         writer: the place that is taken in it: see `ClaimedStore`.
         on_replaced: called when another process has taken that place.
-        clock: seconds that go on, whatever this process does.
+        clock: seconds that only go forward.
         on_late_write: awaited by what is to be written after `close`, before it is refused.
 
     Attributes:
@@ -214,7 +214,7 @@ class StoreAccess:
         timeout_s: float,
         writer: str = "",
         on_replaced: Callable[[], None] | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = loop_time_s,
         on_late_write: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.store = store

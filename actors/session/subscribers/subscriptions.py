@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from actors.interfaces.clock import loop_time_s
 from actors.messages.protocol.base import Ack, StoredEvent
 from actors.messages.protocol.outcomes import AnyOutcome
 from actors.messages.protocol.subscriptions import WHOLE_SESSION, News, Poll, TurnRead, Unsubscribe
@@ -23,11 +23,11 @@ class Subscriptions:
 
     Args:
         read: reads a turn's events after a position from the log, for subscribers that lag.
-        clock: seconds that only go forward; by default those of the event loop.
+        clock: seconds that only go forward.
         poll_s: how long a poll waits for news at most, in seconds; None: until there is some.
     """
 
-    def __init__(self, read: ReadTurnPage, clock: Callable[[], float] | None = None, poll_s: float | None = POLL_S) -> None:
+    def __init__(self, read: ReadTurnPage, clock: Callable[[], float] = loop_time_s, poll_s: float | None = POLL_S) -> None:
         self._poll_s = poll_s
         self._read = read
         self._clock = clock
@@ -196,6 +196,7 @@ class Subscriptions:
         if outbox is None:
             for name in [name for name, box in self._outboxes.items() if box.is_abandoned()]:
                 self.remove(name)
-            clock = self._clock or asyncio.get_running_loop().time
-            outbox = self._outboxes[subscriber] = Outbox(clock, self._read_turn, answers=self._answers_of, poll_s=self._poll_s)
+            outbox = self._outboxes[subscriber] = Outbox(
+                self._clock, self._read_turn, answers=self._answers_of, poll_s=self._poll_s
+            )
         return outbox
