@@ -200,7 +200,7 @@ class TurnListing(SessionService):
         """The open long-running calls of a turn whose events stand between its first and `last_seq`."""
         events: list[Event] = []
         after_seq = row.first_seq - 1
-        while page := await self._reader.part(key, after_seq, last_seq + 1, MAX_LISTED, newest=False):
+        while page := await self._reader.page(key, after_seq, last_seq + 1, limit=MAX_LISTED):
             after_seq = page[-1].seq
             of_turn = (stored for stored in page if scan(stored.raw).invocation_id == row.invocation_id)
             events += [decode_event(stored.raw, stored.seq) for stored in of_turn]
@@ -247,7 +247,7 @@ class TextSearch:
     async def is_in(self, reader: LogReader, key: SessionKey, turn: TurnInfo) -> bool:
         """Whether the user or an agent has said it in a turn, in a text that is no thought. Raises StoreError."""
         after_seq, end = turn.first_seq - 1, turn.last_seq + 1
-        while after_seq < turn.last_seq and (page := await reader.part(key, after_seq, end, PAGE, newest=False)):
+        while after_seq < turn.last_seq and (page := await reader.page(key, after_seq, end, limit=PAGE)):
             after_seq = page[-1].seq
             if any(self._is_said(stored.raw, turn.invocation_id) for stored in page):
                 return True

@@ -78,7 +78,7 @@ class LogComparison(SessionService):
         newest = await self._reader.at(log.key, log.committed_seq)
         assert stored.shared is not None
         self._shared.as_read(log.key, reading, stored.shared)
-        lost = what_is_lost(_known(log), self._mark(stored, newest))
+        lost = what_is_lost(_known(log), self._mark(stored, newest.raw if newest is not None else None))
         if not lost and begun == self._begun:
             log.is_unchecked = False
         return EventsLostError(log.key.session, lost) if lost else None

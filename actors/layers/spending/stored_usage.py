@@ -13,7 +13,6 @@ from actors.messages.session import SessionKey
 from actors.rules.accounting.turn_usage import Spent, packed, together
 from actors.session.log.event_scan import scan
 from actors.session.log.open_turn import TurnLedger
-from actors.session.log.reader import PAGE
 from actors.session.turns.parts import SessionParts
 
 T = TypeVar("T")
@@ -130,7 +129,7 @@ class StoredUsage:
         ledger = self._reader.turn_of(row).ledger if row is not None else TurnLedger()
         ledger.forget_events()
         after_seq, before_seq = turn.first_seq - 1, turn.last_seq + 1 if turn.last_seq else None
-        while events := await self._reader.part(turn.key, after_seq, before_seq, PAGE, newest=False):
+        while events := await self._reader.page(turn.key, after_seq, before_seq):
             after_seq = events[-1].seq
             for event in (scan(stored.raw) for stored in events):
                 if event.invocation_id == turn.invocation_id:

@@ -45,7 +45,7 @@ class LogQueries:
         before_seq = log.committed_seq + 1
         if message.before_seq is not None:
             before_seq = min(before_seq, message.before_seq)
-        found = await self._reader.part(message.key, message.after_seq, before_seq, limit, newest=newest)
+        found = await self._reader.page(message.key, message.after_seq, before_seq, limit=limit, newest=newest)
         if newest:
             found.reverse()
         next_seq = found[-1].seq + (-1 if newest else 1) if found else 0
@@ -75,5 +75,5 @@ class LogQueries:
         events = log.events_after(after_seq)
         if events is not None:
             return events, False
-        page = await self._reader.page(log.key, after_seq, max_events, max_bytes=max_bytes)
+        page = await self._reader.page(log.key, after_seq, limit=max_events, max_bytes=max_bytes)
         return page, bool(page) and page[-1].seq < log.committed_seq

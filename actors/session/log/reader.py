@@ -72,11 +72,6 @@ class LogReader:
         """
         return await self._access.read(stored_session, self._store, key, shared)
 
-    async def at(self, key: SessionKey, seq: int) -> bytes | None:
-        """The visible event at a position; None when there is none."""
-        found = await self._access.read(lambda: self._store.events(key, after_seq=seq - 1, limit=1, before_seq=seq + 1))
-        return found[0][1] if found else None
-
     async def sessions(
         self, app: str, user: str | None, limit: int | None = None, before: SessionPlace | None = None
     ) -> list[SessionRow]:
@@ -85,35 +80,55 @@ class LogReader:
         return await self._access.read(lambda: self._store.sessions(app, user, limit=limit, before=before))
 
     async def events(
-        self, key: SessionKey, *, after_seq: int = 0, limit: int | None = None, after_s: float | None = None, newest: bool = False
+        self,
+        key: SessionKey,
+        *,
+        after_seq: int = 0,
+        before_seq: int | None = None,
+        limit: int | None = None,
+        after_s: float | None = None,
+        newest: bool = False,
     ) -> list[StoredEvent]:
         """Visible events of a log: see `LogStore.events`."""
         rows = await self._access.read(
-            lambda: self._store.events(key, after_seq=after_seq, limit=limit, after_s=after_s, newest=newest)
+            lambda: self._store.events(
+                key, after_seq=after_seq, limit=limit, after_s=after_s, newest=newest, before_seq=before_seq
+            )
         )
         return [StoredEvent(seq, raw) for seq, raw in rows]
+
+    async def at(self, key: SessionKey, seq: int) -> StoredEvent | None:
+        """The visible event at a position; None when there is none."""
+        return next(iter(await self.events(key, after_seq=seq - 1, before_seq=seq + 1, limit=1)), None)
 
     async def page(
         self,
         key: SessionKey,
         after_seq: int,
-        max_events: int = PAGE,
-        after_s: float | None = None,
+        before_seq: int | None = None,
+        *,
+        limit: int = PAGE,
         max_bytes: int = PAGE_BYTES,
+        after_s: float | None = None,
+        newest: bool = False,
     ) -> list[StoredEvent]:
-        """The events after a position, none when there are no more.
+        """Events between two positions, oldest first: at most `limit`, fewer when they are large, none when there are none.
 
         Args:
-            max_events: so many at most.
             max_bytes: about so large they may be together, as far as the first ones are like the others.
+            newest: those before `before_seq` instead of those after `after_seq`.
         """
-        page = await self.events(key, after_seq=after_seq, limit=FIRST_READ, after_s=after_s)
-        if len(page) == FIRST_READ:
-            size = sum(len(stored.raw) for stored in page)
-            room = min(max_events, FIRST_READ * max_bytes // (size + 1)) - FIRST_READ
-            if room > 0:
-                page += await self.events(key, after_seq=page[-1].seq, limit=room, after_s=after_s)
-        return page
+        found: list[StoredEvent] = []
+        count = min(FIRST_READ, limit)
+        while count > 0:
+            page = await self.events(key, after_seq=after_seq, before_seq=before_seq, limit=count, after_s=after_s, newest=newest)
+            found = page + found if newest else found + page
+            if len(page) < count:
+                break
+            after_seq, before_seq = (after_seq, found[0].seq) if newest else (found[-1].seq, before_seq)
+            size = sum(len(stored.raw) for stored in found)
+            count = min(limit, len(found) * max_bytes // (size + 1)) - len(found)
+        return found
 
     async def recall(self, key: SessionKey, turn: SessionTurn, up_to: int | None = None) -> float:
         """Fold into `turn` its events as the store has them, in place of those folded before; with `up_to` only up to there.
@@ -137,8 +152,7 @@ class LogReader:
     async def event(self, key: SessionKey, seq: int) -> StoredEvent | None:
         """The event at a position, or None."""
         await self._access.commits.flush()
-        raw = await self.at(key, seq)
-        return StoredEvent(seq, raw) if raw is not None else None
+        return await self.at(key, seq)
 
     async def turn(self, key: SessionKey, invocation_id: str) -> TurnRow | None:
         """The record of a turn, or None. One that has ended says so, also while its end is still to be stored."""
@@ -172,35 +186,6 @@ class LogReader:
         owed = self._access.pending_ends.of(TurnFilter(app=app))
         count = await self._access.read(self._store.count_turns, app, status)
         return max(0, count - len(owed)) if status == "running" else count + sum(end.status == status for _, end in owed)
-
-    async def part(
-        self, key: SessionKey, after_seq: int, before_seq: int | None, limit: int, *, newest: bool
-    ) -> list[StoredEvent]:
-        """Events between two positions, oldest first: at most `limit`, fewer when they are large, none when there are none.
-
-        Args:
-            newest: those before `before_seq` instead of those after `after_seq`.
-        """
-        found: list[StoredEvent] = []
-        count = min(FIRST_READ, limit)
-        while count > 0:
-            page = await self._between(key, after_seq, before_seq, count, newest)
-            found = page + found if newest else found + page
-            if len(page) < count:
-                break
-            after_seq, before_seq = (after_seq, found[0].seq) if newest else (found[-1].seq, before_seq)
-            size = sum(len(stored.raw) for stored in found)
-            count = min(limit, len(found) * PAGE_BYTES // (size + 1)) - len(found)
-        return found
-
-    async def _between(
-        self, key: SessionKey, after_seq: int, before_seq: int | None, limit: int, newest: bool
-    ) -> list[StoredEvent]:
-        options = {} if before_seq is None else {"before_seq": before_seq}
-        rows = await self._access.read(
-            lambda: self._store.events(key, after_seq=after_seq, limit=limit, newest=newest, **options)
-        )
-        return [StoredEvent(seq, raw) for seq, raw in rows]
 
     def open_turn(self, key: SessionKey, row: TurnRow | None) -> SessionTurn | None:
         """The turn that is open in the store: one that ran when the Session actor or the whole deployment was lost.
