@@ -42,7 +42,7 @@ class StoredSessions:
             if not message.again or await self._reader.events(message.key, limit=1, newest=True):
                 raise
             log = await self._logs.load(message.key)
-            await self._parts.refresh_shared_state(message.key)
+            await self._parts.shared.refresh(message.key)
             found = _info(log)
             if not message.state.items() <= found.state.items():
                 raise
@@ -53,7 +53,7 @@ class StoredSessions:
         log = await self._logs.find(message.key)
         if log is None:
             return p.SessionReply()
-        await self._parts.refresh_shared_state(message.key)
+        await self._parts.shared.refresh(message.key)
         limit, after_s = message.num_recent_events, message.after_timestamp
         events: list[p.StoredEvent] = []
         if message.after_seq is not None:
@@ -96,7 +96,7 @@ class StoredSessions:
     async def append_event(self, message: p.AppendEventRequest) -> p.Appended:
         """Store an event that belongs to no turn. Raises SessionNotFoundError, SessionBusyError, RequestError, StoreError."""
         log = await self._logs.load(message.key)
-        await self._parts.refresh_shared_state(message.key)
+        await self._parts.shared.refresh(message.key)
         refuse_if_busy(log)
         raw, event = message.event, scan(message.event)
         if any(key.startswith(scopes.TEMP) for key in event.actions.state_delta):

@@ -73,11 +73,11 @@ class LogComparison(SessionService):
     async def _loss(self, log: SessionLog) -> EventsLostError | None:
         """The loss of a log. One that has lost nothing needs no comparison any more. Raises StoreError."""
         begun = self._begun
-        reading = self._shared.reading(log.key, again=True)
+        reading = self._shared.reading(log.key.app, (log.key.user,), again=True)
         stored = await self._reader.session(log.key, shared=reading)
         newest = await self._reader.at(log.key, log.committed_seq)
         assert stored.shared is not None
-        self._shared.as_read(log.key, reading, stored.shared)
+        self._shared.as_read(reading, stored.shared)
         lost = what_is_lost(_known(log), self._mark(stored, newest.raw if newest is not None else None))
         if not lost and begun == self._begun:
             log.is_unchecked = False

@@ -39,10 +39,11 @@ class SessionReads:
         shared = None if again else known(key)
         if shared is not None:
             return await self._reader.session(key, shared=None), shared
-        reading = self._shared.reading(key, again=again)
+        reading = self._shared.reading(key.app, (key.user,), again=again)
         found = await self._reader.session(key, shared=reading)
         assert found.shared is not None
-        return found, self._shared.as_read(key, reading, found.shared)
+        states = self._shared.as_read(reading, found.shared)
+        return found, (states[""], states[key.user])
 
     async def new(self, key: SessionKey) -> tuple[StoredSession, States]:
         """The same of a session that may be new: it has the states as they are now, with no other look at the store.
@@ -59,9 +60,10 @@ class SessionReads:
         for app in dict.fromkeys(key.app for key in keys):
             of_app = [key for key in keys if key.app == app]
             known = {key: self._shared.current(key) for key in of_app}
-            reading = self._shared.reading_of(app, {key.user for key, states in known.items() if states is None})
+            unknown = {key.user for key, states in known.items() if states is None}
+            reading = self._shared.reading(app, unknown) if unknown else None
             stored, read = await self._access.read(self._stored, of_app, reading)
-            states = self._shared.all_as_read(reading, read) if reading is not None else {}
+            states = self._shared.as_read(reading, read) if reading is not None else {}
             found.update((key, (stored[key], known[key] or (states[""], states[key.user]))) for key in of_app)
         return found
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 from weakref import WeakSet, WeakValueDictionary
 
@@ -12,6 +11,7 @@ from actors.interfaces.records import VersionedState
 from actors.interfaces.stores import LogStore
 from actors.messages.session import SessionKey
 from actors.session.store.access import StoreAccess
+from actors.session.store.grouped_reads import GroupedReads
 
 StoredStates = Mapping[str, VersionedState]
 """States of an app, by "", and of its users, as the store has them: those that were asked for and are in another version."""
@@ -93,22 +93,13 @@ class SharedStates:
         self.era: Callable[[], int | None] = lambda: None
         self._readings: WeakSet[StatesReading] = WeakSet()
         self._states: WeakValueDictionary[SessionKey, SharedState] = WeakValueDictionary()
-        self._waiting: list[tuple[SessionKey, asyncio.Future[None]]] = []
-        self._refreshing: asyncio.Task[None] | None = None
+        self._refreshes = GroupedReads(self._refresh_all)
 
     def __len__(self) -> int:
         return len(self._states)
 
-    async def of(self, key: SessionKey) -> tuple[SharedState, SharedState]:
-        """The state of a session's app, and of its user."""
-        known = self.in_memory(key)
-        if known is not None:
-            return known
-        reading = self.reading(key)
-        return self.as_read(key, reading, await self._access.read(reading))
-
     def in_memory(self, key: SessionKey) -> tuple[SharedState, SharedState] | None:
-        """The same without reading the store; None unless both are in memory and as the store has them."""
+        """The state of a session's app, and of its user; None unless both are in memory and as the store has them."""
         of_app, of_user = (self._states.get(scope) for scope in _scopes(key))
         if of_app is None or of_user is None or of_app.is_void or of_user.is_void:
             return None
@@ -121,10 +112,6 @@ class SharedStates:
             return known
         era = self.era()
         return known if era is not None and known[0].era == known[1].era == era else None
-
-    def may_be_behind(self, key: SessionKey) -> bool:
-        """Whether other Session actors may have written what is not in memory."""
-        return self.has_other_writers and self.current(key) is None
 
     def note_changed(self, scopes: Iterable[SessionKey] | None) -> None:
         """Another Session actor has changed states, in the store: they are read before they are used again; None: any may be."""
@@ -144,84 +131,12 @@ class SharedStates:
         for state in self._states.values():
             state.is_unchecked = True
 
-    def reading(self, key: SessionKey, *, again: bool = False) -> StatesReading:
-        """A read of both, for the store's thread; `again`: also of what is in memory, and whatever its version is."""
-        return self._reading(key.app, (key.user,), again=again)
+    def reading(self, app: str, users: Iterable[str], *, again: bool = False) -> StatesReading:
+        """A read of the app's state and of those of some users, for the store's thread.
 
-    def as_read(self, key: SessionKey, reading: StatesReading, found: StoredStates) -> tuple[SharedState, SharedState]:
-        """The same, of what was just read from the store: see `of`. Nothing may be awaited between the read and this."""
-        states = self._taken_in(reading, found)
-        return states[""], states[key.user]
-
-    def reading_of(self, app: str, users: Iterable[str]) -> StatesReading | None:
-        """A read of the app's state and of those of some users, for the store's thread; None without users."""
-        users = list(users)
-        return self._reading(app, users) if users else None
-
-    def all_as_read(self, reading: StatesReading, found: StoredStates) -> dict[str, SharedState]:
-        """All states that were asked for, by user, the app's by "". See `as_read`."""
-        return self._taken_in(reading, found)
-
-    async def refresh(self, key: SessionKey) -> None:
-        """Bring both up to date with what other Session actors have written before this was called.
-
-        Sessions that ask while the store is being read share the next read. Raises StoreError.
+        Args:
+            again: also of what is in memory, and whatever its version is.
         """
-        if not self.may_be_behind(key):
-            return
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((key, done))
-        if self._refreshing is None or self._refreshing.done():
-            self._refreshing = asyncio.create_task(self._refresh_all())
-        await done
-
-    async def _refresh_all(self) -> None:
-        while self._waiting:
-            waiting, self._waiting = self._waiting, []
-            users: dict[str, dict[str, None]] = {}
-            for key, _ in waiting:
-                users.setdefault(key.app, {})[key.user] = None
-            failed: dict[str, Exception] = {}
-            for app, of_app in users.items():
-                try:
-                    reading = self._reading(app, of_app)
-                    self._taken_in(reading, await self._access.read(reading))
-                except Exception as error:
-                    failed[app] = error
-            for key, done in waiting:
-                if done.done():
-                    continue
-                if key.app in failed:
-                    done.set_exception(failed[key.app])
-                else:
-                    done.set_result(None)
-
-    async def of_users(self, app: str, users: Iterable[str]) -> dict[str, tuple[SharedState, SharedState]]:
-        """The states of an app and of many of its users, by user, with one read of the store. See `of`."""
-        known = {user: None if self.has_other_writers else self.in_memory(SessionKey(app, user, "")) for user in users}
-        unknown = [user for user, states in known.items() if states is None]
-        if unknown:
-            reading = self._reading(app, unknown)
-            states = self._taken_in(reading, await self._access.read(reading))
-            known.update((user, (states[""], states[user])) for user in unknown)
-        return {user: states for user, states in known.items() if states is not None}
-
-    def mark_stale(self, scope: SessionKey) -> None:
-        """Have the state under a key read again before it is used."""
-        if (state := self._states.get(scope)) is not None:
-            state.is_stale = True
-
-    async def reread(self, key: SessionKey) -> None:
-        """Read the states again because a change was not stored. Raises StoreError; they are stale then."""
-        try:
-            reading = self.reading(key, again=True)
-            self.as_read(key, reading, await self._access.read(reading))
-        except StoreError:
-            for scope in _scopes(key):
-                self.mark_stale(scope)
-            raise
-
-    def _reading(self, app: str, users: Iterable[str], *, again: bool = False) -> StatesReading:
         known = {user: self._states.get(_scope(app, user)) for user in ("", *users)}
         for user, state in known.items():
             if again or (state is not None and state.is_void):
@@ -233,14 +148,57 @@ class SharedStates:
             self._readings.add(reading)
         return reading
 
-    def _taken_in(self, reading: StatesReading, found: StoredStates) -> dict[str, SharedState]:
-        """All states that were asked for, by user."""
+    def as_read(self, reading: StatesReading, found: StoredStates) -> dict[str, SharedState]:
+        """All states that were asked for, by user, the app's by "", as they were just read from the store.
+
+        Nothing may be awaited between the read and this.
+        """
         states = {user: self._refreshed(_scope(reading.app, user), found.get(user), reading.again) for user in reading.known}
         if reading.era is not None:
             self._readings.discard(reading)
             for user, state in states.items():
                 state.era = reading.era if _scope(reading.app, user) not in reading.changed else None
         return states
+
+    async def refresh(self, key: SessionKey) -> None:
+        """Bring both up to date with what other Session actors have written before this was called.
+
+        Sessions that ask while the store is being read share the next read. Raises StoreError.
+        """
+        if self.has_other_writers and self.current(key) is None:
+            await self._refreshes.of(_scope(key.app, key.user))
+
+    async def _refresh_all(self, scopes: Sequence[SessionKey]) -> Mapping[SessionKey, None]:
+        for app in dict.fromkeys(scope.app for scope in scopes):
+            await self._read(app, [scope.user for scope in scopes if scope.app == app])
+        return dict.fromkeys(scopes)
+
+    async def _read(self, app: str, users: Iterable[str], *, again: bool = False) -> dict[str, SharedState]:
+        reading = self.reading(app, users, again=again)
+        return self.as_read(reading, await self._access.read(reading))
+
+    async def of_users(self, app: str, users: Iterable[str]) -> dict[str, tuple[SharedState, SharedState]]:
+        """The states of an app and of many of its users, by user, with one read of the store."""
+        known = {user: None if self.has_other_writers else self.in_memory(SessionKey(app, user, "")) for user in users}
+        unknown = [user for user, states in known.items() if states is None]
+        if unknown:
+            states = await self._read(app, unknown)
+            known.update((user, (states[""], states[user])) for user in unknown)
+        return {user: states for user, states in known.items() if states is not None}
+
+    def mark_stale(self, scope: SessionKey) -> None:
+        """Have the state under a key read again before it is used."""
+        if (state := self._states.get(scope)) is not None:
+            state.is_stale = True
+
+    async def reread(self, key: SessionKey) -> None:
+        """Read the states again because a change was not stored. Raises StoreError; they are stale then."""
+        try:
+            await self._read(key.app, (key.user,), again=True)
+        except StoreError:
+            for scope in _scopes(key):
+                self.mark_stale(scope)
+            raise
 
     def _refreshed(self, scope: SessionKey, stored: VersionedState | None, again: bool) -> SharedState:
         """A state as it was read. Without other writers, one that another request has read meanwhile stays as it is."""

@@ -430,8 +430,7 @@ class TurnOpener:
             if await self._logs.load(message.key) is not log:
                 # Deleted and created again while the request waited.
                 raise SessionNotFoundError(message.key.app, message.key.user, message.key.session)
-            if self._parts.shared.may_be_behind(message.key):
-                await self._parts.shared.refresh(message.key)
+            await self._parts.shared.refresh(message.key)
             # Messages that wait begin their turns before it.
             if request.steers and (left := await self._leave(request)) is not None:
                 return left

@@ -117,10 +117,6 @@ class SessionParts:
     ending_hooks: list[EndingHook] = field(default_factory=list)
     removal_hooks: list[RemovalHook] = field(default_factory=list)
 
-    async def refresh_shared_state(self, key: SessionKey) -> None:
-        """Bring the states of a session's app and user up to date with other Session actors. Raises StoreError."""
-        await self.shared.refresh(key)
-
     def forget_user(self, app: str, user: str) -> None:
         """Have everything of a user read from the store again, also what a reader has loaded since it was changed there."""
         for log in self.logs.all_in_memory():
