@@ -134,92 +134,6 @@ def check_answers(request: PendingOpen, turn: SessionTurn) -> None:
             )
 
 
-class NewTurns:
-    """Begins turns in sessions that are free. Its methods wait for nothing."""
-
-    def __init__(self, parts: SessionParts) -> None:
-        self._parts = parts
-
-    def new_turn(self, request: PendingOpen) -> SessionTurn:
-        """The turn that a request begins."""
-        message, log = request.message, request.log
-        seq = log.head_seq + 1
-        row = TurnRow(
-            invocation_id=message.invocation_id,
-            status="running",
-            epoch=message.epoch,
-            first_seq=seq,
-            opened_seq=seq,
-            last_seq=seq,
-            begun_s=now_s(),
-            version=self._parts.versions.of_new(log),
-        )
-        turn = SessionTurn.new(row, message.config, self._parts.reader.extensions)
-        turn.runner, turn.traceparent = message.runner, message.traceparent
-        turn.begin()
-        return turn
-
-    def admitted(self, request: PendingOpen, turn: SessionTurn) -> tuple[Sequence[Write], Callable[[], None]]:
-        """Check the user's event, and open the turn. Returns what is stored beside the event, and what is called when it is."""
-        message, log = request.message, request.log
-        temp = only_temp(message.state_delta) if message.state_delta else None
-        self._parts.admission.event(log, message.event, request.event)
-        due, hooks = message.due, self._parts.due_hooks
-        beside = [write for hook in hooks for write in hook.writes(log.key, due)] if due is not None else []
-        if temp:
-            self._parts.admission.temp(turn.temp, temp)
-            turn.temp.update(temp)
-        log.turn = turn
-        self._parts.access.pending_ends.forget_attempt(log.key, message.invocation_id, turn.row.epoch)
-        writes: list[Write] = [log.put_turn(turn.record()), *beside]
-
-        def opened() -> None:
-            self._parts.access.pending_ends.forget_ends(log.key, message.invocation_id, turn.row.epoch)
-            # What its agents say is shown after this, so the subscriber misses nothing; nor does it hear of a turn that is not
-            # stored.
-            self._parts.subscriptions.add(message.subscriber, log.key, message.invocation_id, turn.row.opened_seq)
-            self._parts.counts["turns"] += 1
-            log.queue.note_opened()
-            if due is not None:
-                for hook in hooks:
-                    hook.opened(due)
-
-        return writes, opened
-
-    def begun(self, log: SessionLog, turn: SessionTurn, before: Sequence[p.StoredEvent]) -> p.TurnBegun:
-        """The reply."""
-        return p.TurnBegun(
-            invocation_id=turn.row.invocation_id,
-            epoch=turn.row.epoch,
-            seq=turn.row.opened_seq,
-            generation=log.generation,
-            authors=self._parts.deciding(log.authors(), turn.row.version),
-            state=encode(log.merged_state(temp=True)),
-            traceparent=turn.traceparent,
-            before=before,
-            version=turn.row.version,
-        )
-
-    def let_go(self, request: PendingOpen, error: BaseException) -> None:
-        """The turn could not begin: tell its subscribers, and let the next turn begin."""
-        message, log = request.message, request.log
-        # With its arguments, so that every driver raises the error itself: no agent has failed.
-        told: p.AnyOutcome = failure(error)
-        if isinstance(error, StoreError) and not isinstance(error, StoreConflictError) and log.turn is not None:
-            # It may have begun in the store: a commit that is made again since its outcome was not known may fail for good.
-            also = self._parts.ending(log, log.turn, told)
-            self._parts.store_end_later(log, log.turn.ended("", told), also, is_doubtful=True)
-        elif request.before is not None and request.before.outcome:
-            # Only the answer is refused: the turn is as it was.
-            told = p.decode_outcome(request.before.outcome)
-        log.turn = None
-        log.queue.start_next()
-        if isinstance(error, SessionNotFoundError):
-            # It was deleted while the turn waited in line. Another request for the turn may begin it anew, so it is dropped.
-            return
-        self._parts.subscriptions.publish_end(message.key, message.invocation_id, told)
-
-
 class TurnOpener:
     """Answers OpenTurn."""
 
@@ -234,7 +148,6 @@ class TurnOpener:
         self._joiner = joiner
         self._recovery = recovery
         self._in_order: KeyedLocks[SessionKey] = KeyedLocks()
-        self._new_turns = NewTurns(parts)
 
     async def open_turn(self, message: p.OpenTurn) -> p.OpenTurnReply:
         """Store the user's event and let the turn run, as soon as no other turn of the session does.
@@ -250,7 +163,7 @@ class TurnOpener:
             return await self._opened(request)
         except BaseException as error:
             if request.holds_session:
-                self._new_turns.let_go(request, error)
+                self._let_go(request, error)
             raise
         finally:
             if request.has_waited:
@@ -438,7 +351,7 @@ class TurnOpener:
             return await self._continue_paused(request, task)
         if message.answers:
             return await self._continue_paused(request)
-        return await self._store(request, self._new_turns.new_turn(request))
+        return await self._store(request, self._new_turn(request))
 
     async def _continue_paused(self, request: PendingOpen, task: WaitingTask | None = None) -> p.TurnBegun:
         """Continue the turn whose calls the message answers, or whose task."""
@@ -448,7 +361,7 @@ class TurnOpener:
         calls = await self._reader.calls(log.key, request.message.answers)
         before = request.before = await self._reader.turn(log.key, invocation_id)
         if task is not None:
-            topology = self._parts.versions.topology(before.version if before is not None else "")
+            topology = self._versions.topology(before.version if before is not None else "")
             request.answer(task, is_delegate=topology.is_delegate(node_at(task.path)))
         message = request.message
         turn = self._reader.turn_of(before or unknown_turn(message.invocation_id, min(call.seq for call in calls)))
@@ -474,14 +387,89 @@ class TurnOpener:
     async def _store(self, request: PendingOpen, turn: SessionTurn) -> p.TurnBegun:
         """Store the user's event and the turn's record; then the turn is open."""
         message, log = request.message, request.log
-        writes, opened = self._new_turns.admitted(request, turn)
+        writes, opened = self._admitted(request, turn)
         before = log.events_missed_by_agents()
         stored = self._parts.writer.begin_write(log, [(message.event, request.event)], writes, opened)
         # The same request may have come again while the store was asked: it must not wait for the end of its own turn.
         log.queue.send_back(lambda waiter: waiter.event_id == request.event.id)
-        begun = self._new_turns.begun(log, turn, before)
+        begun = p.TurnBegun(
+            invocation_id=turn.row.invocation_id,
+            epoch=turn.row.epoch,
+            seq=turn.row.opened_seq,
+            generation=log.generation,
+            authors=self._parts.deciding(log.authors(), turn.row.version),
+            state=encode(log.merged_state(temp=True)),
+            traceparent=turn.traceparent,
+            before=before,
+            version=turn.row.version,
+        )
         await stored
         return begun
+
+    def _new_turn(self, request: PendingOpen) -> SessionTurn:
+        """The turn that a request begins."""
+        message, log = request.message, request.log
+        seq = log.head_seq + 1
+        row = TurnRow(
+            invocation_id=message.invocation_id,
+            status="running",
+            epoch=message.epoch,
+            first_seq=seq,
+            opened_seq=seq,
+            last_seq=seq,
+            begun_s=now_s(),
+            version=self._versions.of_new(log),
+        )
+        turn = SessionTurn.new(row, message.config, self._reader.extensions)
+        turn.runner, turn.traceparent = message.runner, message.traceparent
+        turn.begin()
+        return turn
+
+    def _admitted(self, request: PendingOpen, turn: SessionTurn) -> tuple[Sequence[Write], Callable[[], None]]:
+        """Check the user's event, and open the turn. Returns what is stored beside the event, and what is called when it is."""
+        message, log = request.message, request.log
+        temp = only_temp(message.state_delta) if message.state_delta else None
+        self._admission.event(log, message.event, request.event)
+        due, hooks = message.due, self._parts.due_hooks
+        beside = [write for hook in hooks for write in hook.writes(log.key, due)] if due is not None else []
+        if temp:
+            self._admission.temp(turn.temp, temp)
+            turn.temp.update(temp)
+        log.turn = turn
+        self._parts.access.pending_ends.forget_attempt(log.key, message.invocation_id, turn.row.epoch)
+        writes: list[Write] = [log.put_turn(turn.record()), *beside]
+
+        def opened() -> None:
+            self._parts.access.pending_ends.forget_ends(log.key, message.invocation_id, turn.row.epoch)
+            # What its agents say is shown after this, so the subscriber misses nothing; nor does it hear of a turn that is not
+            # stored.
+            self._subscriptions.add(message.subscriber, log.key, message.invocation_id, turn.row.opened_seq)
+            self._parts.counts["turns"] += 1
+            log.queue.note_opened()
+            if due is not None:
+                for hook in hooks:
+                    hook.opened(due)
+
+        return writes, opened
+
+    def _let_go(self, request: PendingOpen, error: BaseException) -> None:
+        """The turn could not begin: tell its subscribers, and let the next turn begin."""
+        message, log = request.message, request.log
+        # With its arguments, so that every driver raises the error itself: no agent has failed.
+        told: p.AnyOutcome = failure(error)
+        if isinstance(error, StoreError) and not isinstance(error, StoreConflictError) and log.turn is not None:
+            # It may have begun in the store: a commit that is made again since its outcome was not known may fail for good.
+            also = self._parts.ending(log, log.turn, told)
+            self._parts.store_end_later(log, log.turn.ended("", told), also, is_doubtful=True)
+        elif request.before is not None and request.before.outcome:
+            # Only the answer is refused: the turn is as it was.
+            told = p.decode_outcome(request.before.outcome)
+        log.turn = None
+        log.queue.start_next()
+        if isinstance(error, SessionNotFoundError):
+            # It was deleted while the turn waited in line. Another request for the turn may begin it anew, so it is dropped.
+            return
+        self._subscriptions.publish_end(message.key, message.invocation_id, told)
 
     def _tell_if_dropped(self, log: SessionLog, invocation_id: str) -> None:
         """Tell the subscribers of a turn that has left the queue and has not begun: its request may never come again."""

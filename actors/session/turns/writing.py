@@ -251,7 +251,7 @@ class TurnWriter:
             RequestError: an event or a state cannot be admitted. Nothing is stored.
             StoreError: nothing is stored.
         """
-        events = _scanned(message)
+        events: Events = [(raw, scan(raw)) for raw in message.events]
         try:
             log, turn = await self._lookup.current(message.turn)
             if events and events[0][1].id in turn.stored:
@@ -301,9 +301,6 @@ class TurnWriter:
     async def tell_partial(self, message: p.TellPartial) -> p.Ack | p.TellAgain:
         """Deliver partials to the turn's subscribers. Raises FencedError, StoreError."""
         _, turn = await self._lookup.current(message.turn)
-        return self._told(turn, message)
-
-    def _told(self, turn: SessionTurn, message: p.TellPartial) -> p.Ack | p.TellAgain:
         partials = [p.StoredEvent(0, raw) for raw in message.events]
         answer = AnswerId(message.turn.epoch, message.turn.run, message.answer)
         # Drivers may have the beginning of an attempt that was lost together with the Session actor before.
@@ -319,7 +316,3 @@ class TurnWriter:
         else:
             self._subscriptions.publish(message.turn.key, message.turn.invocation_id, told.new)
         return p.Ack()
-
-
-def _scanned(message: p.Append) -> Events:
-    return [(raw, scan(raw)) for raw in message.events]
