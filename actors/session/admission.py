@@ -19,7 +19,7 @@ from actors.messages.protocol.turns import OpenTurn
 from actors.messages.session import SessionKey
 from actors.rules.capacity.eviction import LruDict
 from actors.rules.checks import state as scopes
-from actors.rules.checks.ids import are_ids, checked_id
+from actors.rules.checks.ids import checked_id
 from actors.rules.checks.sizes import check_event, check_state
 from actors.rules.checks.state import only_temp, without_temp
 from actors.session.log.event_scan import EventScan
@@ -50,12 +50,10 @@ class Admission:
 
     def event(self, log: SessionLog, raw: bytes, event: EventScan) -> None:
         """Check an event that is to be appended, without its `temp:` state."""
-        if len(raw) > self._limits.max_event_bytes:
-            check_event(event.author, len(raw), self._limits)
-        if not are_ids(event.id, event.invocation_id, event.author):
-            checked_id("event id", event.id)
-            checked_id("invocation id", event.invocation_id)
-            checked_id("author", event.author)
+        check_event(event.author, len(raw), self._limits)
+        checked_id("event id", event.id)
+        checked_id("invocation id", event.invocation_id)
+        checked_id("author", event.author)
         for call_id in event.calls:
             checked_id("function call id", call_id)
         if event.actions.state_delta:
@@ -72,10 +70,9 @@ class Admission:
 
     def new(self, key: SessionKey, delta: JsonMapping, app_state: JsonMapping, user_state: JsonMapping) -> None:
         """Check a session that is to be created with that state, by prefixed keys."""
-        if not are_ids(key.app, key.user, key.session):
-            checked_id("app name", key.app)
-            checked_id("user id", key.user)
-            checked_id("session id", key.session)
+        checked_id("app name", key.app)
+        checked_id("user id", key.user)
+        checked_id("session id", key.session)
         if delta:
             self._state(key, scopes.Scopes({}, dict(user_state), dict(app_state), {}), delta, len(encode(delta)))
 

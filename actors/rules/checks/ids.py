@@ -45,16 +45,6 @@ def is_id(value: object) -> TypeGuard[str]:
     return _is_known_id(value) and _shows_anything(value)
 
 
-def are_ids(first: str, second: str, third: str) -> bool:
-    """True of three texts that are valid ids for sure: all of ASCII characters and without any space, as nearly all ids are.
-
-    Each event has three, and to look at them one by one takes four times as long.
-    """
-    all_three = first + second + third
-    is_plain = all_three.isascii() and all_three.isprintable() and " " not in all_three
-    return is_plain and bool(first and second and third) and len(all_three) <= MAX_ID
-
-
 def _is_known_id(value: object) -> TypeGuard[str]:
     """True when the value is an id that earlier versions took."""
     return isinstance(value, str) and 0 < len(value) <= MAX_ID and value == value.strip() and is_readable(value)
