@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from actors.errors import StoreError, UnknownFunctionCallError
+from actors.errors import UnknownFunctionCallError
 from actors.interfaces.records import CallRow, SessionRow, TurnFilter, TurnRow
 from actors.interfaces.stores import LogStore
 from actors.messages.json_types import JsonValue
@@ -162,8 +162,6 @@ class LogReader:
 
     async def turns(self, wanted: TurnFilter) -> list[tuple[SessionKey, TurnRow]]:
         """The records of turns, newest first: see `LogStore.turns`. Ended ones say so, as in `turn`."""
-        if not hasattr(self._store, "turns"):
-            raise StoreError(f"{type(self._store).__name__} lists no turns: it has no method 'turns' of LogStore")
         await self._access.commits.flush()
         owed = self._access.pending_ends.of(wanted)
         rows = await self._access.read(self._store.turns, msgspec.structs.replace(wanted, limit=wanted.limit + len(owed)))
@@ -180,8 +178,6 @@ class LogReader:
 
     async def count_turns(self, app: str, status: Literal["running", "paused"]) -> int:
         """Count the turns of the app that have a status: see `LogStore.count_turns`."""
-        if not hasattr(self._store, "count_turns"):
-            raise StoreError(f"{type(self._store).__name__} counts no turns: it has no method 'count_turns' of LogStore")
         await self._access.commits.flush()
         owed = self._access.pending_ends.of(TurnFilter(app=app))
         count = await self._access.read(self._store.count_turns, app, status)

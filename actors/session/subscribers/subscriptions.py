@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from actors.interfaces.clock import loop_time_s
 from actors.messages.protocol.base import Ack, StoredEvent
@@ -35,7 +35,6 @@ class Subscriptions:
         # By name in order, and no set: the same requests are replied to in the same order in every process.
         self._of_turn: dict[TurnKey, dict[str, Outbox]] = {}
         self._answers: dict[SessionKey, AnswersUnderWay] = {}
-        self._followed: set[SessionKey] = set()
         self._polls = 0
 
     @property
@@ -56,8 +55,6 @@ class Subscriptions:
         if subscriber:
             turn, outbox = (key, invocation_id), self._outbox(subscriber)
             self._of_turn.setdefault(turn, {})[subscriber] = outbox
-            if invocation_id == WHOLE_SESSION:
-                self._followed.add(key)
             outbox.follow(turn, after_seq, head_seq)
 
     def add_ended(
@@ -77,35 +74,28 @@ class Subscriptions:
 
     def publish(self, key: SessionKey, invocation_id: str, events: Sequence[StoredEvent]) -> None:
         """Deliver new events or partials of a turn to its subscribers."""
-        turn = (key, invocation_id)
         if self._answers and (answers := self._answers.get(key)) is not None:
             for event in events:
                 if event.seq:
                     answers.complete(event.raw)
-        for outbox in self._of_turn.get(turn, _NO_OUTBOXES).values():
+        for turn, outbox in self._followers(key, invocation_id):
             outbox.put_events(turn, events)
-        if key in self._followed:
-            self._publish_to_followers(key, events)
 
     def expect(self, key: SessionKey, invocation_id: str, head_seq: int) -> None:
         """Deliver what the log has of a session's open turn, up to `head_seq`, and the subscribers do not."""
-        for turn in ((key, invocation_id), (key, WHOLE_SESSION)):
-            for outbox in self._of_turn.get(turn, _NO_OUTBOXES).values():
-                outbox.expect(turn, head_seq)
+        for turn, outbox in self._followers(key, invocation_id):
+            outbox.expect(turn, head_seq)
 
     def publish_message(self, key: SessionKey, event: StoredEvent) -> None:
         """Deliver a user's event to the subscribers of the whole session."""
-        if key in self._followed:
-            self._publish_to_followers(key, [event])
+        for turn, outbox in self._followers(key):
+            outbox.put_events(turn, [event])
 
-    def _publish_to_followers(self, key: SessionKey, events: Sequence[StoredEvent]) -> None:
-        turn = (key, WHOLE_SESSION)
-        outboxes = self._of_turn.get(turn, _NO_OUTBOXES)
-        for outbox in outboxes.values():
-            outbox.put_events(turn, events)
-        if not outboxes:
-            self._followed.discard(key)
-            self._of_turn.pop(turn, None)
+    def _followers(self, key: SessionKey, *invocation_ids: str) -> Iterator[tuple[TurnKey, Outbox]]:
+        """The outboxes of the subscribers of a turn and of its whole session, each with which of them it follows."""
+        for turn in [(key, each) for each in (*invocation_ids, WHOLE_SESSION)]:
+            for outbox in self._of_turn.get(turn, _NO_OUTBOXES).values():
+                yield turn, outbox
 
     def answers(self, key: SessionKey, invocation_id: str) -> AnswersUnderWay:
         """The answers that are under way in a session's open turn, as streamed so far, to be changed in place."""
@@ -138,9 +128,8 @@ class Subscriptions:
 
     def publish_answers(self, key: SessionKey, invocation_id: str) -> None:
         """Deliver the answers under way from their beginnings to the subscribers of a turn."""
-        for turn in ((key, invocation_id), (key, WHOLE_SESSION)):
-            for outbox in self._of_turn.get(turn, _NO_OUTBOXES).values():
-                outbox.put_answers(turn)
+        for turn, outbox in self._followers(key, invocation_id):
+            outbox.put_answers(turn)
 
     def publish_end(self, key: SessionKey, invocation_id: str, outcome: AnyOutcome, opened_seq: int = 0) -> None:
         """Deliver the end of a turn to its subscribers, which follow it no longer. `opened_seq`: see TurnNews."""
@@ -172,8 +161,7 @@ class Subscriptions:
             self.remove(message.subscriber)
             return Ack()
         turn = (message.key, message.invocation_id)
-        if turn in self._of_turn:
-            self._of_turn[turn].pop(message.subscriber, None)
+        self._unfollow(turn, message.subscriber)
         if message.subscriber in self._outboxes:
             self._outboxes[message.subscriber].forget_turn(turn)
         return Ack()
@@ -183,8 +171,14 @@ class Subscriptions:
         outbox = self._outboxes.pop(subscriber, None)
         if outbox is not None:
             outbox.close()
-        for subscribers in self._of_turn.values():
-            subscribers.pop(subscriber, None)
+        for turn in list(self._of_turn):
+            self._unfollow(turn, subscriber)
+
+    def _unfollow(self, turn: TurnKey, subscriber: str) -> None:
+        followers = self._of_turn.get(turn, {})
+        followers.pop(subscriber, None)
+        if not followers:
+            self._of_turn.pop(turn, None)
 
     def close(self) -> None:
         """Forget all subscribers."""
