@@ -112,7 +112,9 @@ class StoredSessions:
         log = await self._logs.load(message.key)
         refuse_if_busy(log)
         self._admission.event(log, raw, event)
-        return p.Appended(first_seq=await self._writer.add(log, [(raw, event)]))
+        first_seq = log.head_seq + 1
+        await self._writer.add(log, [(raw, event)])
+        return p.Appended(first_seq=first_seq)
 
 
 def refuse_if_busy(log: SessionLog) -> None:

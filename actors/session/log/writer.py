@@ -10,7 +10,6 @@ from actors.messages.event import USER
 from actors.messages.protocol.base import StoredEvent
 from actors.messages.session import SessionKey
 from actors.rules.accounting.tallies import Tallies
-from actors.rules.accounting.turn_usage import Amounts
 from actors.session.log.event_scan import EventScan
 from actors.session.log.logs import SessionLogs
 from actors.session.log.open_turn import SessionTurn
@@ -31,8 +30,6 @@ class LogWriter:
     """Appends events to logs.
 
     Args:
-        logs: writes to the store.
-        subscriptions: get the agents' events.
         counts: the actor's figures; `events` and what they have used is counted here.
         tallies: get what models and tools have done.
     """
@@ -50,25 +47,7 @@ class LogWriter:
         """Have these called from now on in each step in which events are added to an open turn: before that, and after it."""
         self._before, self._after = before, after
 
-    async def add(
-        self, log: SessionLog, events: Events, writes: Sequence[Write] = (), then: Callable[[], None] | None = None
-    ) -> int:
-        """Give events their positions and store them together with `writes`, all or none; then readers may see them.
-
-        Args:
-            then: called in the same step as the subscribers get the events.
-
-        Returns:
-            The position of the first event.
-
-        Raises:
-            StoreError: nothing is stored.
-        """
-        first_seq = log.head_seq + 1
-        await self.begin_write(log, events, writes, then)
-        return first_seq
-
-    def begin_write(
+    def add(
         self,
         log: SessionLog,
         events: Events,
@@ -76,12 +55,17 @@ class LogWriter:
         then: Callable[[], None] | None = None,
         end: Callable[[], TurnRow] | None = None,
     ) -> Awaitable[None]:
-        """Give events their positions, for a caller that has something to do meanwhile. They are stored while it is awaited.
+        """Give events their positions, behind the head of the log. They are stored while it is awaited; then readers see them.
 
-        It has to be awaited before anything else is. See `add`, also for what it raises.
+        It has to be awaited before anything else is.
 
         Args:
+            writes: what is stored together with the events, all or none.
+            then: called in the same step as the subscribers get the events.
             end: makes the record of the turn that ends with the events, once it has taken them in. It is stored with them.
+
+        Raises:
+            StoreError: nothing is stored.
         """
         self._counts["events"] += len(events)
         turn = log.turn
@@ -91,7 +75,8 @@ class LogWriter:
         all_writes: list[Write] = []
         for raw, event in events:
             if event.model_version is not None or event.usage is not None:
-                self._count(event.amounts())
+                used = event.amounts()
+                self._counts.update({name: getattr(used, name) for name in COUNTED})
                 # Events leave out a time that the clock cannot tell from none.
                 took_s = event.duration_s or 0.0
                 self._tallies.note_model_call(event.author, event.model_version or "", event.error_code or "", took_s)
@@ -121,11 +106,3 @@ class LogWriter:
                 then()
 
         return self._logs.commits.write(log, all_writes, show)
-
-    def _count(self, used: Amounts) -> None:
-        counts = self._counts
-        counts["llm_calls"] += used.llm_calls
-        counts["input_tokens"] += used.input_tokens
-        counts["cached_tokens"] += used.cached_tokens
-        counts["output_tokens"] += used.output_tokens
-        counts["reasoning_tokens"] += used.reasoning_tokens

@@ -389,7 +389,7 @@ class TurnOpener:
         message, log = request.message, request.log
         writes, opened = self._admitted(request, turn)
         before = log.events_missed_by_agents()
-        stored = self._parts.writer.begin_write(log, [(message.event, request.event)], writes, opened)
+        stored = self._parts.writer.add(log, [(message.event, request.event)], writes, opened)
         # The same request may have come again while the store was asked: it must not wait for the end of its own turn.
         log.queue.send_back(lambda waiter: waiter.event_id == request.event.id)
         begun = p.TurnBegun(

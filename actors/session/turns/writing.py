@@ -54,7 +54,7 @@ class TurnEnder:
         """
         turn.begin_end()
         try:
-            await self._writer.begin_write(
+            await self._writer.add(
                 log,
                 events,
                 [*writes, *self._parts.ending(log, turn, outcome, events)],
@@ -196,7 +196,7 @@ class TurnEnder:
                 return turn.ended(row.agent, p.Cancelled())
 
             also = self._parts.ending(log, turn, p.Cancelled(), events)
-            await self._writer.begin_write(log, events, also, end=ended)
+            await self._writer.add(log, events, also, end=ended)
             self._parts.ended(log.key)
         finally:
             log.queue.start_next()
