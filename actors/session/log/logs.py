@@ -33,10 +33,7 @@ class SessionLogs:
     """Finds and creates logs, and keeps those in use in memory.
 
     Args:
-        access: the store; `reader` reads it.
-        shared: the states that sessions share.
         max_bytes: room for logs in memory. Logs with an open turn stay, however many there are, but without their tail.
-        clock: seconds that only go forward.
 
     Attributes:
         held: what must be awaited before a turn begins in a session, or it is created; None: nothing. A feature that is removing
@@ -251,8 +248,6 @@ class LogCommits:
     """Writes changes of logs. When one cannot be stored, memory is ahead of the store, and the log is read again.
 
     Args:
-        commits: take what all logs write.
-        shared: the states that sessions share.
         keep: puts the log of a session that is being created into memory.
         evict: takes one out of it whose session could not be created.
 

@@ -37,7 +37,6 @@ class StoredLedger(msgspec.Struct, frozen=True, omit_defaults=True):
     """The part of a ledger that is stored with the turn's record; the rest is folded from its events again.
 
     Attributes:
-        spent: what the turn has used.
         extra: what was used apart from its events, packed; b"": nothing.
         failed_tools: how many calls of tools have failed.
     """

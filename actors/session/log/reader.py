@@ -54,9 +54,6 @@ class LogReader:
     """Reads the store. What looks a record up waits until all earlier writes are on disk.
 
     All methods raise StoreError when the store cannot be read.
-
-    Attributes:
-        extensions: of each turn: see TurnExtension.
     """
 
     def __init__(self, access: StoreAccess, extensions: Sequence[type[TurnExtension]]) -> None:

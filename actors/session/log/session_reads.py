@@ -15,12 +15,7 @@ States = tuple[SharedState, SharedState]
 
 
 class SessionReads:
-    """Reads sessions.
-
-    Args:
-        access: the store; `reader` reads it.
-        shared: the states that sessions share.
-    """
+    """Reads sessions."""
 
     def __init__(self, access: StoreAccess, reader: LogReader, shared: SharedStates) -> None:
         self._access = access

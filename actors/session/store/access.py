@@ -194,11 +194,9 @@ class StoreAccess:
     """Reads and writes a session store, which is used in one thread only.
 
     Args:
-        store: where logs last.
         timeout_s: how long it may be away: see `StoreThread`. Calls that fail then raise StoreUnavailableError.
         writer: the place that is taken in it: see `ClaimedStore`.
         on_replaced: called when another process has taken that place.
-        clock: seconds that only go forward.
         on_late_write: awaited by what is to be written after `close`, before it is refused.
 
     Attributes:

@@ -78,9 +78,6 @@ class Worker:
 
     It is a daemon: a call that never returns must not keep its process from ending. It stands in for a ThreadPoolExecutor of one
     thread, whose futures and their locks take a twentieth of a turn's time: every commit goes through here.
-
-    Args:
-        name: the thread's.
     """
 
     def __init__(self, name: str) -> None:
@@ -203,7 +200,6 @@ class StoreThread:
 
     Args:
         store: raises StoreUnavailableError for errors that may pass by themselves.
-        name: the thread's.
         timeout_s: how long the store may be away.
         pause: how to wait; by default in real time.
         patience_s: how long the store may take for one call, from the end of the call before; by default as long as it may be

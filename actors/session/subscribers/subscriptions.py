@@ -23,7 +23,6 @@ class Subscriptions:
 
     Args:
         read: reads a turn's events after a position from the log, for subscribers that lag.
-        clock: seconds that only go forward.
         poll_s: how long a poll waits for news at most, in seconds; None: until there is some.
     """
 

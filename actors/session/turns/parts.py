@@ -76,19 +76,8 @@ class SessionParts:
     """What the handlers of one Session actor work with.
 
     Attributes:
-        environment: what the actor works with.
-        versions: of the tree.
         shard: the sessions that the actor serves.
         counts: the actor's figures.
-        access: the store.
-        shared: the states of apps and users.
-        reader: reads the store.
-        logs: the logs in memory.
-        subscriptions: which drivers follow which turns.
-        writer: appends events.
-        admission: what may enter a log.
-        runners: which Runners live.
-        tallies: how often things have happened, and how long they took.
         changes: of sessions between turns; those of one session wait for each other.
         append_hooks: called with what a run appends, before it is checked. What they return is stored with it.
         due_refusals, due_hooks: see `DueRefusal` and `DueHook`. Turns that are due are those with an `OpenTurn.due`.
