@@ -13,7 +13,6 @@ from actors.messages.content import Content
 from actors.messages.event import Event, now_s
 from actors.messages.json_types import Progress
 from actors.messages.session import TurnKey
-from actors.refs.base import begin_task
 from actors.rules.routing import resumption
 from actors.rules.routing.branches import state_key, tool_root
 from actors.rules.routing.turn_life import LAUNCHED, Happening, TurnLife
@@ -82,7 +81,7 @@ class TurnTask(msgspec.Struct, eq=False):
 
     def start(self, turn: Coroutine[None, None, None], loop: asyncio.AbstractEventLoop) -> None:
         """Run the turn, which ends with `forget`."""
-        self._task = begin_task(turn, loop)
+        self._task = loop.create_task(turn)
 
     def begin_run(self) -> bool:
         """The task makes its first step. Returns False when the turn was stopped before: then it ends at once."""

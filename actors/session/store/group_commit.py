@@ -13,7 +13,6 @@ from actors.interfaces.records import AddEvent, CreateSession, PutState, PutTurn
 from actors.interfaces.stores import LogStore
 from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.session import SessionKey
-from actors.refs.base import begin_task
 
 logger = logging.getLogger(__name__)
 
@@ -219,7 +218,7 @@ class GroupCommit:
     def _begin(self) -> None:
         """Have what waits be written, if that is not under way."""
         if not self._is_writing:
-            self._writing = begin_task(self._write_all(), asyncio.get_running_loop())
+            self._writing = asyncio.create_task(self._write_all())
 
     async def _write_all(self) -> None:
         while self._waiting or self._is_reverted or self._flushing:

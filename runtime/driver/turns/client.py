@@ -28,7 +28,6 @@ from actors.messages.limits import DEFAULT_LIMITS
 from actors.messages.protocol.base import StoredEvent
 from actors.messages.session import SessionKey, TurnKey
 from actors.messages.shown import Shown
-from actors.refs.base import begin_task
 from actors.refs.keyed_locks import KeyedLocks
 from actors.rules.delivery.event_buffer import EventBuffer
 from actors.rules.recovery.backoff import Backoff
@@ -133,7 +132,7 @@ class TurnWork:
         """Run a coroutine. `turn`: the one that it starts or follows, which fails when it is cancelled."""
         # Asyncio asks the kernel for the process each time that it is asked for the running loop.
         loop = self._loop = self._loop or asyncio.get_running_loop()
-        task = begin_task(work, loop)
+        task = loop.create_task(work)
         self._tasks[task] = turn
         task.add_done_callback(self._end)
 

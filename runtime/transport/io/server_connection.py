@@ -8,7 +8,6 @@ from functools import partial
 
 from actors.errors.user_code import error_text, is_cancellation
 from actors.interfaces.transport import EARLY_REPLY
-from actors.refs.base import begin_task
 from runtime.transport.io.connection import Connection
 from runtime.transport.options import DirectOptions
 from runtime.transport.protocol.errors import ProtocolError
@@ -49,7 +48,7 @@ class ServedClient:
 
     def run(self, request: RequestToRun) -> None:
         """Begin to work on a request."""
-        self._tasks[request.number] = begin_task(self._run(request), self._loop)
+        self._tasks[request.number] = self._loop.create_task(self._run(request))
 
     async def _run(self, request: RequestToRun) -> None:
         number = request.number
