@@ -7,6 +7,7 @@ from typing import ClassVar
 import msgspec
 from msgspec.structs import replace
 
+from actors.interfaces.records import TurnRow
 from actors.messages.protocol.progress import TurnProgress
 from actors.session.log.open_turn import TurnExtension
 
@@ -23,12 +24,11 @@ class LastRetry(TurnExtension):
     seq: int = 0
     request: str = ""
 
-    def dump(self, *, is_over: bool) -> msgspec.Struct | None:
+    def dump(self, *, is_over: bool) -> msgspec.Struct:
         """Everything; of a turn that is over the request, which may be sent again."""
-        stored = LastRetry(request=self.request) if is_over else self
-        return stored if stored != LastRetry() else None
+        return LastRetry(request=self.request) if is_over else self
 
-    def begin(self, retried_seq: int | None) -> None:
+    def go_on(self, row: TurnRow, after_seq: int, retried_seq: int | None) -> None:
         """See TurnExtension."""
         if retried_seq is not None:
             self.seq = retried_seq

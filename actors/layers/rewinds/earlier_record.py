@@ -20,7 +20,7 @@ class EarlierRecord(TurnExtension):
     row: TurnRow | None = None
     seq: int = 0
 
-    def go_on(self, row: TurnRow, after_seq: int) -> None:
+    def go_on(self, row: TurnRow, after_seq: int, retried_seq: int | None) -> None:
         """See TurnExtension."""
         if max(row.last_seq, self.seq) < after_seq:
             self.row, self.seq = row, after_seq

@@ -44,11 +44,9 @@ class Spending(TurnExtension):
     answers: dict[str, BudgetAnswers] = msgspec.field(default_factory=dict)
     used_before: Spent | None = None
 
-    def dump(self, *, is_over: bool) -> msgspec.Struct | None:
+    def dump(self, *, is_over: bool) -> msgspec.Struct:
         """Leave out the reservations, which are lost with the actor, and the answers, which are in the log."""
-        if is_over or not (self.last_calls or self.warned or self.unreserved):
-            return None
-        return _Stored(self.last_calls, list(self.warned), list(self.unreserved))
+        return _Stored() if is_over else _Stored(self.last_calls, list(self.warned), list(self.unreserved))
 
     def load(self, raw: bytes) -> None:
         """Take all but the reservations, which stay as they are in memory."""

@@ -148,37 +148,31 @@ class TurnExtension(msgspec.Struct, omit_defaults=True):
     def forget_events(self) -> None:
         """Forget what was folded: the events will be folded again, from the first."""
 
-    def dump(self, *, is_over: bool) -> msgspec.Struct | None:
-        """The part of it that is stored with the turn's record: by default all of its fields. None: nothing.
+    def dump(self, *, is_over: bool) -> msgspec.Struct:
+        """The part of it that is stored with the turn's record, unless it has nothing but defaults: all of its fields.
 
         Args:
             is_over: the turn has ended for good.
         """
-        return self if self != type(self)() else None
+        return self
 
     def load(self, raw: bytes) -> None:
         """Take what the turn's record has of it in place of what it has in memory.
 
         Args:
-            raw: what `dump` returned, encoded; b"" for None.
+            raw: what `dump` returned, encoded; b"" where that was not stored.
         """
         stored = decode(raw, type(self)) if raw else type(self)()
         for field in self.__struct_fields__:
             setattr(self, field, getattr(stored, field))
 
-    def begin(self, retried_seq: int | None) -> None:
-        """The turn begins, or goes on after an answer or a retry.
-
-        Args:
-            retried_seq: it is tried again: failures up to this position do not count any more. None: it is not.
-        """
-
-    def go_on(self, row: TurnRow, after_seq: int) -> None:
+    def go_on(self, row: TurnRow, after_seq: int, retried_seq: int | None) -> None:
         """The turn, which has ended or is paused, goes on by an answer or a retry, or is cancelled.
 
         Args:
             row: its record until now.
             after_seq: it goes on behind this position of the log.
+            retried_seq: it is tried again: failures up to this position do not count any more. None: it is not.
         """
 
     def begin_elsewhere(self, turn: SessionTurn, runner: str) -> None:
@@ -309,21 +303,15 @@ class SessionTurn(msgspec.Struct, eq=False):
         while self._end is not None:
             await self._end.wait()
 
-    def begin(self, retried_seq: int | None = None) -> None:
-        """It begins, or goes on after an answer or a retry: see TurnExtension.begin."""
-        for extension in self.extensions.values():
-            extension.begin(retried_seq)
-
     def begin_again(self, row: TurnRow, retried_seq: int | None = None) -> None:
         """It goes on, after it has ended or was paused, with this record."""
-        self.go_on(max(row.opened_seq - 1, retried_seq or 0))
+        self.go_on(max(row.opened_seq - 1, retried_seq or 0), retried_seq)
         self.row, self.opened_s = row, now_s()
-        self.begin(retried_seq)
 
-    def go_on(self, after_seq: int) -> None:
+    def go_on(self, after_seq: int, retried_seq: int | None = None) -> None:
         """Tell its extensions that it goes on behind a position of the log: see TurnExtension.go_on."""
         for extension in self.extensions.values():
-            extension.go_on(self.row, after_seq)
+            extension.go_on(self.row, after_seq, retried_seq)
 
     def begin_elsewhere(self, runner: str) -> None:
         """A Runner takes it up in another epoch. The runs of the one before write no more."""
@@ -393,7 +381,7 @@ class SessionTurn(msgspec.Struct, eq=False):
             is_over: it has ended for good: its `temp:` state and its options are not needed any more.
         """
         dumps = {name: extension.dump(is_over=is_over) for name, extension in self.extensions.items()}
-        extensions = {name: msgspec.Raw(encode(dump)) for name, dump in dumps.items() if dump is not None}
+        extensions = {name: msgspec.Raw(encode(dump)) for name, dump in dumps.items() if dump != type(dump)()}
         ledger = self.ledger.stored()
         opened_s = self.opened_s if self.opened_s != self.row.begun_s else 0.0
         if is_over:

@@ -7,7 +7,7 @@ from typing import ClassVar
 import msgspec
 from msgspec.structs import replace
 
-from actors.interfaces.records import Write
+from actors.interfaces.records import TurnRow, Write
 from actors.messages import protocol as p
 from actors.messages.event import USER, now_s
 from actors.messages.protocol.progress import RunLosses, TurnProgress
@@ -41,12 +41,11 @@ class Losses(TurnExtension):
     processes: tuple[LostProcess, ...] = ()
     resumed_by: str = ""
 
-    def dump(self, *, is_over: bool) -> msgspec.Struct | None:
+    def dump(self, *, is_over: bool) -> msgspec.Struct:
         """Everything; of a turn that is over the lost processes, for people who look at it."""
-        stored = Losses(processes=self.processes) if is_over else self
-        return stored if stored != Losses() else None
+        return Losses(processes=self.processes) if is_over else self
 
-    def begin(self, retried_seq: int | None) -> None:
+    def go_on(self, row: TurnRow, after_seq: int, retried_seq: int | None) -> None:
         """It may have been open for weeks, and its processes were lost with whatever was restarted."""
         self.runs.clear()
 

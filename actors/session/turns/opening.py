@@ -422,7 +422,6 @@ class TurnOpener:
         )
         turn = SessionTurn.new(row, message.config, self._reader.extensions)
         turn.runner, turn.traceparent = message.runner, message.traceparent
-        turn.begin()
         return turn
 
     def _admitted(self, request: PendingOpen, turn: SessionTurn) -> tuple[Sequence[Write], Callable[[], None]]:
