@@ -27,7 +27,7 @@ async def remove_session(parts: SessionParts, log: SessionLog, *also: Write) -> 
     log.turn = None
     try:
         left = [write for hook in parts.removal_hooks for write in await hook(log.key)]
-        await parts.logs.commits.write(log, [RemoveSession(log.key), *left, *also])
+        await parts.logs.write(log, [RemoveSession(log.key), *left, *also])
     except BaseException:
         log.turn = turn
         raise

@@ -26,7 +26,7 @@ from actors.runner.turns import admission
 from actors.runner.turns.tasks import TurnTasks
 from actors.session.actor import SessionActor
 from actors.session.log import logs, reader, session_log
-from actors.session.log.logs import LogCommits
+from actors.session.log.logs import SessionLogs
 from actors.session.log.open_turn import SessionTurn
 from actors.session.log.queries import LogQueries
 from actors.session.store import access
@@ -58,7 +58,7 @@ _FIGURES = {
 }
 _STEPS: dict[str, tuple[type[Any], str]] = {
     "ask the store's thread": (Worker, "begin_job"),
-    "commit a change of a log": (LogCommits, "write"),
+    "commit a change of a log": (SessionLogs, "write"),
     "launch a turn": (TurnTasks, "launch"),
     "read a log for an agent": (LogQueries, "fetch"),
     "read a part of a log": (LogQueries, "read_log"),

@@ -128,7 +128,7 @@ class RecordedCalls(SessionService):
                     async with self._user_holds.entered(key):
                         log = await self._parts.logs.find(key)
                         if log is not None:
-                            await self._parts.logs.commits.write(log, [DeleteModelCalls(key, before_s)])
+                            await self._parts.logs.write(log, [DeleteModelCalls(key, before_s)])
             done.update(left)
 
     def _deleted(self, task: asyncio.Task[None]) -> None:

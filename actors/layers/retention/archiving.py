@@ -70,7 +70,7 @@ class Archiving(SessionService):
                 log = await self._parts.logs.find(key)
                 if log is None:
                     return False
-                await self._parts.logs.commits.write(log, [ArchiveEvents(key, last_seq)])
+                await self._parts.logs.write(log, [ArchiveEvents(key, last_seq)])
         except (UserElsewhereError, UserArrivingError):
             return False
         return True

@@ -101,7 +101,7 @@ class TurnRetries(SessionService):
         self._parts.versions.go_on(log, turn, log.head_seq)
         log.turn = turn
         self._parts.access.pending_ends.forget_attempt(log.key, turn.row.invocation_id, turn.row.epoch)
-        await self._logs.commits.write(log, [log.put_turn(turn.record())])
+        await self._logs.write(log, [log.put_turn(turn.record())])
         self._parts.access.pending_ends.forget_ends(log.key, turn.row.invocation_id, turn.row.epoch)
         self._parts.counts["turns"] += 1
         return await self._recovery.resumed(log, turn, turn.row.epoch)

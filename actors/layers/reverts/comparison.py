@@ -11,6 +11,7 @@ What is gone cannot be brought back. But a log must have no holes, and what was 
 from __future__ import annotations
 
 import logging
+from weakref import WeakSet
 
 import msgspec
 
@@ -41,6 +42,8 @@ class LogComparison(SessionService):
         self._shared = parts.shared
         self._subscriptions = parts.subscriptions
         self._begun = 0
+        # Logs of whose losses a request has told by its error.
+        self._told: WeakSet[SessionLog] = WeakSet()
         parts.logs.compare = self.compare
         parts.access.on_reverted(self._begin, self._refusal)
 
@@ -59,7 +62,7 @@ class LogComparison(SessionService):
         """The store has gone back: have logs compared before they are used again."""
         self._begun += 1
         for log in self._logs.all_in_memory():
-            log.is_unchecked = log.is_unchecked or log.key not in self._logs.commits.creating
+            log.is_unchecked = log.is_unchecked or log.key not in self._logs.creating
         self._shared.note_reverted()
 
     async def _refusal(self, key: SessionKey) -> EventsLostError | None:
@@ -67,7 +70,7 @@ class LogComparison(SessionService):
         log = self._logs.in_memory(key)
         lost = await self._loss(log) if log is not None and log.is_unchecked else None
         if log is not None and lost is not None:
-            log.is_loss_told = True
+            self._told.add(log)
         return lost
 
     async def _loss(self, log: SessionLog) -> EventsLostError | None:
@@ -102,7 +105,8 @@ class LogComparison(SessionService):
             except BaseException:
                 log.is_unchecked = True
                 raise
-        is_told, log.is_loss_told = is_told or log.is_loss_told, False
+        is_told = is_told or log in self._told
+        self._told.discard(log)
         return is_told
 
     def _end_all(self, log: SessionLog, failed: Failed, error: Exception) -> bool:

@@ -109,7 +109,7 @@ class TurnBudgets:
                     # On disk before the agent hears of it: an heir of this actor does not tell it once more.
                     steps = turn.ledger.steps.get(message.agent, 0)
                     Spending.of(turn).last_calls |= {last_call_of(each, message.agent): steps for each, _ in wraps_up}
-                    await self._logs.commits.write(log, [log.put_turn(turn.record())])
+                    await self._logs.write(log, [log.put_turn(turn.record())])
                 instead = call.model if call is not None and call.model != message.model else ""
                 self._counts["budget_other_models"] += bool(instead)
                 return MaySpend(model=instead, end=end_text(wraps_up), warnings=warnings)

@@ -20,7 +20,6 @@ from actors.session.log.session_log import SessionLog
 from actors.session.log.session_reads import SessionReads, States
 from actors.session.log.shared_state import SharedStates
 from actors.session.store.access import StoreAccess
-from actors.session.store.group_commit import GroupCommit
 
 IDLE_S = 600.0
 """A log that was not used for so long leaves memory."""
@@ -30,7 +29,9 @@ FRESH_S = 5.0
 
 
 class SessionLogs:
-    """Finds and creates logs, and keeps those in use in memory.
+    """Finds, creates and writes logs, and keeps those in use in memory.
+
+    When a change cannot be stored, memory is ahead of the store, and the log is read again.
 
     Args:
         max_bytes: room for logs in memory. Logs with an open turn stay, however many there are, but without their tail.
@@ -38,7 +39,7 @@ class SessionLogs:
     Attributes:
         held: what must be awaited before a turn begins in a session, or it is created; None: nothing. A feature that is removing
             the session sets it.
-        commits: writes their changes.
+        creating: of sessions that are being created; done when that is over.
         compare: awaited before a log is used that `is_unchecked`; None: nothing compares logs with the store.
         on_reload: called with a log that was read again after a write had failed, and the record of its open turn where the
             store has none that is open. What the store has of it may be more than was shown to anybody: a write whose outcome
@@ -63,8 +64,7 @@ class SessionLogs:
         self._taken: dict[SessionKey, None] = {}
         self._eviction: CacheEviction[SessionKey] = CacheEviction(max_bytes, IDLE_S)
         self._locks: KeyedLocks[SessionKey] = KeyedLocks()
-        self.commits = LogCommits(access.commits, shared, self._keep, self.evict)
-        self._creating = self.commits.creating
+        self.creating: dict[SessionKey, asyncio.Future[None]] = {}
         self.on_reload: Callable[[SessionLog, TurnRow | None], None] = lambda _, ended: None
         self.on_gone: Callable[[SessionLog], None] = lambda _: None
         self.held: Callable[[SessionKey], Awaitable[None] | None] = lambda _: None
@@ -104,14 +104,6 @@ class SessionLogs:
         """True while the log is on its way into memory."""
         return self._locks.is_held(key)
 
-    def at_hand(self, key: SessionKey) -> SessionLog | None:
-        """The log, if it is in memory as the store has it: `load` would return it without a pause."""
-        log = self._logs.get(key)
-        if log is None or log.is_stale or (self._creating and key in self._creating):
-            return None
-        log.used_s = self._clock()
-        return log
-
     async def load(self, key: SessionKey) -> SessionLog:
         """The log of a session, in memory and as the store has it.
 
@@ -136,14 +128,16 @@ class SessionLogs:
     async def find(self, key: SessionKey, *, is_new: bool = False) -> SessionLog | None:
         """The same; None when there is no such session, or with `is_new` the log of a new one. Raises StoreError."""
         while True:
-            if (log := self.at_hand(key)) is not None:
-                return log
-            if (creating := self._creating.get(key)) is not None:
+            if (creating := self.creating.get(key)) is not None:
                 # Not there before it is on disk.
                 await asyncio.wait([creating])
                 continue
+            log = self._logs.get(key)
+            if log is not None and not log.is_stale:
+                log.used_s = self._clock()
+                return log
             async with self._locks.locked(key):
-                if key not in self._creating:
+                if key not in self.creating:
                     log = self._logs.get(key)
                     if log is not None and log.is_unchecked and self.compare is not None:
                         await self.compare(log)
@@ -196,9 +190,76 @@ class SessionLogs:
                 raise SessionExistsError(key.app, key.user, key.session)
             if (held := self.held(key)) is None:
                 check(log)
-                await self.commits.create(log, log.creation, log.fold(scopes.split(state)), may_exist=True)
+                await self._create(log, log.creation, log.fold(scopes.split(state)), may_exist=True)
                 return log
             await held
+
+    def write(self, log: SessionLog, writes: Sequence[Write], then: Callable[[], None] = lambda: None) -> Awaitable[None]:
+        """Write changes of a log, all or none, with the session itself if that is new. It has to be awaited.
+
+        Args:
+            then: called once they are on disk.
+
+        Raises:
+            StoreError: nothing is stored.
+        """
+        if log.creation is not None:
+            return self._create(log, log.creation, writes, then)
+        return self._write(log, writes, then)
+
+    async def _create(
+        self,
+        log: SessionLog,
+        creation: CreateSession,
+        writes: Sequence[Write],
+        then: Callable[[], None] = lambda: None,
+        *,
+        may_exist: bool = False,
+    ) -> None:
+        """Write the first changes of a log, and with them its session. Raises what `write` raises.
+
+        Args:
+            may_exist: SessionExistsError is raised as it is: the caller has asked for the session, and for nothing else.
+        """
+        key = log.key
+        log.creation = None
+        self._access.commits.clear_failure(key)
+        over = self.creating[key] = asyncio.get_running_loop().create_future()
+        self._keep(log)
+        try:
+            await self._write(log, [creation, *writes], then, may_exist=may_exist)
+        except Exception:
+            # Whether there is such a session, and which, only the store can tell.
+            self.evict(key)
+            raise
+        finally:
+            del self.creating[key]
+            over.set_result(None)
+
+    async def _write(
+        self, log: SessionLog, writes: Sequence[Write], then: Callable[[], None], *, may_exist: bool = False
+    ) -> None:
+        log.unwritten += 1
+        try:
+            await self._access.commits.submit(log.key, writes, then)
+        except Exception as error:
+            # The log is loaded again when it is used next, what it shares with others at once.
+            log.mark_stale()
+            if any(isinstance(write, PutState) and not write.key.session for write in writes):
+                await self._shared.reread(log.key)
+            if may_exist or not isinstance(error, SessionExistsError):
+                raise
+            # It was not there a moment ago, so another deployment has created it, and serves it.
+            raise StoreConflictError(log.key.session, "it was created at the same time") from error
+        finally:
+            log.unwritten -= 1
+
+    async def opened(self, log: SessionLog) -> None:
+        """Wait until the message that opened the session's turn is on disk. Raises StoreError when it cannot be stored."""
+        # Not longer: what is written behind the message may end the turn.
+        while log.is_opening and (written := self._access.commits.pending.next_of(log.key)) is not None:
+            # Who waits may be cancelled, the write may not.
+            await asyncio.shield(written)
 
     def _keep(self, log: SessionLog) -> None:
         if (other := self._logs.get(log.key)) is not None and other is not log:
@@ -242,100 +303,3 @@ def _new_log(key: SessionKey, shared: States) -> SessionLog:
     log = SessionLog(row, *shared)
     log.creation = CreateSession(key, created_s)
     return log
-
-
-class LogCommits:
-    """Writes changes of logs. When one cannot be stored, memory is ahead of the store, and the log is read again.
-
-    Args:
-        keep: puts the log of a session that is being created into memory.
-        evict: takes one out of it whose session could not be created.
-
-    Attributes:
-        creating: of sessions that are being created; done when that is over.
-    """
-
-    def __init__(
-        self,
-        commits: GroupCommit,
-        shared: SharedStates,
-        keep: Callable[[SessionLog], None],
-        evict: Callable[[SessionKey], None],
-    ) -> None:
-        self._commits = commits
-        self._shared = shared
-        self._keep = keep
-        self._evict = evict
-        self.creating: dict[SessionKey, asyncio.Future[None]] = {}
-
-    def write(self, log: SessionLog, writes: Sequence[Write], then: Callable[[], None] = lambda: None) -> Awaitable[None]:
-        """Write changes of a log, all or none, with the session itself if that is new. It has to be awaited.
-
-        Args:
-            then: called once they are on disk.
-
-        Raises:
-            StoreError: nothing is stored.
-        """
-        if log.creation is not None:
-            return self.create(log, log.creation, writes, then)
-        return self._write(log, writes, then)
-
-    async def create(
-        self,
-        log: SessionLog,
-        creation: CreateSession,
-        writes: Sequence[Write],
-        then: Callable[[], None] = lambda: None,
-        *,
-        may_exist: bool = False,
-    ) -> None:
-        """Write the first changes of a log, and with them its session. Raises what `write` raises.
-
-        Args:
-            may_exist: SessionExistsError is raised as it is: the caller has asked for the session, and for nothing else.
-        """
-        key = log.key
-        log.creation = None
-        self._commits.clear_failure(key)
-        over = self.creating[key] = asyncio.get_running_loop().create_future()
-        self._keep(log)
-        try:
-            await self._write(log, [creation, *writes], then, may_exist=may_exist)
-        except Exception:
-            # Whether there is such a session, and which, only the store can tell.
-            self._evict(key)
-            raise
-        finally:
-            del self.creating[key]
-            over.set_result(None)
-
-    async def _write(
-        self, log: SessionLog, writes: Sequence[Write], then: Callable[[], None], *, may_exist: bool = False
-    ) -> None:
-        log.unwritten += 1
-        try:
-            await self._commits.submit(log.key, writes, then)
-        except Exception as error:
-            # The log is loaded again when it is used next, what it shares with others at once.
-            log.mark_stale()
-            if any(isinstance(write, PutState) and not write.key.session for write in writes):
-                await self._shared.reread(log.key)
-            if may_exist or not isinstance(error, SessionExistsError):
-                raise
-            raise _created_meanwhile(log) from error
-        finally:
-            log.unwritten -= 1
-
-    async def opened(self, log: SessionLog) -> None:
-        """Wait until the message that opened the session's turn is on disk. Raises StoreError when it cannot be stored."""
-        # Not longer: what is written behind the message may end the turn.
-        while log.is_opening and (written := self._commits.pending.next_of(log.key)) is not None:
-            # Who waits may be cancelled, the write may not.
-            await asyncio.shield(written)
-
-
-def _created_meanwhile(log: SessionLog) -> StoreConflictError:
-    """The error of what is written with a session that is to be created, and that is there."""
-    # It was not there a moment ago, so another deployment has created it, and serves it.
-    return StoreConflictError(log.key.session, "it was created at the same time")

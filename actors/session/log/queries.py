@@ -27,7 +27,7 @@ class LogQueries:
     async def fetch(self, message: p.Fetch) -> p.Fetched:
         """A page of what is new in a log; from its start when it was rewound. Raises SessionNotFoundError, StoreError."""
         log = await self._logs.load(message.key)
-        await self._logs.commits.opened(log)
+        await self._logs.opened(log)
         if message.state_only:
             return p.Fetched(
                 events=(), generation=log.generation, state=encode(log.merged_state(temp=True)), state_seq=log.state_seq

@@ -184,7 +184,6 @@ class SessionLog:
         generation: names the log; a rewind changes it.
         rewinds: how often the log was rewound, as of when it was loaded.
         is_unchecked: the store has gone back, and the log was not compared with it yet.
-        is_loss_told: a request has failed by what the log has lost.
         app_state, user_state: one object each for all sessions that share it.
         creation: what creates the session in the store, if that is new; its first write takes it along.
         unwritten: writes that are on their way to the disk.
@@ -199,7 +198,6 @@ class SessionLog:
         self.unwritten = 0
         self.used_s = 0.0
         self.is_unchecked = False
-        self.is_loss_told = False
         self._tail: deque[StoredEvent] = deque()
         self.reload(row, app_state, user_state)
 

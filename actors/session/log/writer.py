@@ -105,4 +105,4 @@ class LogWriter:
             if then is not None:
                 then()
 
-        return self._logs.commits.write(log, all_writes, show)
+        return self._logs.write(log, all_writes, show)

@@ -137,5 +137,5 @@ class LossCounts:
         await self._parts.access.commits.flush()
         log, turn = await self._lookup.current(message.turn)
         if Losses.of(turn).begin_alone(turn, message.run, message.attempt):
-            await self._parts.logs.commits.write(log, [log.put_turn(turn.record())])
+            await self._parts.logs.write(log, [log.put_turn(turn.record())])
         return p.Ack()

@@ -295,7 +295,7 @@ class TurnOpener:
         await self._joiner.join(log, known.invocation_id, row, request.message.subscriber, known.answer_seq)
         self._give_back(request)
         # The reply says that the turn is there.
-        await self._logs.commits.opened(log)
+        await self._logs.opened(log)
         if row is not None and row.opened_seq > log.committed_seq:
             return None
         agent = row.agent if row is not None else ""
@@ -323,7 +323,7 @@ class TurnOpener:
         await self._joiner.join(log, row.invocation_id, row, message.subscriber, row.opened_seq)
         if not message.answers and message.epoch <= row.epoch and message.runner == log.turn.runner:
             # This very request, or another one for the turn, has opened it. The Runner knows whether it runs.
-            await self._logs.commits.opened(log)
+            await self._logs.opened(log)
             return p.TurnJoined(invocation_id=row.invocation_id, seq=row.opened_seq, is_lost=True)
         if message.epoch > 1:
             # The Runner that asks again has opened it, and only the Session actor was lost.
@@ -333,7 +333,7 @@ class TurnOpener:
         )
         if isinstance(reply, p.TurnResumed | p.NotLeader):
             return reply
-        await self._logs.commits.opened(log)
+        await self._logs.opened(log)
         return p.TurnJoined(invocation_id=row.invocation_id, seq=row.opened_seq)
 
     async def _begin(self, request: PendingOpen) -> p.TurnBegun | p.MessageLeft:

@@ -87,7 +87,7 @@ class TurnRecovery:
         epoch = turn.row.epoch
         self._parts.subscriptions.drop_answers(log.key)
         try:
-            await self._logs.commits.write(log, [log.put_turn(turn.record())])
+            await self._logs.write(log, [log.put_turn(turn.record())])
             return await self.resumed(log, turn, epoch)
         except StoreError:
             if turn.row.epoch == epoch:
