@@ -34,6 +34,10 @@ ONLY_STORE = StorePlace()
 """The place of a store that is the only one."""
 
 
+def _nothing() -> None:
+    """Do nothing."""
+
+
 @dataclass(frozen=True)
 class SessionEnvironment:
     """The stores, the parent map and the limits of a Session actor.
@@ -47,7 +51,7 @@ class SessionEnvironment:
         clock: seconds that only go forward.
         writer: its place in the store, which the process takes that is started in its place; "": none will be.
         keep_calls_s: how long recorded model calls are kept, in seconds; None: as long as their session.
-        on_replaced: called when another process has taken that place; None: the writes just fail.
+        on_replaced: called when another process has taken that place.
         on_late_write: awaited by what is to be written after the actor has stopped, before it is refused; None: nothing is.
         prices: of models' tokens, by their names or patterns.
         version: the name of that tree.
@@ -68,7 +72,7 @@ class SessionEnvironment:
     clock: Callable[[], float] = loop_time_s
     writer: str = ""
     keep_calls_s: float | None = None
-    on_replaced: Callable[[], None] | None = None
+    on_replaced: Callable[[], None] = _nothing
     on_late_write: Callable[[], Awaitable[None]] | None = None
     prices: Mapping[str, Price] = field(default_factory=dict)
     version: str = ""

@@ -211,7 +211,7 @@ class StoreAccess:
         store: LogStore,
         timeout_s: float,
         writer: str = "",
-        on_replaced: Callable[[], None] | None = None,
+        on_replaced: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = loop_time_s,
         on_late_write: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
@@ -263,12 +263,7 @@ class StoreAccess:
             waits: for a store that is away.
         """
         await self._check_place()
-        try:
-            return await self._thread.call(function, *args, writing=True, waits=waits)
-        except WriterReplacedError:
-            if self._on_replaced is not None:
-                self._on_replaced()
-            raise
+        return await self._change(function, *args, waits=waits)
 
     async def take_place(self) -> None:
         """Open the store, so that no other process writes in this one's place any more. Raises StoreError."""
@@ -324,22 +319,24 @@ class StoreAccess:
         try:
             await self._thread.call(self._claimed.claim, writing=True)
         except StoreInUseError as error:
-            if self._on_replaced is not None:
-                self._on_replaced()
+            self._on_replaced()
             raise WriterReplacedError(self._claimed.writer) from error
 
     async def _commit(self, writes: Sequence[Write]) -> None:
         await self._check_place()
         began_s = self._clock()
         try:
-            await self._thread.call(Transaction(self.store, writes), writing=True)
+            await self._change(Transaction(self.store, writes))
             if self._verified_s is not None:
                 # A store that has claims looks at its own with each commit.
                 self._verified_s = began_s
-        except WriterReplacedError:
-            if self._on_replaced is not None:
-                self._on_replaced()
-            raise
         finally:
             if self.after_commit is not None:
                 await self.after_commit(writes)
+
+    async def _change(self, function: Callable[..., T], *args: Any, waits: bool = True) -> T:
+        try:
+            return await self._thread.call(function, *args, writing=True, waits=waits)
+        except WriterReplacedError:
+            self._on_replaced()
+            raise

@@ -30,7 +30,7 @@ class ClaimRenewal:
         store: LogStore,
         is_claimed: bool,
         thread: StoreThread,
-        on_replaced: Callable[[], None] | None,
+        on_replaced: Callable[[], None],
         on_reverted: Callable[[], None],
     ) -> None:
         self._on_reverted = on_reverted
@@ -61,8 +61,7 @@ class ClaimRenewal:
             await self._thread.attempt(self._store.renew_claim)
         except WriterReplacedError:
             self._is_claimed = False
-            if self._on_replaced is not None:
-                self._on_replaced()
+            self._on_replaced()
         except StoreRevertedError:
             self._on_reverted()
         except StoreError:
