@@ -42,14 +42,10 @@ class SessionRef(Ref):
 
     async def topology(self) -> Topology:
         """The parent map."""
-        found = await self.topology_after("")
+        found = await self.ask(p.GetTopology())
         # No version is called "".
         assert found.topology is not None
         return found.topology
-
-    async def topology_after(self, known: str) -> p.TopologyReply:
-        """The parent map of the current version, if that is another than the one that is known."""
-        return await self.ask(p.GetTopology(known=known))
 
     def open_turn(self, message: p.OpenTurn, in_line: Callable[[], None] | None = None) -> Coroutine[Any, Any, p.OpenTurnReply]:
         """Begin a turn, as soon as no other turn of the session runs.

@@ -12,6 +12,7 @@ from actors.errors import DefinitionError
 from actors.layers.flows.definitions import Flow
 from actors.layers.flows.definitions.workers import check_defined_workers
 from actors.layers.trees.tree import AgentTree
+from actors.messages.protocol.sessions import GetTopology
 from actors.messages.topology import Topology
 from actors.refs.session import SessionRef
 from runtime.driver.engine_client import EngineClient
@@ -133,7 +134,7 @@ class DeployedTree:
         """Learn whether another program has given the deployment another tree. Raises RuntimeClosedError, ActorLostError."""
         known = self._tree.version.id if self._tree is not None else self._asked[2] if self._asked is not None else ""
         session = self._client.session
-        found = self._client.run(session.topology_after(known))
+        found = self._client.run(session.ask(GetTopology(known=known)))
         if found.topology is not None:
             self.follow(found.version, None)
             self._asked = (session, found.topology, found.version)
@@ -152,7 +153,7 @@ class DeployedTree:
 
     async def _ask(self) -> tuple[SessionRef, Topology, str]:
         session = self._client.session
-        found = await session.topology_after("")
+        found = await session.ask(GetTopology())
         # No version is called "".
         assert found.topology is not None
         return session, found.topology, found.version

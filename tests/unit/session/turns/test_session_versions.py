@@ -40,8 +40,8 @@ async def test_the_newest_record_counts_in_whatever_order_they_come() -> None:
     ]
     for record in reversed(records):
         await session.ask(UseVersions(record=record))
-    found = await session.topology_after("")
+    found = await session.ask(p.GetTopology())
     assert (found.version, found.topology) == (third.version.id, third.topology)
     # A program that knows it is not sent it again.
-    assert await session.topology_after(third.version.id) == p.TopologyReply(version=third.version.id)
+    assert await session.ask(p.GetTopology(known=third.version.id)) == p.TopologyReply(version=third.version.id)
     await session.stop()
