@@ -45,10 +45,6 @@ def with_services(core: Handlers, services: Iterable[HasHandlers]) -> Handlers:
     return handlers
 
 
-_UNREADABLE = (msgspec.DecodeError, RecursionError)
-"""What bytes raise that hold no message."""
-
-
 class Actor:
     """A plain class that handles messages by their type. An engine runs it; a test may just call it.
 
@@ -73,16 +69,13 @@ class Actor:
         """Handle one encoded message and return the encoded reply. Errors do not leave it: they are replied as `ErrorReply`."""
         try:
             message = self._decode(raw)
-        except _UNREADABLE as error:
-            return self._unreadable(error)
+        except (msgspec.DecodeError, RecursionError) as error:
+            # Constructors check no types, so a field may have a value of another one.
+            return _error_reply(NotEncodableError(f"message for {self.name}", str(error)))
         try:
             return encode(await self._handlers[type(message)](message))
         except BaseException as error:
             return self._failure(message, error)
-
-    def _unreadable(self, error: Exception) -> bytes:
-        """The reply to bytes that hold no message: constructors check no types, so a field may have a value of another type."""
-        return _error_reply(NotEncodableError(f"message for {self.name}", str(error)))
 
     def _failure(self, message: Message, error: BaseException) -> bytes:
         """The reply to a message whose handler has raised. It raises what cancels the task."""

@@ -88,14 +88,6 @@ class EventScan(msgspec.Struct, rename="camel", gc=False):
     responses: list[tuple[str, Collection[str]]] = msgspec.field(default_factory=list, name="@responses")
     actions: _ActionsScan = msgspec.field(default_factory=_ActionsScan)
 
-    def note_functions(self, part: _PartScan) -> None:
-        """Take in the call and the response of one of its parts."""
-        call, given = part.function_call, part.function_response
-        if call is not None and call.id:
-            self.calls[call.id] = call.name
-        if given is not None and given.id:
-            self.responses.append((given.id, given.response))
-
     def about_calls(self) -> EventCalls:
         """The part that is about function calls."""
         return EventCalls(
@@ -174,10 +166,12 @@ _scanner = typed.decoder(EventScan)
 def scan(raw: bytes) -> EventScan:
     """Read the fields of an encoded event. Raises msgspec.ValidationError when the bytes are no event."""
     event = _scanner.decode(raw)
-    if event.content is not None:
-        for part in event.content.parts:
-            if part.function_call is not None or part.function_response is not None:
-                event.note_functions(part)
+    for part in event.content.parts if event.content is not None else ():
+        call, given = part.function_call, part.function_response
+        if call is not None and call.id:
+            event.calls[call.id] = call.name
+        if given is not None and given.id:
+            event.responses.append((given.id, given.response))
     return event
 
 

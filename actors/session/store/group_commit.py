@@ -310,9 +310,6 @@ class GroupCommit:
 
     async def _write(self, group: Sequence[WriteRequest]) -> None:
         await self._commit([write for request in group for write in request.writes])
-        self._note_written(group)
-
-    def _note_written(self, group: Sequence[WriteRequest]) -> None:
         self.commits += 1
         for request in group:
             request.then()
