@@ -41,7 +41,6 @@ class RemoteLog:
     """Implements `LogAccess`.
 
     Args:
-        key: the session.
         read: reads its events, on the event loop that is running now.
     """
 

@@ -48,7 +48,6 @@ class Ref:
     """A client of an actor. Each request raises the error that the actor replied.
 
     Args:
-        link: the link to the actor.
         max_bytes: how large a message may be; None: any size. Only drivers need a limit: what actors send was measured before.
     """
 

@@ -55,15 +55,9 @@ class SessionActor(Actor):
     """Keeps the logs of an app, or of a shard of its sessions.
 
     Args:
-        environment: what it works with.
         name: for messages and statistics.
         shard: the sessions that it serves; other Session actors serve the others, over the same store.
-        services: makes its features, each of which has handlers of its own.
         extensions: what is kept of each turn: see `TurnExtension`.
-        versions: makes the versions of the tree.
-
-    Attributes:
-        cache: what it keeps of sessions.
     """
 
     def __init__(

@@ -43,12 +43,10 @@ class SessionEnvironment:
     """The stores, the parent map and the limits of a Session actor.
 
     Attributes:
-        store: where logs last.
         topology: the parent map of the tree with which the deployment was started.
         memory: where memory lasts; None: the app has none.
         store_timeout_s: how long either store may be away before requests that need it fail with StoreUnavailableError.
         limits: sizes that the actor admits, and the room that it has.
-        clock: seconds that only go forward.
         writer: its place in the store, which the process takes that is started in its place; "": none will be.
         keep_calls_s: how long recorded model calls are kept, in seconds; None: as long as their session.
         on_replaced: called when another process has taken that place.

@@ -38,7 +38,6 @@ class StoredLedger(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         extra: what was used apart from its events, packed; b"": nothing.
-        failed_tools: how many calls of tools have failed.
     """
 
     extra: bytes = b""
@@ -56,11 +55,9 @@ class TurnLedger:
         usage: what the turn has used, as its record says, packed; b"": only its events say that.
 
     Attributes:
-        spent: what the turn has used.
         extra: what was used apart from its events: by events that were taken back, since they were paid for. Of the copy in a
             fork it is less than nothing: it has paid for none of what it copied.
         steps: by agent, how many model responses the log has that were a step of the agent.
-        failed_tools: how many calls of tools have failed.
     """
 
     __slots__ = ("_before_message", "_calls", "extra", "failed_tools", "spent", "steps")
@@ -226,10 +223,7 @@ class SessionTurn(msgspec.Struct, eq=False):
         is_recalled: it was open before this Session actor, which does not know what was streamed of it before.
         abandoned: the numbers of runs that may write no more.
         stored: the positions of its events, by id, in their order.
-        calls: its function calls.
-        ledger: what it has used.
         agent_states: what each agent has stored last as `actions.agent_state`, and where: see TurnProgress.
-        transfers: its transfers, in order.
     """
 
     row: TurnRow

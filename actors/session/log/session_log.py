@@ -39,8 +39,6 @@ class Waiter:
     Attributes:
         interrupts: it waits only for the turn that is being cancelled for it.
         is_answer: it has begun before, and is to go on with an answer.
-        fingerprint: see StartTurn.
-        event_id: of the user's event.
         steers: its message may be given to a turn that begins before it.
         admitted: True when it may begin; False when its request is to be decided once more, since another turn has begun, which
             it has to interrupt first, or which can take its message, or has its event, or since its Runner was lost.
@@ -177,8 +175,6 @@ class SessionLog:
     """One session in memory. Its methods are synchronous: they change memory and return what has to be written.
 
     Attributes:
-        turn: the open turn.
-        queue: the turns that wait for it.
         head_seq: the position of the newest event, which may not be on disk yet.
         state_seq: the position of the event that changed the state last.
         generation: names the log; a rewind changes it.

@@ -78,7 +78,6 @@ class SharedStates:
     """The shared states in memory. They leave it with the last log that has them.
 
     Args:
-        access: the store.
         has_other_writers: other Session actors change these states in the store, too.
 
     Attributes:

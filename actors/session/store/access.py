@@ -53,8 +53,6 @@ class PendingTurnEnds:
     `running`, recovery would run a finished turn again.
 
     Args:
-        store: used by `write`.
-        write: see StoreAccess.write.
         pause: how to wait; by default in real time.
     """
 

@@ -18,9 +18,7 @@ class ClaimRenewal:
     """Renews the claim of a store for as long as the store is in use. A store whose claims do not run out has nothing to renew.
 
     Args:
-        store: the store.
         is_claimed: it has the place of a writer.
-        thread: calls it.
         on_replaced: called when another process has taken the place.
         on_reverted: called when the store has gone back to an older copy of itself.
     """

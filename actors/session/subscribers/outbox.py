@@ -41,7 +41,6 @@ class TurnOutbox(EventBuffer):
         max_bytes: what it may hold.
 
     Attributes:
-        turn: the turn.
         outcome, opened_seq: how the turn has ended, and behind which event: see TurnNews.
         is_dropped: the turn has left the queue and has not begun: see TurnNews.
         wants_answers: the subscriber does not have the beginnings of the answers under way. It gets them when it has all complete
@@ -90,8 +89,6 @@ class Outbox:
     subscriber that polls seldom, or not at all, it keeps no more than there is room for, and reads the rest from the log.
 
     Args:
-        clock: seconds that only go forward.
-        read: reads the log.
         max_bytes: what is kept at most, beside an eighth of it for each turn.
         answers: gives the answers under way in a turn.
         poll_s: how long a poll waits for news at most, in seconds; None: until there is some.

@@ -61,12 +61,7 @@ from actors.session.turns.recovery import TurnRecovery
 class PendingOpen:
     """A request to open a turn, on its way.
 
-    Args:
-        message: asks for it.
-        event: of `message.event`.
-
     Attributes:
-        log: the session.
         has_waited: it was in the queue, where subscribers may have found the turn.
         known_seq: the log up to here was settled when the request came: see `rules.routing.answering`.
         holds_session: the session is taken for this request, which has to let the next one begin when it fails.
