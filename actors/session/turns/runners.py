@@ -25,32 +25,24 @@ class Runners:
 
     def __init__(self) -> None:
         self._places: dict[str, _Place] = {}
-        self._living: dict[str, _Place] = {}
 
     def refusal(self, runner: str, term: int = 0) -> p.NotLeader | None:
         """The reply to a Runner in whose place another one is. 0 for `term`: its message does not tell it."""
-        living = self._living.get(runner)
-        if living is not None:
-            if term > living.term:
-                living.term = term
-            return None
         place = self._place(runner, term)
-        return None if place.runner == runner else p.NotLeader(number=place.number, term=place.term)
+        if place.runner != runner:
+            return p.NotLeader(number=place.number, term=place.term)
+        place.term = max(term, place.term)
+        return None
 
     def announce(self, runner: str, number: int, term: int = 0) -> p.NotLeader | None:
         """Give a Runner its place, unless another one has announced itself since it was told the number, or has a later term."""
         place = self._place(runner)
         if place.number != number or term < place.term:
             return p.NotLeader(number=place.number, term=place.term)
-        self._living.pop(place.runner, None)
         place.runner, place.number, place.term = runner, number + 1, term
-        self._living[runner] = place
         return None
 
     def _place(self, runner: str, term: int = 0) -> _Place:
         # The name of the actor, which those that are started again have in common.
         name = runner.rpartition("/")[0] or runner
-        place = self._places.get(name)
-        if place is None:
-            place = self._places[name] = self._living[runner] = _Place(runner, term=term)
-        return place
+        return self._places.setdefault(name, _Place(runner, term=term))
