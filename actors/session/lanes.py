@@ -17,7 +17,7 @@ from actors.actor import Handler
 from actors.errors import OverloadedError
 from actors.messages.limits import Limits
 from actors.messages.protocol.base import Message
-from actors.messages.protocol.request import Lane, Request
+from actors.messages.protocol.request import Lane, Request, key_of
 from actors.messages.session import SessionKey
 from actors.refs.keyed_locks import KeyedLocks
 from actors.rules.capacity.backlog import retry_after_s
@@ -58,8 +58,8 @@ class QueryLine:
     def bounded(self, handler: Handler) -> Handler:
         """The handler of a query, whose requests come through the line. It raises OverloadedError when that is full."""
 
-        async def handle(message: Message) -> Message:
-            await self._enter(_user_of(message))
+        async def handle(message: Request[Message]) -> Message:
+            await self._enter(key_of(message).user)
             try:
                 return await handler(message)
             finally:
@@ -92,12 +92,6 @@ class QueryLine:
             if not place.is_free.done():
                 self._under_way += 1
                 place.is_free.set_result(None)
-
-
-def _user_of(message: Message) -> str:
-    key = getattr(message, "key", None)
-    user = key.user if key is not None else getattr(message, "user", None)
-    return user or ""
 
 
 class Lanes:
