@@ -51,17 +51,11 @@ class PendingTurnEnds:
 
     No request waits for them: a turn has ended for its driver when the driver gets the outcome. But if the record kept saying
     `running`, recovery would run a finished turn again.
-
-    Args:
-        pause: how to wait; by default in real time.
     """
 
-    def __init__(
-        self, store: LogStore, write: Callable[..., Awaitable[None]], pause: Callable[[float], Awaitable[None]] = asyncio.sleep
-    ) -> None:
+    def __init__(self, store: LogStore, write: Callable[..., Awaitable[None]]) -> None:
         self._store = store
         self._write = write
-        self._pause = pause
         self._pending: dict[_Where, _PendingEnd] = {}
         self._flusher: asyncio.Task[None] | None = None
 
@@ -171,7 +165,7 @@ class PendingTurnEnds:
 
     async def _flush_later(self) -> None:
         while self._pending:
-            await self._pause(PAUSE_S)
+            await asyncio.sleep(PAUSE_S)
             with suppress(StoreUnavailableError, StoreRevertedError):
                 await self.flush()
 

@@ -229,7 +229,7 @@ class StoreThread:
 
     async def open(self) -> None:
         """Open the store if it is not open yet, once all calls before are done. Raises StoreError."""
-        await self.call(_nothing)
+        await self.call(lambda: None)
 
     async def call(self, function: Callable[..., T], *args: Any, writing: bool = False, waits: bool = True) -> T:
         """Call a function in the store's thread.
@@ -324,7 +324,3 @@ class StoreThread:
                 self._store.open()
                 self._is_open = True
             return function(*args)
-
-
-def _nothing() -> None:
-    """Does nothing: any call has the store opened first."""
