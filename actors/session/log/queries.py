@@ -28,13 +28,10 @@ class LogQueries:
         """A page of what is new in a log; from its start when it was rewound. Raises SessionNotFoundError, StoreError."""
         log = await self._logs.load(message.key)
         await self._logs.opened(log)
-        if message.state_only:
-            return p.Fetched(
-                events=(), generation=log.generation, state=encode(log.merged_state(temp=True)), state_seq=log.state_seq
-            )
-        generation = log.generation
-        after_seq = message.after_seq if message.generation == generation else 0
-        events, more = await self._page(log, after_seq, PAGE)
+        generation, events, more = log.generation, list[p.StoredEvent](), False
+        if not message.state_only:
+            after_seq = message.after_seq if message.generation == generation else 0
+            events, more = await self._page(log, after_seq, PAGE)
         state = encode(log.merged_state(temp=True))
         return p.Fetched(events=events, generation=generation, more=more, state=state, state_seq=log.state_seq)
 
