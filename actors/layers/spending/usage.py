@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from actors.layers.spending.messages import MOST_TURNS, GetUsage, UsageReply, UsageReport, UsageSums, UsedTurn
-from actors.layers.spending.rules.costly_turns import CostlyTurns
-from actors.layers.spending.rules.packed_usage import by_first_part
-from actors.layers.spending.rules.report import UsageCollector, groups_of
+from actors.layers.spending.rules.report import CostlyTurns, UsageCollector, groups_of
 from actors.layers.spending.stored_usage import StoredUsage
 from actors.layers.stores.usage import TurnId, TurnName, UsageFilter
 from actors.messages.costs import Price
@@ -55,9 +53,8 @@ class UsageReports:
         collector = UsageCollector("turn", self._prices)
         costly = CostlyTurns[TurnId | TurnName](self._prices, MOST_TURNS, collector.sums)
         async for turns, names in self._stored.single(wanted):
-            kinds = list(by_first_part(turns))
-            collector.add_kinds("", kinds)
-            costly.add(turns, kinds, names)
+            collector.add("", turns)
+            costly.add(turns, names)
         found = await self._stored.named(costly.found())
         return collector.report([_used_turn(name, sums) for name, sums in found])
 

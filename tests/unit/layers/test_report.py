@@ -12,9 +12,7 @@ from actors import Price
 from actors.errors import DefinitionError
 from actors.layers.spending.messages import MOST_TURNS, UsageReport, UsageSums
 from actors.layers.spending.rules.budgets import cost, price_of
-from actors.layers.spending.rules.costly_turns import CostlyTurns
-from actors.layers.spending.rules.packed_usage import by_first_part
-from actors.layers.spending.rules.report import UsageCollector, day_of
+from actors.layers.spending.rules.report import CostlyTurns, UsageCollector, day_of
 from actors.rules.accounting.turn_usage import Amounts, Spent, packed
 
 TURN = packed(
@@ -64,7 +62,7 @@ def costly(turns: Mapping[str, Spent], most: int = MOST_TURNS, pages: int = 1) -
     names = list(turns)
     for page in range(pages):
         raws = [packed(turns[name]) for name in names[page::pages]]
-        found.add(raws, by_first_part(raws), names[page::pages])
+        found.add(raws, names[page::pages])
     return list(found.found())
 
 

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, timedelta
 from functools import cache, partial
+from heapq import nlargest
+from operator import itemgetter, mul
+from struct import Struct
+from typing import Generic, TypeVar
 
 from actors.layers.spending.messages import UsageReport, UsageSums, UsedTurn
-from actors.layers.spending.rules.budgets import cost, currency_of, price_of
-from actors.layers.spending.rules.packed_usage import Kind, by_first_part, models_of_kinds, models_of_turn, sum_of, sum_of_packed
+from actors.layers.spending.rules.budgets import cost, currency_of, price_of, weights
+from actors.layers.spending.rules.packed_usage import models_of, models_of_packed, sum_of, sum_of_packed
 from actors.messages.costs import Price
-from actors.rules.accounting.turn_usage import US, Amounts
+from actors.rules.accounting.turn_usage import US, Amounts, first_part_of
+
+At = TypeVar("At")
+"""What names a turn."""
+
+_TOKENS = ("input_tokens", "output_tokens", "reasoning_tokens")
 
 DAY_S = 86_400
 _EPOCH = date(1970, 1, 1)
@@ -46,16 +55,12 @@ class UsageCollector:
             for (agent, model), amounts in sum_of_packed(turns).items():
                 self._add(agent, model, amounts)
             return
-        self.add_kinds(group, by_first_part(turns))
-
-    def add_kinds(self, group: str, kinds: Iterable[Kind]) -> None:
-        """The same of turns by their first parts, for reports by anything but "agent"."""
-        for model, amounts in models_of_kinds(kinds).items():
+        for model, amounts in models_of_packed(turns).items():
             self._add(model if self._by == "model" else group, model, amounts)
 
     def sums(self, turn: bytes) -> UsageSums:
         """The sums of one turn, given in packed form."""
-        return self._sums(models_of_turn(turn))
+        return self._sums(models_of_packed([turn]))
 
     def _add(self, name: str, model: str, amounts: Amounts) -> None:
         models = self._by_model.setdefault(name, {})
@@ -104,3 +109,48 @@ class UsageCollector:
             seconds=whole.us / US,
             money=money,
         )
+
+
+class CostlyTurns(Generic[At]):
+    """Finds the turns that have cost most; of those that have cost the same, such as nothing, those with most tokens.
+
+    Args:
+        prices: of tokens, by names of models or patterns.
+        most: how many turns.
+        sums_of: what a turn in packed form has used.
+    """
+
+    def __init__(self, prices: Mapping[str, Price], most: int, sums_of: Callable[[bytes], UsageSums]) -> None:
+        self._prices = prices
+        self._most = most
+        self._sums_of = sums_of
+        self._found: list[tuple[float, int, At, UsageSums]] = []
+        self._numbers_of = cache(self._read_with)
+
+    def add(self, turns: Sequence[bytes], at: Sequence[At]) -> None:
+        """Add turns: what each has used, in packed form, and what names it."""
+        # To add up each turn as sums takes ten times as long, and of ten thousand a hundred are wanted.
+        largest = nlargest(self._most, range(len(turns)), key=lambda place: self._cost(turns[place]))
+        sums = ((at[place], self._sums_of(turns[place])) for place in largest)
+        found = [(used.money or 0.0, used.tokens, name, used) for name, used in sums]
+        # The sort keeps the order of equal ones: those that were added first come first.
+        self._found = sorted([*self._found, *found], key=itemgetter(0, 1), reverse=True)[: self._most]
+
+    def found(self) -> Sequence[tuple[At, UsageSums]]:
+        """The names of the turns that have cost most, those first, and what each has used."""
+        return [(name, used) for *_, name, used in self._found]
+
+    def _cost(self, turn: bytes) -> tuple[float, int]:
+        """The money and the tokens of a turn."""
+        who = first_part_of(turn)
+        numbers, prices, tokens = self._numbers_of(who)
+        found = numbers.unpack_from(turn, len(who))
+        return sum(map(mul, found, prices)), sum(map(mul, found, tokens))
+
+    def _read_with(self, who: bytes) -> tuple[Struct, Sequence[float], Sequence[int]]:
+        """The form of the numbers behind a first part, and by how much each of them counts as money and as tokens."""
+        prices = [price_of(model, self._prices) for model in models_of(who)]
+        by_field = [weights(price) if price is not None else {} for price in prices]
+        money = [each.get(field, 0.0) for each in by_field for field in Amounts._fields]
+        tokens = [int(field in _TOKENS) for _ in by_field for field in Amounts._fields]
+        return Struct(f"<{len(money)}q"), money, tokens

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors import Usage
-from actors.layers.spending.rules.packed_usage import by_first_part, models_of_kinds, sum_of_packed
+from actors.layers.spending.rules.packed_usage import models_of_packed, sum_of_packed
 from actors.rules.accounting.turn_usage import Amounts, Spender, Spent, add_used, amounts_of, packed, together, unpacked
 
 COUNTS = st.none() | st.integers(0, 10**9)
@@ -70,7 +70,7 @@ def test_sums_are_right_however_large_the_numbers_are(turns: list[list[tuple[str
     by_model: dict[str, Amounts] = {}
     for (_, model), amounts in whole.items():
         by_model[model] = amounts.plus(by_model.get(model, Amounts()))
-    assert models_of_kinds(by_first_part([packed(spent) for spent in spents])) == by_model
+    assert models_of_packed([packed(spent) for spent in spents]) == by_model
 
 
 @pytest.mark.parametrize("told", [2**64 - 1, -(2**63)])
