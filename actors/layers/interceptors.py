@@ -9,8 +9,7 @@ from actors.layers.background.tools import KnowsRuns
 from actors.layers.callbacks import AfterModelCallbacks, BeforeModelCallbacks, EventHooks, ToolCallbacks
 from actors.layers.compaction.interceptor import Compaction
 from actors.layers.graphs.behaviour.tool_runs import ToolRuns
-from actors.layers.limiter.client import LimiterClient
-from actors.layers.limiter.permits import permits_of
+from actors.layers.limiter.client import LimiterClient, permits_of
 from actors.layers.model_calls import CallLimit, EmptyAnswers, FailedCalls
 from actors.layers.planning import Planning
 from actors.layers.recording.recorder import CallRecorder

@@ -22,7 +22,3 @@ class AgentRef(Ref):
         """
         early: EarlyReply | None = None if begun is None else lambda _: begun()
         return self._ask(message, replies_to(p.Invoke), early=early)
-
-    async def statistics(self) -> p.Statistics:
-        """The figures of the agent."""
-        return await self.ask(p.GetStatistics())

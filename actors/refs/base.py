@@ -12,7 +12,9 @@ from actors.errors import ActorRestartsError, RaygroveError, rebuild
 from actors.interfaces.transport import EarlyReply, Link
 from actors.messages.codec import encode
 from actors.messages.protocol.base import Message, error_in
+from actors.messages.protocol.lifecycle import Stop
 from actors.messages.protocol.request import Request, decoder, replies_to
+from actors.messages.protocol.statistics import GetStatistics, Statistics
 from actors.rules.checks.sizes import too_large_request
 
 T = TypeVar("T")
@@ -71,6 +73,14 @@ class Ref:
         except ActorRestartsError:
             # It may have been done before the actor was lost.
             return await self._ask(msgspec.structs.replace(request, again=True), replies_to(kind))
+
+    async def statistics(self) -> Statistics:
+        """The figures of the actor."""
+        return await self.ask(GetStatistics())
+
+    async def stop(self) -> None:
+        """Have the actor end its work: see its handler of Stop."""
+        await self.ask(Stop())
 
     async def _ask(
         self, request: Request[Any], replies: tuple[type[M], ...], *, once: bool = False, early: EarlyReply | None = None

@@ -36,10 +36,6 @@ class RunnerRef(Ref):
         """Go on with all turns that an earlier deployment has left open. Raises DrainingError, StoreError."""
         await self.ask(p.ResumeTurns())
 
-    async def statistics(self) -> p.Statistics:
-        """The figures of the Runner and of every live agent."""
-        return await self.ask(p.GetStatistics())
-
     async def stop(self, *, leave_turns: bool = False) -> None:
         """Stop every agent, and cancel the turns that run, or leave them open in the log."""
         await self.ask(p.Stop(leave_turns=leave_turns))

@@ -73,11 +73,3 @@ class SessionRef(Ref):
     async def open_store(self) -> None:
         """Open the session store. Raises StoreError when it cannot be used."""
         await self.ask(p.OpenStore())
-
-    async def statistics(self) -> p.Statistics:
-        """Its figures."""
-        return await self.ask(p.GetStatistics())
-
-    async def stop(self) -> None:
-        """Write what waits, then close the store."""
-        await self.ask(p.Stop())

@@ -9,12 +9,11 @@ from typing import Protocol
 from actors.interfaces.clock import Clock
 from actors.interfaces.stores import ArtifactStore
 from actors.layers.flows.definitions import FlowPlan
-from actors.layers.limiter.ref import LimiterRef
-from actors.layers.mcp.client import McpRef
 from actors.layers.trees.tree import AgentTree
 from actors.layers.updates.versions import TreeVersion, VersionRecord
 from actors.messages.protocol.statistics import ConnectionFigures
 from actors.messages.session import SessionKey, TurnKey
+from actors.refs.base import Ref
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 from runtime.observability.logs.events import DeploymentEvent
@@ -95,7 +94,7 @@ class Engine(KeepsLogs, Protocol):
         ...
 
     @property
-    def limiter(self) -> LimiterRef | None:
+    def limiter(self) -> Ref | None:
         """A client of the actor that limits model calls, once the engine is started; None where no model has limits."""
         ...
 
@@ -172,7 +171,7 @@ class Engine(KeepsLogs, Protocol):
         """The figures of messages to and from this process; None where all actors are in it."""
         ...
 
-    async def mcp_servers(self) -> Mapping[str, McpRef]:
+    async def mcp_servers(self) -> Mapping[str, Ref]:
         """Clients of the actors of MCP servers that have started, by the names of the servers."""
         ...
 

@@ -20,8 +20,7 @@ from actors.layers.flows.definitions.plan import FlowPlans
 from actors.layers.interceptors import interceptors
 from actors.layers.limiter.actor import LimiterActor
 from actors.layers.limiter.client import LimiterClient
-from actors.layers.limiter.ref import LimiterRef
-from actors.layers.mcp.client import McpRef, McpServers
+from actors.layers.mcp.client import McpServers
 from actors.layers.means import all_means
 from actors.layers.placing.client import stores_client
 from actors.layers.schedules.messages import WatchSchedules
@@ -30,6 +29,7 @@ from actors.layers.sharing.client import runner_client
 from actors.layers.toolsets.open import OpenToolsets
 from actors.layers.updates.environment import SessionTrees
 from actors.messages.session import SessionKey, Shard, TurnKey
+from actors.refs.base import Ref
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 from actors.rules.capacity.opening_window import least_opened
@@ -68,7 +68,7 @@ class LocalEngine:
 
     session: SessionRef
     runner: RunnerRef
-    limiter: LimiterRef | None = None
+    limiter: Ref | None = None
     lasts = False
     address: str | None = None
     control_service_away_s = 0.0
@@ -127,7 +127,7 @@ class LocalEngine:
         asyncio.get_running_loop().set_default_executor(self._threads)
         self._watch = ProcessWatch(partial(logger.warning, "%s"))
         if settings.model_limits:
-            self.limiter = LimiterRef(LocalLink(LimiterActor(settings.model_limits, user_weights=settings.user_weights)))
+            self.limiter = Ref(LocalLink(LimiterActor(settings.model_limits, user_weights=settings.user_weights)))
             self._limiter_client = LimiterClient(self.limiter, settings.model_limits)
         self.session = stores_client([self._create_session(place) for place in self._places], len(self._deployment.stores))
         self.runner = runner_client([self._create_runner(shard) for shard in all_shards(settings.runners)])
@@ -220,7 +220,7 @@ class LocalEngine:
     def connections(self) -> None:
         """No message leaves this process."""
 
-    async def mcp_servers(self) -> Mapping[str, McpRef]:
+    async def mcp_servers(self) -> Mapping[str, Ref]:
         """Clients of the actors of MCP servers: see Engine."""
         return self._mcp_servers.started()
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from actors.actor import Actor
 from actors.errors import DefinitionError
 from actors.interfaces.transport import Link
-from actors.layers.mcp.client import McpRef
 from actors.layers.mcp.messages import McpServer
+from actors.refs.base import Ref
 from runtime.integrations.mcp.actor import McpActor
 
 
@@ -21,17 +21,17 @@ class LocalMcpServers:
 
     def __init__(self, link: Callable[[Actor], Link]) -> None:
         self._link = link
-        self._started: dict[str, tuple[McpServer, McpRef]] = {}
+        self._started: dict[str, tuple[McpServer, Ref]] = {}
 
-    async def find(self, server: McpServer) -> McpRef:
+    async def find(self, server: McpServer) -> Ref:
         """A client of a server's actor. Raises DefinitionError when another server has the name."""
         known = self._started.get(server.name)
         if known is None:
-            known = self._started[server.name] = server, McpRef(self._link(McpActor(server, f"mcp/{server.name}")))
+            known = self._started[server.name] = server, Ref(self._link(McpActor(server, f"mcp/{server.name}")))
         refuse_other(server, known[0])
         return known[1]
 
-    def started(self) -> Mapping[str, McpRef]:
+    def started(self) -> Mapping[str, Ref]:
         """Clients of the actors that live, by the names of the servers."""
         return {name: ref for name, (_, ref) in self._started.items()}
 

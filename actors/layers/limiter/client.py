@@ -13,16 +13,17 @@ import asyncio
 import logging
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from typing import ClassVar
 
+from actors.behaviours.interceptor import CallModel, RunInterceptor
 from actors.errors import ActorLostError, RaygroveError
 from actors.interfaces.model import Model, Responses, name_of
-from actors.layers.limiter.failed_attempt import failed_attempt
 from actors.layers.limiter.limits import ModelLimits
 from actors.layers.limiter.messages import AcquirePermit, ReleasePermit, RenewPermits
-from actors.layers.limiter.rate_limiter import RENEW_S, FailedAttempt, limits_of
-from actors.layers.limiter.ref import LimiterRef
+from actors.layers.limiter.rate_limiter import RENEW_S, FailedAttempt, failed_attempt, limits_of
 from actors.messages.llm.model import LlmRequest, LlmResponse
 from actors.messages.session import SessionKey
+from actors.refs.base import Ref
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +37,7 @@ class LimiterClient:
         holder: a name of the process that no other one has; by default a random one.
     """
 
-    def __init__(self, ref: LimiterRef, limits: Mapping[str, ModelLimits], holder: str = "") -> None:
+    def __init__(self, ref: Ref, limits: Mapping[str, ModelLimits], holder: str = "") -> None:
         self._ref = ref
         self._limits = limits
         self._holder = holder or uuid.uuid4().hex
@@ -80,7 +81,10 @@ class LimiterClient:
         self._permits[message.permit] = None
         self._renew_later()
         try:
-            is_granted = await self._ref.acquire(message)
+            reply = await self._ref.ask(message)
+            while reply.again:
+                reply = await self._ref.ask(message)
+            is_granted = reply.granted
         except ActorLostError as error:
             logger.error("nobody limits model %r any more: %s", message.model, error)
             is_granted = not message.attempt
@@ -103,7 +107,7 @@ class LimiterClient:
         """
         if permit in self._permits:
             del self._permits[permit]
-            self._send(self._ref.release(ReleasePermit(permit=permit, tokens=tokens, answered=answered)))
+            self._send(ReleasePermit(permit=permit, tokens=tokens, answered=answered))
 
     def _renew_later(self) -> None:
         if self._renewal is None:
@@ -113,13 +117,20 @@ class LimiterClient:
         self._renewal = None
         if self._permits:
             held = {permit: model for permit, model in self._permits.items() if model is not None}
-            self._send(self._ref.renew(RenewPermits(holder=self._holder, held=held)))
+            self._send(RenewPermits(holder=self._holder, held=held))
             self._renew_later()
 
-    def _send(self, sending: Awaitable[None]) -> None:
-        task = asyncio.create_task(_sent(sending))
+    def _send(self, message: ReleasePermit | RenewPermits) -> None:
+        task = asyncio.create_task(self._sent(message))
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
+
+    async def _sent(self, message: ReleasePermit | RenewPermits) -> None:
+        try:
+            await self._ref.ask(message)
+        except RaygroveError as error:
+            # The limiter takes the permit back by itself when its lease ends.
+            logger.warning("the end of a model call could not be told: %s", error)
 
     async def close(self) -> None:
         """Stop renewing, and wait until what was released is sent."""
@@ -128,14 +139,6 @@ class LimiterClient:
             self._renewal = None
         if self._sending:
             await asyncio.wait(self._sending)
-
-
-async def _sent(sending: Awaitable[None]) -> None:
-    try:
-        await sending
-    except RaygroveError as error:
-        # The limiter takes the permit back by itself when its lease ends.
-        logger.warning("the end of a model call could not be told: %s", error)
 
 
 class RateLimitedModel:
@@ -213,3 +216,35 @@ def _without_retries(model: Model) -> Model:
 def _tokens_of(response: LlmResponse) -> int:
     usage = getattr(response, "usage", None)
     return getattr(usage, "total_token_count", None) or 0
+
+
+class Permits(RunInterceptor):
+    """Calls limited models when the limiter allows it.
+
+    Attributes:
+        limiter: of the process.
+    """
+
+    limiter: ClassVar[LimiterClient]
+    _limited: RateLimitedModel | None = None
+
+    def call_model(self, call: CallModel) -> Awaitable[LlmResponse]:
+        """Make the call with a model that waits for a permit."""
+        known, session = self._limited, self.run.message.turn.key
+        call.model = self._limited = known.limited(call.model) if known else self.limiter.limited(call.model, session)
+        return self.next.call_model(call)
+
+    def abandon(self) -> None:
+        """Release the permits of calls that do not end."""
+        if self._limited is not None:
+            self._limited.give_back()
+        self.next.abandon()
+
+
+def permits_of(client: LimiterClient) -> type[Permits]:
+    """Permits of the limiter to which a client leads."""
+
+    class PermitsOfProcess(Permits):
+        limiter = client
+
+    return PermitsOfProcess

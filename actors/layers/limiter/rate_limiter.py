@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from actors.errors import ModelServiceError
 from actors.layers.limiter.limits import ModelLimits
 from actors.messages.session import SessionKey
 from actors.rules.capacity.fair_queue import FairQueue
@@ -67,6 +68,18 @@ class FailedAttempt(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int
     status: int | None = None
     retry_after_s: float | None = None
+
+
+def failed_attempt(error: Exception, attempt: int) -> FailedAttempt | None:
+    """The kind of failure of an attempt, by the type and the attributes of its error; None if repeating it would not help."""
+    if isinstance(error, ModelServiceError):
+        is_retryable = error.code is None or error.code in RETRYABLE
+        return FailedAttempt(attempt=attempt, status=error.code, retry_after_s=error.retry_after_s) if is_retryable else None
+    if isinstance(error, ConnectionError | TimeoutError):
+        return FailedAttempt(attempt=attempt)
+    # The name that most clients have for it.
+    status = getattr(error, "status_code", None)
+    return FailedAttempt(attempt=attempt, status=status) if status in RETRYABLE else None
 
 
 class WaitingPlace(NamedTuple):

@@ -1,4 +1,4 @@
-"""The client of the actor of an MCP server, and what a process remembers of the servers' lists of tools."""
+"""Asks the actors of MCP servers, and remembers in each process the servers' lists of tools."""
 
 from __future__ import annotations
 
@@ -10,43 +10,19 @@ from typing import TypeVar
 from actors.definitions.tools.context import ReadonlyContext
 from actors.errors import ActorLostError, McpServerError, RaygroveError
 from actors.layers.mcp.messages import CallMcpTool, ListMcpTools, McpResult, McpServer, McpToolInfo, McpToolList, StopMcpCall
-from actors.messages import protocol as p
+from actors.messages.protocol.base import Message
+from actors.messages.protocol.request import Request
 from actors.messages.session import SessionKey
 from actors.refs.base import Ref
 from actors.rules.capacity.eviction import LruDict
 
-T = TypeVar("T")
+M = TypeVar("M", bound=Message)
 
 MAX_LISTS = 1_000
 """Lists of tools that a process remembers: with headers of their own, sessions may have lists of their own."""
 
-
 STOP_CALL_S = 0.3
 """How long a cancelled run may take to have a call stopped."""
-
-
-class McpRef(Ref):
-    """A client of the actor of an MCP server."""
-
-    async def list_tools(self, message: ListMcpTools) -> McpToolList:
-        """Ask for the server's tools. Raises McpServerError."""
-        return await self.ask(message)
-
-    async def call_tool(self, message: CallMcpTool) -> McpResult:
-        """Call a tool. Raises McpServerError when the server gives no answer."""
-        return await self.ask(message)
-
-    async def stop_call(self, message: StopMcpCall) -> None:
-        """Stop a call."""
-        await self.ask(message)
-
-    async def statistics(self) -> p.Statistics:
-        """Return the figures of the connections."""
-        return await self.ask(p.GetStatistics())
-
-    async def stop(self) -> None:
-        """Close the connections."""
-        await self.ask(p.Stop())
 
 
 def reached(context: ReadonlyContext, server: str) -> McpServers:
@@ -66,9 +42,9 @@ class McpServers:
         find: gives a client of a server's actor, which is started if need be. It is asked again when that is lost.
     """
 
-    def __init__(self, find: Callable[[McpServer], Awaitable[McpRef]]) -> None:
+    def __init__(self, find: Callable[[McpServer], Awaitable[Ref]]) -> None:
         self._find = find
-        self._refs: dict[str, tuple[McpServer, McpRef]] = {}
+        self._refs: dict[str, tuple[McpServer, Ref]] = {}
         self._lists: LruDict[tuple[str, SessionKey | None, tuple[tuple[str, str], ...]], McpToolList] = LruDict(MAX_LISTS)
 
     async def list_tools(self, server: McpServer, session: SessionKey, headers: dict[str, str]) -> Sequence[McpToolInfo]:
@@ -86,7 +62,7 @@ class McpServers:
         known = self._lists.get(key)
         version = known.version if known is not None else ""
         message = ListMcpTools(session=session, headers=headers, known=version)
-        listed = await self._ask(server, lambda ref: ref.list_tools(message))
+        listed = await self._ask(server, message)
         if listed.tools is None and known is not None:
             return known.tools or ()
         self._lists[key] = listed
@@ -95,7 +71,7 @@ class McpServers:
     async def call_tool(self, server: McpServer, message: CallMcpTool) -> McpResult:
         """Call a tool of a server. Raises as `list_tools` does."""
         try:
-            return await self._ask(server, lambda ref: ref.call_tool(message))
+            return await self._ask(server, message)
         except asyncio.CancelledError:
             await self._stop_call(server, message.call_id)
             raise
@@ -106,20 +82,20 @@ class McpServers:
         if known is not None:
             with suppress(RaygroveError, TimeoutError):
                 async with asyncio.timeout(STOP_CALL_S):
-                    await known[1].stop_call(StopMcpCall(call_id=call_id))
+                    await known[1].ask(StopMcpCall(call_id=call_id))
 
-    async def _ask(self, server: McpServer, ask: Callable[[McpRef], Awaitable[T]]) -> T:
+    async def _ask(self, server: McpServer, message: Request[M]) -> M:
         """Ask a server's actor, and once more another one when it is lost."""
         try:
-            return await ask(await self._ref(server))
+            return await (await self._ref(server)).ask(message)
         except ActorLostError:
             self._refs.pop(server.name, None)
         try:
-            return await ask(await self._ref(server))
+            return await (await self._ref(server)).ask(message)
         except ActorLostError as error:
             raise McpServerError(server.name, str(error)) from error
 
-    async def _ref(self, server: McpServer) -> McpRef:
+    async def _ref(self, server: McpServer) -> Ref:
         known = self._refs.get(server.name)
         # An engine that is asked for two servers of the same name says what is wrong.
         if known is None or known[0] != server:

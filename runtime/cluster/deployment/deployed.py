@@ -14,10 +14,9 @@ import ray
 
 from actors.errors import ActorLostError
 from actors.layers.flows.definitions import FlowPlan
-from actors.layers.limiter.ref import LimiterRef
-from actors.layers.mcp.client import McpRef
 from actors.messages.protocol.statistics import ConnectionFigures, Statistics
 from actors.messages.session import SessionKey, TurnKey
+from actors.refs.base import Ref
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 from actors.rules.capacity.sharding import shard_of
@@ -105,7 +104,7 @@ class DeployedEngine(DeployedLogs):
     notices: Notices
     trees: KeptTrees
     settings: Settings | None = None
-    limiter: LimiterRef | None = None
+    limiter: Ref | None = None
     loop_clock = None
     has_ended = False
 
@@ -117,7 +116,7 @@ class DeployedEngine(DeployedLogs):
         self._wires: Wires | None = None
         self._restart_timeout_s = 0.0
         self._log_reader: HubReader | None = None
-        self._mcp: dict[str, McpRef] = {}
+        self._mcp: dict[str, Ref] = {}
         self._control: ControlServiceWatch | None = None
         self._threads = ToolThreads(THREADS)
 
@@ -234,7 +233,7 @@ class DeployedEngine(DeployedLogs):
         """The figures of messages to and from this driver; None before `connect` was called."""
         return self._wires.figures() if self._wires is not None else None
 
-    async def mcp_servers(self) -> Mapping[str, McpRef]:
+    async def mcp_servers(self) -> Mapping[str, Ref]:
         """Clients of the actors of MCP servers: see Engine."""
         handles = await self.ask_ray(self._mcp_handles, dict[str, Handle]())
         return {name: self._mcp_ref(name, handle) for name, handle in handles.items()}
@@ -246,10 +245,10 @@ class DeployedEngine(DeployedLogs):
                 found[name] = get_actor(prefix + name, self._settings.namespace)
         return found
 
-    def _mcp_ref(self, name: str, handle: Handle) -> McpRef:
+    def _mcp_ref(self, name: str, handle: Handle) -> Ref:
         assert self._wires is not None
         if name not in self._mcp:
-            self._mcp[name] = McpRef(self._wires.link(handle, f"the actor of MCP server {name!r}", self._restart_timeout_s))
+            self._mcp[name] = Ref(self._wires.link(handle, f"the actor of MCP server {name!r}", self._restart_timeout_s))
         return self._mcp[name]
 
     def keep_versions_as(self, deployment: str, settings: Settings, replace_model: ModelReplacement) -> None:
@@ -331,7 +330,7 @@ class DeployedEngine(DeployedLogs):
                 ):
                     await asyncio.sleep(0.01)
 
-    def _clients(self) -> list[SessionRef | RunnerRef | LimiterRef]:
+    def _clients(self) -> list[SessionRef | RunnerRef | Ref]:
         """Clients of the core actors, in the order in which these stop."""
         return [self.runner, self.session, *([self.limiter] if self.limiter is not None else [])]
 

@@ -9,9 +9,9 @@ from functools import partial
 import ray
 
 from actors.errors import ClusterError, RaygroveError
-from actors.layers.mcp.client import McpRef
 from actors.layers.mcp.messages import McpServer
 from actors.messages.typed import decode
+from actors.refs.base import Ref
 from runtime.cluster.handle import Handle
 from runtime.cluster.packing.chunks import to_chunks
 from runtime.cluster.processes.placing import core_options
@@ -96,5 +96,5 @@ class StartedMcpServers:
     async def _end(self, server: str, handle: Handle) -> None:
         with suppress(RaygroveError, TimeoutError):
             async with asyncio.timeout(self._settings.stop_timeout_s):
-                await McpRef(self._wires.link(handle, f"MCP server {server!r}")).stop()
+                await Ref(self._wires.link(handle, f"MCP server {server!r}")).stop()
         ray.kill(handle)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from actors.interfaces.transport import Link
-from actors.layers.limiter.ref import LimiterRef
 from actors.layers.placing.client import stores_client
 from actors.layers.sharing.client import runner_client
+from actors.refs.base import Ref
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 from actors.rules.capacity.sharding import all_shards
@@ -79,9 +79,9 @@ def runner_ref(
     return runner_client([RunnerRef(link, max_bytes) for link in links])
 
 
-def limiter_ref(wires: Wires, handle: Handle, restart_timeout_s: float) -> LimiterRef:
+def limiter_ref(wires: Wires, handle: Handle, restart_timeout_s: float) -> Ref:
     """A client of the actor that limits models."""
-    return LimiterRef(wires.link(handle, "the actor that limits models", restart_timeout_s))
+    return Ref(wires.link(handle, "the actor that limits models", restart_timeout_s))
 
 
 def _links(wires: Wires, kind: str, handles: Sequence[Handle], pairs: Sequence[Pair], restart_timeout_s: float) -> list[Link]:

@@ -10,11 +10,11 @@ from ray.exceptions import RayTaskError
 
 from actors.errors import ActorLostError, ClusterError, FlowNotFoundError, RaygroveError
 from actors.layers.flows.definitions import FlowPlan
-from actors.layers.mcp.client import McpRef
 from actors.layers.mcp.messages import McpServer
 from actors.messages.codec import encode
 from actors.messages.llm.model import LlmRequest, LlmResponse
 from actors.messages.typed import decode
+from actors.refs.base import Ref
 from runtime.cluster.handle import Handle
 from runtime.cluster.transport.link import answered
 from runtime.cluster.transport.ray_actors import get_actor
@@ -62,7 +62,7 @@ class FoundMcpServers:
         self._wires = wires
         self._settings = settings
 
-    async def find(self, server: McpServer) -> McpRef:
+    async def find(self, server: McpServer) -> Ref:
         """A client of a server's actor. Raises DefinitionError, ClusterError, ActorLostError."""
         try:
             name: str = await answered(lambda: self._runner.mcp_server.remote(encode(server)), "the Runner", 0)
@@ -73,7 +73,7 @@ class FoundMcpServers:
             raise ClusterError(f"MCP server {server.name!r} could not be started: {error.cause or error}") from error
         except ValueError as error:
             raise ActorLostError(f"MCP server {server.name!r}", str(error)) from error
-        return McpRef(self._wires.link(handle, f"the actor of MCP server {server.name!r}", self._settings.restart_timeout_s))
+        return Ref(self._wires.link(handle, f"the actor of MCP server {server.name!r}", self._settings.restart_timeout_s))
 
 
 class RemoteModel:

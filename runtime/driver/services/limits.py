@@ -10,12 +10,12 @@ from msgspec import UNSET, UnsetType
 
 from actors.errors import RequestError
 from actors.layers.limiter.limits import ModelLimits
-from actors.layers.limiter.messages import LimitedModel
+from actors.layers.limiter.messages import ChangeModelLimits, GetModelLimits, LimitedModel
 from runtime.driver.operation import AppOperation, Command, Option, Table, table
 from runtime.driver.waits import Awaited, M, RuntimeService, waits
 
 if TYPE_CHECKING:
-    from actors.layers.limiter.ref import LimiterRef
+    from actors.refs.base import Ref
 
 _Limit = Annotated[int, msgspec.Meta(gt=0, le=10**12)] | UnsetType | None
 
@@ -66,7 +66,7 @@ class LimitsService(RuntimeService[M]):
     async def list(self) -> Sequence[LimitedModel]:
         """List the limits of models, in the order of the settings; none where no model has limits."""
         limiter = self._client.engine.limiter
-        return list(await limiter.limits()) if limiter is not None else []
+        return (await limiter.ask(GetModelLimits())).limits if limiter is not None else []
 
     @waits
     async def set(self, /, model: str, **limits: float | None) -> LimitedModel:
@@ -106,10 +106,11 @@ class LimitsService(RuntimeService[M]):
     async def _change(self, model: str, change: Mapping[str, float | None] | None) -> LimitedModel | None:
         if not isinstance(model, str) or not model:
             raise RequestError(f"model must be the name of a model, or a pattern such as 'gemini-*', not {model!r}")
-        found = await self._limiter().change_limits(model, change)
+        request = ChangeModelLimits(model=model, change=dict(change) if change is not None else None)
+        found = (await self._limiter().ask(request)).limits
         return next((each for each in found if each.name == model), None)
 
-    def _limiter(self) -> LimiterRef:
+    def _limiter(self) -> Ref:
         limiter = self._client.engine.limiter
         if limiter is None:
             raise RequestError(

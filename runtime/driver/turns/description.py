@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from actors.errors import NotEncodableError, StoreError
-from actors.layers.limiter.messages import ModelWait
+from actors.layers.limiter.messages import GetWaitingCalls
 from actors.layers.listing.client import get_turn, list_turns
 from actors.layers.listing.messages import GetRunningTurn, ListPending, ListTurns, PendingCall
 from actors.layers.spending.messages import GetTurnBudgets, GetUsage, UsageReport, UsedBudget
@@ -53,7 +53,7 @@ async def describe_turn(engine: Engine, key: SessionKey, invocation_id: str) -> 
     if turn.state != "running":
         return msgspec.structs.replace(found, pending=pending)
     running = await engine.runner.ask(GetRunningTurn(key=key, invocation_id=invocation_id))
-    waits: Sequence[ModelWait] = await engine.limiter.waiting_calls(key) if engine.limiter is not None else ()
+    waits = (await engine.limiter.ask(GetWaitingCalls(session=key))).calls if engine.limiter is not None else ()
     asked = {call.call_id for call in pending}
     return msgspec.structs.replace(
         found,

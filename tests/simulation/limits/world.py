@@ -15,7 +15,7 @@ from actors.layers.interceptors import interceptors
 from actors.layers.limiter.actor import LimiterActor
 from actors.layers.limiter.client import LimiterClient
 from actors.layers.limiter.limits import ModelLimits
-from actors.layers.limiter.ref import LimiterRef
+from actors.refs.base import Ref
 from runtime.engine.deployment import Deployment
 from tests.simulation.cluster import Handle, HostProcess
 from tests.simulation.drivers import Driver
@@ -92,9 +92,9 @@ class LimitedWorld(World):
         self.lives.append(Life(process.name, loop.time()))
         self.trace.add(loop.time(), f"{process.name} starts")
 
-    def limiter_ref(self, sender: SimProcess) -> LimiterRef:
+    def limiter_ref(self, sender: SimProcess) -> Ref:
         """A client of the actor for a process."""
-        return LimiterRef(Handle(self._wires, sender, lambda: self.limiter, can_restart=True).link("the limiter"))
+        return Ref(Handle(self._wires, sender, lambda: self.limiter, can_restart=True).link("the limiter"))
 
     def driver(self) -> Driver:
         """Another program, which knows that actor."""

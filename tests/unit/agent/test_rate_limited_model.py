@@ -18,8 +18,8 @@ from actors.layers.limiter.actor import LimiterActor
 from actors.layers.limiter.client import LimiterClient
 from actors.layers.limiter.limits import ModelLimits
 from actors.layers.limiter.rate_limiter import LEASE_S, RENEW_S
-from actors.layers.limiter.ref import LimiterRef
 from actors.messages.event import Usage
+from actors.refs.base import Ref
 from actors.rules.recovery.backoff import Backoff
 from actors.testing import ScriptedModel
 from runtime.engine.local_agents import LocalLink
@@ -67,7 +67,7 @@ class LimiterFixture:
     def __init__(self, **limits: Any) -> None:
         self.limits = {"playing": ModelLimits(**limits)}
         self.actor: Actor = LimiterActor(self.limits, chance=lambda: 1.0)
-        self.ref = LimiterRef(LocalLink(self.actor))
+        self.ref = Ref(LocalLink(self.actor))
         self.client = LimiterClient(self.ref, self.limits)
 
     async def ask(self, model: Any, request: LlmRequest | None = None) -> list[str]:
@@ -152,7 +152,7 @@ async def test_a_model_is_asked_without_its_own_repetitions() -> None:
 
 async def test_without_its_actor_calls_go_through_and_fail_as_they_do(caplog: pytest.LogCaptureFixture) -> None:
     fixture = LimiterFixture()
-    fixture.client = LimiterClient(LimiterRef(Lost()), fixture.limits)
+    fixture.client = LimiterClient(Ref(Lost()), fixture.limits)
     assert await fixture.ask(Playing("hi")) == ["hi", "hi"]
     with pytest.raises(ConnectionError):
         await fixture.ask(Playing(ConnectionError()))

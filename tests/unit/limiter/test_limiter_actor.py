@@ -10,10 +10,10 @@ import pytest
 
 from actors.layers.limiter.actor import LimiterActor
 from actors.layers.limiter.limits import ModelLimits
-from actors.layers.limiter.messages import AcquirePermit, ReleasePermit, RenewPermits
+from actors.layers.limiter.messages import AcquirePermit, GetWaitingCalls, ReleasePermit, RenewPermits
 from actors.layers.limiter.rate_limiter import LEASE_S
-from actors.layers.limiter.ref import LimiterRef
 from actors.messages.session import SessionKey
+from actors.refs.base import Ref
 from runtime.engine.local_agents import LocalLink
 from tests.support.fixtures.session_fixture import Clock, settled
 from tests.support.virtual_time import run_virtually
@@ -26,18 +26,23 @@ class LimiterFixture:
 
     def __init__(self, now_s: Callable[[], float] | None = None) -> None:
         self.clock = Clock()
-        self.ref = LimiterRef(LocalLink(LimiterActor(LIMITS, clock=now_s or self.clock, chance=lambda: 0.0)))
+        self.ref = Ref(LocalLink(LimiterActor(LIMITS, clock=now_s or self.clock, chance=lambda: 0.0)))
 
     def ask(self, permit: str, *, holder: str = "h", model: str = "m", **more: Any) -> asyncio.Task[bool]:
         session = SessionKey("app", "ada", permit[0])
         message = AcquirePermit(permit=permit, holder=holder, model=model, session=session, **more)
-        return asyncio.create_task(self.ref.acquire(message))
+        return asyncio.create_task(self._asked(message))
+
+    async def _asked(self, message: AcquirePermit) -> bool:
+        while (reply := await self.ref.ask(message)).again:
+            pass
+        return reply.granted
 
     async def release(self, permit: str, **more: Any) -> None:
-        await self.ref.release(ReleasePermit(permit=permit, **more))
+        await self.ref.ask(ReleasePermit(permit=permit, **more))
 
     async def renew(self, holder: str, **held: str) -> None:
-        await self.ref.renew(RenewPermits(holder=holder, held=held))
+        await self.ref.ask(RenewPermits(holder=holder, held=held))
 
     async def counts(self, model: str = "m") -> dict[str, int]:
         return (await self.ref.statistics()).models[model]
@@ -58,7 +63,7 @@ async def test_where_the_calls_of_a_session_wait_is_told(limiter: LimiterFixture
     await settled()
 
     async def told(session: str) -> list[tuple[str, int, int, float, int, float]]:
-        calls = await limiter.ref.waiting_calls(SessionKey("app", "ada", session))
+        calls = (await limiter.ref.ask(GetWaitingCalls(session=SessionKey("app", "ada", session)))).calls
         return [
             (each.model, each.before, each.running, each.waiting_s, each.failed_attempts, each.repeats_in_s) for each in calls
         ]
