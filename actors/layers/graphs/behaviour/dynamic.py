@@ -11,7 +11,6 @@ from typing import NamedTuple
 from actors.definitions.agents.base import BaseAgent
 from actors.errors import DynamicNodeFailError, UnknownAgentError
 from actors.layers.graphs.behaviour.results import (
-    EndedBelow,
     NodeEnd,
     NodeFailed,
     NodeInterruptedError,
@@ -26,7 +25,7 @@ from actors.layers.graphs.definitions.parallel_worker import ParallelWorker
 from actors.layers.graphs.rules.progress import Given
 from actors.messages.graph import NodeInfo
 from actors.messages.json_types import JsonValue
-from actors.messages.protocol.outcomes import AnyOutcome, Failed, Finished, Paused
+from actors.messages.protocol.outcomes import AnyOutcome, Failed
 from actors.rules.recovery.failures import error_of
 
 
@@ -66,7 +65,7 @@ class DynamicRuns:
         self._tasks: dict[asyncio.Task[NodeResult], GraphNode] = {}
         self.waits: list[str] = []
         self.stopped: AnyOutcome | None = None
-        self.output: EndedBelow | None = None
+        self.output: NodeEnd | None = None
         self.failed: list[FailedBelow] = []
 
     async def run(
@@ -89,10 +88,10 @@ class DynamicRuns:
         place = self._place(self._node(node), node_input, run_id, use_sub_branch, override_branch, use_as_output)
         if (misfitting := misfit(place.node, node_input)) is not None:
             raise misfitting
-        ended = self._runs.known(place.name).end
-        if ended is None or _is_awaited(place.node, ended):
+        ended = self._runs.known(place.name).result
+        if ended is None or _goes_on(place.node, ended):
             ended = await self._ended(place)
-        if ended.failed is not None:
+        if isinstance(ended, NodeFailed):
             error = DynamicNodeFailError(place.info.path, ended.failed.error_message)
             self.failed.append(FailedBelow(error, ended.failed))
             raise error from error_of(ended.failed)
@@ -158,30 +157,22 @@ class DynamicRuns:
         info = NodeInfo(path=f"{caller.info.path}/{label}", output_for=output_for, is_alone=caller.info.is_alone)
         return NodePlace(f"{caller.name}/{label}", node, branch, given, info, caller.since)
 
-    async def _ended(self, place: NodePlace) -> EndedBelow:
+    async def _ended(self, place: NodePlace) -> NodeEnd | NodeFailed:
         task = asyncio.create_task(self._runs.run_below(place))
         self._tasks[task] = place.node
         # The run goes on to its end, or to its pause, when the function has been interrupted by another one.
         result = await asyncio.shield(task)
         match result:
-            case NodeEnd() if not result.is_waiting:
-                return EndedBelow(result.output)
-            case Finished():
-                return EndedBelow(result.output)
-            case NodeFailed():
-                return EndedBelow(None, result.failed)
-            case Failed():
-                return EndedBelow(None, result)
-            case NodeEnd():
+            case NodeEnd() if result.is_waiting:
                 self.waits.extend(result.waits)
-            case Paused():
-                self.waits.extend(result.call_ids)
+            case NodeEnd() | NodeFailed():
+                return result
             case _:
                 self.stopped = self.stopped or result
         raise NodeInterruptedError(place.info.path)
 
 
-def _is_awaited(node: GraphNode, ended: EndedBelow) -> bool:
-    """True for a run that was to wait until it has an output, and had none: it runs again when its caller does."""
+def _goes_on(node: GraphNode, known: NodeEnd | NodeFailed) -> bool:
+    """True for a run that waits for the user, or was to wait for an output and had none: it runs again when its caller does."""
     waits = isinstance(node, FunctionNode | AgentName) and node.wait_for_output
-    return waits and ended.output is None and ended.failed is None
+    return isinstance(known, NodeEnd) and (known.is_waiting or (waits and known.output is None))

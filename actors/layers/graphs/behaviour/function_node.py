@@ -274,7 +274,7 @@ class NodeCall:
         if self._asked:
             return NodeEnd([*self._held, *([] if says_nothing else events)], waits=self._asked)
         events[-1] = ended(events[-1], is_note=says_nothing)
-        return NodeEnd(events, self._output, self._routes, says_nothing)
+        return NodeEnd(events, self._output, self._routes)
 
     def _empty(self, actions: EventActions = NO_ACTIONS) -> Event:
         return Event(branch=self.branch, node_info=self._without_output(), actions=actions)

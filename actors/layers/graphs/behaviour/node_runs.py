@@ -22,7 +22,6 @@ from actors.layers.graphs.behaviour.function_node import NodeCall, ended
 from actors.layers.graphs.behaviour.node_attempt import NodeAttempt, next_attempt
 from actors.layers.graphs.behaviour.parallel import ParallelRun
 from actors.layers.graphs.behaviour.results import (
-    EndedBelow,
     KnownRun,
     NodeEnd,
     NodeFailed,
@@ -41,7 +40,7 @@ from actors.messages.content import Content
 from actors.messages.event import NO_ACTIONS, Event, EventActions
 from actors.messages.graph import NextAttempt, NodeInfo, NodeTask, Route, Unstored
 from actors.messages.json_types import JsonMapping, JsonValue
-from actors.messages.protocol.outcomes import AnyOutcome, Failed, Finished, Paused
+from actors.messages.protocol.outcomes import Failed, Finished, Paused
 from actors.rules.recovery.failures import classes_of, failure, failure_event
 
 logger = logging.getLogger(__name__)
@@ -95,7 +94,7 @@ class NodeRuns:
         self._state = RunState(lambda: context.state)
         self._attempts: dict[str, NodeAttempt] = defaultdict(NodeAttempt)
         # By the run of the graph that they are below.
-        self._below: dict[str, dict[str, EndedBelow]] = defaultdict(dict)
+        self._below: dict[str, dict[str, NodeEnd | NodeFailed]] = defaultdict(dict)
         # Where those have said something that counts, or asked.
         self._said: dict[str, int] = {}
         self.may_have_begun: Collection[str] = ()
@@ -124,8 +123,8 @@ class NodeRuns:
         del self._attempts[name]
         output = attempt.output if info.handed_on is None else info.handed_on
         if name != top:
-            failed = stored_failure(event) if event.error_code is not None else None
-            self._below[top][name] = EndedBelow(output, failed)
+            has_failed = event.error_code is not None
+            self._below[top][name] = NodeFailed(None, stored_failure(event)) if has_failed else NodeEnd([], output)
             return None
         self._below.pop(top, None)
         return NodeEnd([event], output, attempt.routes)
@@ -160,37 +159,31 @@ class NodeRuns:
 
     def known(self, name: str) -> KnownRun:
         """A run below another, as the log has it: see RunsBelow."""
-        seq, end, answers = self._said.get(name, 0), self._below[_top(name)].get(name), self._owner.answers
+        seq, ended, answers = self._said.get(name, 0), self._below[_top(name)].get(name), self._owner.answers
         attempt = self._attempts.get(name)
-        if end is not None or attempt is None or not attempt.waits or attempt.is_answered(answers):
-            return KnownRun(seq, end)
-        return KnownRun(seq, waits=[each for each in attempt.waits if each not in attempt.inputs(answers)])
+        if ended is not None or attempt is None or not attempt.waits or attempt.is_answered(answers):
+            return KnownRun(seq, ended)
+        waits = [each for each in attempt.waits if each not in attempt.inputs(answers)]
+        return KnownRun(seq, NodeEnd([], waits=waits) if waits else None)
 
     async def run_below(self, place: NodePlace) -> NodeResult:
         """Run a node, and store its end: see RunsBelow."""
         result = await self.run(place)
-        if not self._may_wait and _waits(result):
+        if isinstance(result, NodeEnd) and result.is_waiting and not self._may_wait:
             await self.stop(place.node)
             result = self._cannot_wait(place)
         match result:
-            case Finished():
-                result = self.noted_end(place, result.output)
-            case NodeFailed() if result.event is not None:
-                self._state.note_stored(result.event, await self._context.emit(ended(result.event)))
-            case NodeFailed():
-                await self._note_failure(place, result.failed)
-            case Failed():
-                await self._note_failure(place, result)
-        known = self._below[_top(place.name)]
-        match result:
             case NodeEnd():
                 await self.store([result])
-                if not result.is_waiting:
-                    known[place.name] = EndedBelow(result.output)
+                if result.is_waiting:
+                    return result
+                result = NodeEnd([], result.output)
             case NodeFailed():
-                known[place.name] = EndedBelow(None, result.failed)
-            case Failed():
-                known[place.name] = EndedBelow(None, result)
+                await self._store_failure(place, result)
+                result = NodeFailed(None, result.failed)
+            case _:
+                return result
+        self._below[_top(place.name)][place.name] = result
         return result
 
     def _cannot_wait(self, place: NodePlace) -> NodeFailed:
@@ -223,10 +216,14 @@ class NodeRuns:
         info = NodeInfo(path=place.info.path, handed_on=output, has_ended=True, is_note=True)
         actions = EventActions(route=list(routes)) if routes else NO_ACTIONS
         event = Event(branch=place.branch, node_info=info, actions=actions)
-        return NodeEnd([event], output, routes, is_note=True, is_of_agent=is_of_agent)
+        return NodeEnd([event], output, routes, is_of_agent=is_of_agent)
 
-    async def _note_failure(self, place: NodePlace, failed: Failed) -> None:
-        event = msgspec.structs.replace(failure_event(failed, place.branch), node_info=NodeInfo(path=place.info.path))
+    async def _store_failure(self, place: NodePlace, result: NodeFailed) -> None:
+        """Store that a run has failed: its own event, or a note where that is told already."""
+        if result.event is not None:
+            self._state.note_stored(result.event, await self._context.emit(ended(result.event)))
+            return
+        event = msgspec.structs.replace(failure_event(result.failed, place.branch), node_info=NodeInfo(path=place.info.path))
         await self._context.record_all([ended(event, is_note=True)])
 
     async def _run_agent(self, place: NodePlace, agent: AgentName) -> NodeResult:
@@ -235,14 +232,13 @@ class NodeRuns:
         resume = self._context.is_resumed if is_below else place.name in self.may_have_begun
         while True:
             result = await self._asked(place, agent, attempt, resume=resume)
-            failed = result.failed if isinstance(result, NodeFailed) else result
-            if not isinstance(failed, Failed):
+            if not isinstance(result, NodeFailed):
                 return result
-            following = self._following(place, agent.retry_config, attempt, classes_of(failed))
+            following = self._following(place, agent.retry_config, attempt, classes_of(result.failed))
             if following is None:
                 return result
             # The agent has told the failure itself, unless it took too long.
-            told = result.event if isinstance(result, NodeFailed) and result.event is not None else Event(branch=place.branch)
+            told = result.event or Event(branch=place.branch)
             is_note = told.error_code is None
             info = NodeInfo(path=place.info.path, attempt=attempt.number, is_note=is_note)
             again = msgspec.structs.replace(told, node_info=info)
@@ -252,17 +248,24 @@ class NodeRuns:
             # A graph goes on from what has ended in it; any other agent begins anew.
             resume = agent.is_graph
 
-    async def _outcome(self, agent: str, task: NodeTask, branch: str | None, *, resume: bool, is_first: bool) -> AnyOutcome:
+    async def _outcome(self, place: NodePlace, agent: str, task: NodeTask, *, resume: bool, is_first: bool) -> NodeResult:
         run = self._context
         # What runs beside the graph, or has begun earlier in it, may have written what the graph does not know.
         knows_state = is_first and not resume and run.message.node is None and run.branch is None
         state = run.reader.state_along() if knows_state else (b"", 0)
-        outcome = await run.children.run_node(agent, task, branch, resume=resume, state=state)
+        outcome = await run.children.run_node(agent, task, place.branch, resume=resume, state=state)
         await run.reader.refresh_state(outcome.state_seq)
+        match outcome:
+            case Finished():
+                return self.noted_end(place, outcome.output, outcome.routes, is_of_agent=True)
+            case Paused():
+                return NodeEnd([], waits=outcome.call_ids, is_of_agent=True)
+            case Failed():
+                return NodeFailed(None, outcome)
         return outcome
 
     async def _asked(self, place: NodePlace, agent: AgentName, attempt: NodeAttempt, *, resume: bool) -> NodeResult:
-        """The outcome of one attempt of an agent."""
+        """The result of one attempt of an agent."""
         # Of a graph that is tried again what has ended stays so.
         since = place.since if agent.is_graph else max(place.since, attempt.after_seq)
         task = NodeTask(
@@ -278,7 +281,7 @@ class NodeRuns:
             unstored=self._state.unstored(self._owner.unstored),
         )
         is_first = place.is_first and attempt.number == 1
-        asked = self._outcome(agent.name, task, place.branch, resume=resume, is_first=is_first)
+        asked = self._outcome(place, agent.name, task, resume=resume, is_first=is_first)
         if agent.timeout is None:
             return await asked
         try:
@@ -362,7 +365,7 @@ class NodeRuns:
     def _try_again(self, name: str, before: NodeAttempt, number: int, after_seq: int) -> NodeAttempt:
         """The next attempt of a run: what has ended below it stays so, but for what has failed."""
         below = self._below[_top(name)]
-        failed = [each for each, end in below.items() if end.failed is not None and each.startswith(f"{name}/")]
+        failed = [each for each, end in below.items() if isinstance(end, NodeFailed) and each.startswith(f"{name}/")]
         for each in failed:
             del below[each]
         self._attempts[name] = NodeAttempt(number, after_seq, before.asked)
@@ -394,10 +397,6 @@ class NodeRuns:
             return None
         is_over = attempt.waits or attempt.has_paused
         return NodeEnd([], waits=missing) if missing and is_over else None
-
-
-def _waits(result: NodeResult) -> bool:
-    return isinstance(result, Paused) or (isinstance(result, NodeEnd) and result.is_waiting)
 
 
 def _top(name: str) -> str:

@@ -16,7 +16,7 @@ from actors.messages.content import Content
 from actors.messages.event import Event
 from actors.messages.graph import NodeInfo
 from actors.messages.json_types import JsonValue
-from actors.messages.protocol.outcomes import Failed, Finished, Paused
+from actors.messages.protocol.outcomes import Failed
 from actors.rules.checks.answer_form import read_json
 
 
@@ -88,7 +88,7 @@ class ParallelRun:
             place = self._item(self._next)
             known = self._runs.known(place.name).result
             if (error := misfit(place.node, place.given)) is not None:
-                self._refuse(self._next, self._runs.refused(place, error))
+                self._take_in(self._next, self._runs.refused(place, error))
             elif known is not None:
                 self._known[self._next] = known
             else:
@@ -129,23 +129,12 @@ class ParallelRun:
         match result:
             case NodeEnd() if result.is_waiting:
                 self._waits.extend(result.waits)
-            case Paused():
-                self._waits.extend(result.call_ids)
-            case NodeEnd() | Finished():
+            case NodeEnd():
                 self._outputs[index] = result.output
-            case NodeFailed() | Failed() if self._worker.partial_results:
-                self._errors[index] = result.failed if isinstance(result, NodeFailed) else result
-            case NodeFailed():
-                # Its event is stored.
-                self._failed = self._failed or NodeFailed(None, result.failed)
+            case NodeFailed() if self._worker.partial_results:
+                self._errors[index] = result.failed
             case _:
                 self._failed = self._failed or result
-
-    def _refuse(self, index: int, refusal: NodeFailed) -> None:
-        if self._worker.partial_results:
-            self._errors[index] = refusal.failed
-        else:
-            self._failed = self._failed or refusal
 
 
 def items_of(given: Given) -> Sequence[JsonValue]:

@@ -40,7 +40,6 @@ class NodeEnd(NamedTuple):
         events: the last ones of the run, not stored yet; the last of them says that the run is over.
         output: what it gives to the nodes after it; None for nothing.
         routes: what it has said.
-        is_note: the events say nothing but that the run is over.
         waits: what the user has to answer before the run can end, as `call_ids` of Paused; then no event says that it is over.
         is_of_agent: it is that of an agent, whose own events say what it gives.
     """
@@ -48,7 +47,6 @@ class NodeEnd(NamedTuple):
     events: Sequence[Event]
     output: JsonValue = None
     routes: Sequence[Route] = ()
-    is_note: bool = False
     waits: Sequence[str] = ()
     is_of_agent: bool = False
 
@@ -59,21 +57,14 @@ class NodeEnd(NamedTuple):
 
 
 class NodeFailed(NamedTuple):
-    """A function has failed for good. `event`: says so, and is not stored yet; None: a run below it has said so."""
+    """A run has failed for good. `event`: says so, and is not stored yet; None: it is told already."""
 
     event: Event | None
     failed: Failed
 
 
 NodeResult = NodeEnd | NodeFailed | AnyOutcome
-"""What comes of a run."""
-
-
-class EndedBelow(NamedTuple):
-    """A run below another one that is over. `failed`: it has failed, and may have been excused."""
-
-    output: JsonValue
-    failed: Failed | None = None
+"""What comes of a run. The outcome of an agent stands for itself only where the graph ends with it, as with a cancelled one."""
 
 
 class NodeInterruptedError(BaseException):
@@ -88,20 +79,11 @@ class KnownRun(NamedTuple):
 
     Attributes:
         seq: the place of its output, or of its latest question; 0 without one.
-        end: what it has given; None: it is not over.
-        waits: the questions of which it still waits for the answers, and for nothing else.
+        result: how it has ended, or what it waits for and nothing else; None: it has to be run.
     """
 
     seq: int = 0
-    end: EndedBelow | None = None
-    waits: Sequence[str] = ()
-
-    @property
-    def result(self) -> NodeResult | None:
-        """The result, if nothing of it has to be run; None: it has to be run."""
-        if self.end is None:
-            return NodeEnd([], waits=self.waits) if self.waits else None
-        return NodeFailed(None, self.end.failed) if self.end.failed is not None else NodeEnd([], self.end.output)
+    result: NodeEnd | NodeFailed | None = None
 
 
 class RunsBelow(Protocol):
@@ -112,7 +94,7 @@ class RunsBelow(Protocol):
         ...
 
     async def run_below(self, place: NodePlace) -> NodeResult:
-        """Run a node, and store its end. Raises FencedError."""
+        """Run a node, store its end, and return the result without the events. Raises FencedError."""
         ...
 
     def refused(self, place: NodePlace, error: Exception) -> NodeFailed:

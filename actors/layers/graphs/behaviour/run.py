@@ -149,22 +149,12 @@ class GraphRun:
 
     async def _take_in(self, results: Sequence[tuple[NodePlace, NodeResult]]) -> NodeResult | None:
         """Store the ends of nodes, and follow them; or return the first result that ends the graph."""
-        ends: list[tuple[NodePlace, NodeEnd]] = []
-        stopped = None
-        for place, result in results:
-            match result:
-                case NodeEnd():
-                    ends.append((place, result))
-                case Finished():
-                    end = self._runs.noted_end(place, result.output, result.routes, is_of_agent=True)
-                    ends.append((place, end))
-                case Paused():
-                    self._pause(place, result.call_ids)
-                case _:
-                    stopped = stopped or result
+        ends = [(place, result) for place, result in results if isinstance(result, NodeEnd)]
+        stopped = next((result for _, result in results if not isinstance(result, NodeEnd)), None)
         for place, end in ends:
             if end.is_waiting:
-                self._pause(place, end.waits)
+                self._waits.extend(end.waits)
+                self._progress.pause(place.name)
             else:
                 self._follow(place.name, end, end.events[-1].branch)
                 self._warn_of_routes(node_at(place.info.path), end.routes)
@@ -235,10 +225,6 @@ class GraphRun:
 
     def _awaits_words(self) -> bool:
         return any(map(path_of_words, self._waits))
-
-    def _pause(self, place: NodePlace, waits: Sequence[str]) -> None:
-        self._waits.extend(waits)
-        self._progress.pause(place.name)
 
     async def stop_nodes(self) -> None:
         """Stop the nodes that still run, and return when they have ended. Raises FencedError."""
