@@ -10,12 +10,11 @@ from typing import NamedTuple
 import msgspec
 
 from actors.layers.retries.last_retry import LastRetry
-from actors.layers.spending.day_sums import DaySums
+from actors.layers.spending.day_sums import DaySums, SumsOfToday
 from actors.layers.spending.messages import ReserveSpending
 from actors.layers.spending.rules.at_limit import Account, is_overdrawn, raised
 from actors.layers.spending.rules.budgets import LikelyCall
 from actors.layers.spending.stored_usage import StoredUsage
-from actors.layers.spending.today import SumsOfToday
 from actors.layers.spending.turn_spending import Spending
 from actors.layers.stores.usage import UsageFilter
 from actors.messages import protocol as p

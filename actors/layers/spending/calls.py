@@ -19,18 +19,40 @@ from actors.behaviours.interceptor import (
 )
 from actors.behaviours.lifecycle import callback_context
 from actors.definitions.tools.base import Tool
-from actors.definitions.tools.context import Actions
+from actors.definitions.tools.context import Actions, ToolContext
 from actors.errors import BudgetExceededError
 from actors.interfaces.telemetry import BudgetTold
 from actors.layers.spending.messages import AskForMore, DoWithout, MaySpend, ReserveSpending
-from actors.layers.spending.more_budget import RequestBudgetTool
 from actors.layers.spending.rules.budgets import tokens_of
 from actors.messages.costs import BudgetWarning
 from actors.messages.event import new_event_id
+from actors.messages.json_types import JsonObject
 from actors.messages.llm.model import LlmResponse
 from actors.messages.protocol.outcomes import AnyOutcome, Paused
 from actors.rules.checks.budget_question import REQUEST_BUDGET, question
 from actors.rules.prompt import instructions
+
+
+class RequestBudgetTool(Tool):
+    """Asks for more of a budget: no model sees it.
+
+    It waits for the user's answer as a tool does that needs consent. The Session actor raises the budget, by the answer.
+    """
+
+    name = REQUEST_BUDGET
+    description = "Ask for more of a budget."
+    require_confirmation = True
+
+    def declaration(self) -> None:
+        """No model calls it."""
+
+    async def run(self, args: JsonObject, context: ToolContext) -> JsonObject:
+        """Say that the user has agreed."""
+        return self.agreed()
+
+    def agreed(self) -> JsonObject:
+        """The response to the call, for the log."""
+        return {"result": "the budget was raised"}
 
 
 class _Budgets(RunInterceptor):

@@ -10,7 +10,7 @@ Rules of this file:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from actors.layers.spending.rules.budgets import LikelyCall
@@ -30,6 +30,9 @@ knows. About a user it is asked each time."""
 
 TRACKED = 256
 """Turns that are tracked before those that have ended are looked for."""
+
+MAX_USERS = 1_000
+"""Users whose sums are kept before those are forgotten that have no open turn."""
 
 TurnName = tuple[SessionKey, str]
 """A session, and the id of a turn in it."""
@@ -163,3 +166,62 @@ class DaySums:
             if log is None or log.turn is not counted.turn:
                 self._add_new(name, counted)
                 del self._tracked[name]
+
+
+class SumsOfToday:
+    """The sums of the day of the app, and by user, as far as they were asked for.
+
+    Args:
+        sums_of: makes those of a user, or of the app: None. They are read when they are asked for.
+
+    Attributes:
+        app: those of the app.
+        on_wanted: called when sums are asked for. From then on `track` and `note` have to be called with what turns use.
+    """
+
+    def __init__(self, sums_of: Callable[[str | None], DaySums]) -> None:
+        self.on_wanted: Callable[[], None] = lambda: None
+        self.app = sums_of(None)
+        self._sums_of = sums_of
+        self._users: dict[tuple[str, str], DaySums] = {}
+        self._most = MAX_USERS
+
+    async def of_app(self, key: SessionKey) -> DaySums:
+        """Those of the app of a session. Raises StoreError."""
+        self.on_wanted()
+        await self.app.refresh(key)
+        return self.app
+
+    async def of_user(self, key: SessionKey, turn: SessionTurn) -> DaySums:
+        """Those of the user of a turn. What the turn uses from now on is added. Raises StoreError."""
+        self.on_wanted()
+        name = (key.app, key.user)
+        while True:
+            sums = self._users.get(name)
+            if sums is None:
+                self._forget_idle()
+                sums = self._users[name] = self._sums_of(key.user)
+            await sums.refresh(key)
+            # They may have been forgotten meanwhile, if no turn of the user was open.
+            if self._users.get(name) is sums:
+                sums.track(key, turn)
+                return sums
+
+    def track(self, key: SessionKey, turn: SessionTurn) -> None:
+        """Count what a turn is about to use: see DaySums."""
+        if self.app.is_wanted:
+            self.app.track(key, turn)
+        if self._users and (sums := self._users.get((key.app, key.user))) is not None:
+            sums.track(key, turn)
+
+    def note(self, key: SessionKey, turn: SessionTurn) -> None:
+        """Count what a turn has used since: see DaySums."""
+        if self.app.is_wanted:
+            self.app.note(key, turn)
+        if self._users and (sums := self._users.get((key.app, key.user))) is not None:
+            sums.note(key, turn)
+
+    def _forget_idle(self) -> None:
+        if len(self._users) >= self._most:
+            self._users = {name: sums for name, sums in self._users.items() if not sums.is_idle}
+            self._most = max(MAX_USERS, 2 * len(self._users))

@@ -1,50 +1,221 @@
-"""Budgets and usage as a service of the Session actor."""
+"""Budgets and usage as a service of the Session actor: what was used the log says, and what is under way is reserved here."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from actors.actor import Handlers
+from actors.errors import BudgetExceededError, InvocationNotFoundError
 from actors.interfaces.records import Write
-from actors.layers.spending.accounts import BudgetAccounts
-from actors.layers.spending.day_sums import DaySums
-from actors.layers.spending.messages import GetTurnBudgets, GetUsage, ReserveSpending
-from actors.layers.spending.reserving import COUNTED_OF_BUDGETS, TurnBudgets
+from actors.layers.spending.accounts import BudgetAccounts, last_call_of
+from actors.layers.spending.day_sums import DaySums, SumsOfToday
+from actors.layers.spending.messages import (
+    MOST_TURNS,
+    AskForMore,
+    DoWithout,
+    GetTurnBudgets,
+    GetUsage,
+    MaySpend,
+    ReserveSpending,
+    TurnBudgetsReply,
+    UsageReply,
+    UsageReport,
+    UsageSums,
+    UsedBudget,
+    UsedTurn,
+)
+from actors.layers.spending.rules.at_limit import (
+    Account,
+    Allowed,
+    Decision,
+    LeftOut,
+    Questioned,
+    Refused,
+    decide_call,
+    decide_tools,
+    end_text,
+    facts_of,
+    if_room,
+)
+from actors.layers.spending.rules.budgets import likely_call, used_of
+from actors.layers.spending.rules.report import CostlyTurns, UsageCollector, groups_of
 from actors.layers.spending.stored_usage import StoredUsage
-from actors.layers.spending.today import SumsOfToday
 from actors.layers.spending.turn_spending import Spending
-from actors.layers.spending.usage import UsageReports
-from actors.layers.spending.used import UsedBudgets
+from actors.layers.spending.warnings import BudgetWarnings
+from actors.layers.stores.usage import TurnId, TurnName, UsageFilter
 from actors.messages import protocol as p
+from actors.messages.session import SessionKey
+from actors.rules.accounting.turn_usage import minus, unpacked
 from actors.session.log.session_log import SessionLog
 from actors.session.log.writer import Events
 from actors.session.service import SessionService
 from actors.session.turns.lookup import TurnLookup
 from actors.session.turns.parts import SessionParts
 
+COUNTED_OF_BUDGETS = (
+    "budget_warnings",
+    "budget_refusals",
+    "budget_questions",
+    "budget_wrap_ups",
+    "budget_other_models",
+    "budget_left_out",
+)
+"""What is counted of budgets."""
+
+MAY_GO_ON = ("paused", "failed")
+"""States of turns that have ended and keep their options."""
+
 
 class SpendingService(SessionService):
-    """Answers ReserveSpending, GetTurnBudgets and GetUsage."""
+    """Answers ReserveSpending, GetTurnBudgets and GetUsage.
+
+    What a turn has used is the fold of its events, so it is the same whatever was lost. What is reserved is lost with this actor:
+    each agent may have one call under way by then, which is counted once its response is in the log.
+    """
 
     def __init__(self, parts: SessionParts) -> None:
         parts.counts.update(dict.fromkeys(COUNTED_OF_BUDGETS, 0))
-        lookup, prices, usage = TurnLookup(parts), parts.environment.prices, StoredUsage(parts)
-        today = SumsOfToday(lambda user: DaySums(usage, parts.logs, has_others=parts.shard.of > 1, user=user))
+        self._counts = parts.counts
+        self._commits = parts.logs.commits
+        self._reader = parts.reader
+        self._lookup = TurnLookup(parts)
+        self._prices = parts.environment.prices
+        self._stored = stored = StoredUsage(parts)
+        today = SumsOfToday(lambda user: DaySums(stored, parts.logs, has_others=parts.shard.of > 1, user=user))
         today.on_wanted = partial(parts.writer.track, today.track, today.note)
-        accounts = BudgetAccounts(parts.versions.topology, usage, today)
-        self._budgets = TurnBudgets(parts.logs, lookup, accounts, prices, parts.counts)
-        self._used = UsedBudgets(parts, lookup, accounts, prices)
-        self._usage = UsageReports(usage, prices)
+        self._accounts = BudgetAccounts(parts.versions.topology, stored, today)
+        self._warnings = BudgetWarnings(self._prices)
         parts.append_hooks.append(_end_call)
 
     def handlers(self) -> Handlers:
         """Its messages."""
         return {
-            ReserveSpending: self._budgets.reserve,
-            GetTurnBudgets: self._used.get_turn_budgets,
-            GetUsage: self._usage.get_usage,
+            ReserveSpending: self.reserve,
+            GetTurnBudgets: self.get_turn_budgets,
+            GetUsage: self.get_usage,
         }
+
+    async def reserve(self, message: ReserveSpending) -> MaySpend | AskForMore | DoWithout:
+        """Reserve what a model call is likely to take, or let calls of tools be run; or say what is to be done instead.
+
+        Raises:
+            BudgetExceededError: a budget has no room for it.
+            NoPriceError: it is one of money, and the model has no price.
+            FencedError: the turn is not open, or was given to another Runner, or the run was abandoned.
+            StoreError: the log had to be loaded, or other turns to be looked at, and could not be.
+        """
+        _, turn = await self._lookup.current(message.turn)
+        others = await self._accounts.read(message.turn.key, turn)
+        # The store may have taken its time.
+        log, turn = await self._lookup.current(message.turn)
+        at_s = asyncio.get_running_loop().time()
+        accounts = self._accounts.accounts(message, turn, others, at_s)
+        if message.model:
+            wanted = partial(likely_call, turn.ledger.spent, message.agent, input_tokens=message.input_tokens)
+            needed = decide_call(accounts, wanted, message.model, self._prices)
+            decision: Decision | LeftOut = if_room(needed) if message.is_optional else needed
+        else:
+            decision = decide_tools(accounts, message.tool_calls)
+        warnings = self._warnings.new(message.turn.key, turn, accounts)
+        self._counts["budget_warnings"] += len(warnings)
+        match decision:
+            case Refused(account, (field, limit, used, more)):
+                self._counts["budget_refusals"] += 1
+                raise BudgetExceededError(message.agent, field, limit, round(used, 6), round(more, 6), account.whose)
+            case LeftOut(account):
+                self._counts["budget_left_out"] += 1
+                return DoWithout(whose=account.whose, warnings=warnings)
+            case Questioned(account):
+                self._counts["budget_questions"] += 1
+                return AskForMore(scope=account.scope, facts=facts_of(decision, message.agent), warnings=warnings)
+            case Allowed(call, wraps_up):
+                self._counts["budget_wrap_ups"] += len(wraps_up)
+                if call is not None and accounts:
+                    Spending.of(turn).reserved[message.turn.run] = (call, at_s)
+                if wraps_up:
+                    # On disk before the agent hears of it: an heir of this actor does not tell it once more.
+                    steps = turn.ledger.steps.get(message.agent, 0)
+                    Spending.of(turn).last_calls |= {last_call_of(each, message.agent): steps for each, _ in wraps_up}
+                    await self._commits.write(log, [log.put_turn(turn.record())])
+                instead = call.model if call is not None and call.model != message.model else ""
+                self._counts["budget_other_models"] += bool(instead)
+                return MaySpend(model=instead, end=end_text(wraps_up), warnings=warnings)
+
+    async def get_turn_budgets(self, message: GetTurnBudgets) -> TurnBudgetsReply:
+        """Tell how far the budgets of a turn are used. Raises InvocationNotFoundError, SessionNotFoundError, StoreError."""
+        key = message.key
+        log, row = await self._lookup.log_and_row(key, message.invocation_id)
+        if row is None:
+            if log.queue.has(message.invocation_id):
+                return TurnBudgetsReply()
+            raise InvocationNotFoundError(message.invocation_id, key.session)
+        turn = log.turn
+        if turn is None or turn.row.invocation_id != message.invocation_id:
+            if row.status not in MAY_GO_ON:
+                return TurnBudgetsReply()
+            turn = self._reader.turn_of(row)
+            await self._reader.recall(key, turn)
+        if not turn.config.budgets:
+            return TurnBudgetsReply()
+        others = await self._accounts.read(key, turn)
+        if turn is not log.turn:
+            # The store adds up a turn that has ended among the others.
+            spent = unpacked(row.usage) if row.usage else {}
+            others = others._replace(of_session=minus(others.of_session, spent) if others.of_session else others.of_session)
+        accounts = self._accounts.all(key, turn, others)
+        return TurnBudgetsReply(budgets=[each for account in accounts for each in self._limits(account)])
+
+    def _limits(self, account: Account) -> Iterator[UsedBudget]:
+        budget = account.budget
+        for field, used in used_of(budget, account.spent, self._prices).items():
+            yield UsedBudget(
+                whose=account.whose,
+                field=field,
+                limit=round(budget.limits[field], 6),
+                used=round(used, 6),
+                at_limit=budget.at_limit,
+                model=budget.model,
+            )
+
+    async def get_usage(self, message: GetUsage) -> UsageReply:
+        """Add up turns: of most of them the store has the sums, of those that run it has events. Raises StoreError."""
+        if message.turns:
+            return UsageReply(report=UsageReport(), reports=[await self._single(key, name) for key, name in message.turns])
+        wanted = UsageFilter(
+            app=message.app,
+            user=message.user,
+            session=message.session,
+            invocation_id=message.invocation_id,
+            since_s=message.since_s,
+            groups=groups_of(message.by),
+        )
+        if message.by == "turn":
+            return UsageReply(report=await self._by_turn(wanted))
+        return UsageReply(report=await self._collected(wanted, message.by))
+
+    async def _single(self, key: SessionKey, invocation_id: str) -> UsageReport:
+        return await self._collected(UsageFilter(app=key.app, user=key.user, session=key.session, invocation_id=invocation_id))
+
+    async def _collected(self, wanted: UsageFilter, by: str = "") -> UsageReport:
+        collector = UsageCollector(by, self._prices)
+        async for group, turns in self._stored.groups(wanted):
+            collector.add(group, turns)
+        return collector.report()
+
+    async def _by_turn(self, wanted: UsageFilter) -> UsageReport:
+        collector = UsageCollector("turn", self._prices)
+        costly = CostlyTurns[TurnId | TurnName](self._prices, MOST_TURNS, collector.sums)
+        async for turns, names in self._stored.single(wanted):
+            collector.add("", turns)
+            costly.add(turns, names)
+        found = await self._stored.named(costly.found())
+        return collector.report([_used_turn(name, sums) for name, sums in found])
+
+
+def _used_turn(name: TurnName, sums: UsageSums) -> UsedTurn:
+    return UsedTurn(user_id=name.user, session_id=name.session, invocation_id=name.invocation_id, begun_s=name.begun_s, sums=sums)
 
 
 def _end_call(log: SessionLog, message: p.Append, events: Events) -> Sequence[Write]:

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from actors import RunConfig
 from actors.interfaces.records import TurnRow
-from actors.layers.spending.day_sums import DaySums
+from actors.layers.spending.day_sums import DaySums, SumsOfToday
 from actors.layers.spending.rules.report import DAY_S
 from actors.layers.spending.stored_usage import StoredTurns, StoredUsage
-from actors.layers.spending.today import SumsOfToday
 from actors.layers.spending.turn_spending import Spending
 from actors.layers.stores.usage import TurnId, TurnName, UsageFilter
 from actors.messages.event import now_s
@@ -202,7 +201,7 @@ async def test_what_a_turn_of_yesterday_uses_today_is_kept_when_the_store_is_rea
 
 
 async def test_sums_of_a_user_are_without_those_of_others_and_idle_ones_are_forgotten(monkeypatch: Any) -> None:
-    monkeypatch.setattr("actors.layers.spending.today.MAX_USERS", 3)
+    monkeypatch.setattr("actors.layers.spending.day_sums.MAX_USERS", 3)
     world = World()
     world.page.set()
     world.gate.set()
