@@ -14,12 +14,12 @@ import pytest
 
 from actors import Content, Event, Flow, FlowMark, LlmAgent, Task, TaskChange
 from actors.errors import DefinitionError
+from actors.layers.flows.behaviour.controller import seeded_draw
 from actors.layers.flows.behaviour.round import task_tools
 from actors.layers.flows.rules.board import Board
 from actors.layers.flows.rules.task_history import TaskHistory
 from actors.layers.flows.rules.tool_names import END_TURN, fail_tool, is_controllers, succeed_tool
 from actors.layers.flows.rules.turn_order import candidates, next_rounds, peers
-from actors.layers.graphs.behaviour.chance import seeded_draw
 from actors.messages.event import USER
 from actors.rules.prompt.compiler import FOREIGN_MARK
 from actors.testing import ScriptedModel

@@ -10,6 +10,7 @@ again on the same turn reads them and goes on. Agents continue their open calls 
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Sequence
 
 import msgspec
@@ -23,7 +24,6 @@ from actors.layers.flows.rules.task_briefing import result_text, shortened
 from actors.layers.flows.rules.turn_order import Assignment, TurnRules, next_rounds, peers
 from actors.layers.flows.rules.until import Facts
 from actors.layers.flows.runs import ControllerInvocation, plan_of
-from actors.layers.graphs.behaviour.chance import seeded_draw
 from actors.messages.content import Content
 from actors.messages.event import Event, EventActions, new_event_id
 from actors.messages.flow import FlowMark, TaskChange, Work
@@ -37,6 +37,11 @@ SINCE = "since"
 AGENTS = "agents"
 """Keys of the controller's notes: the name of the flow's definition, the id of the run, the place in the log after which it
 began, and once it has waited for the user, the agents that have waited."""
+
+
+def seeded_draw(seed: str, names: Sequence[str]) -> str:
+    """One of the names by chance: always the same for the same seed and names, so also after a loss."""
+    return random.Random(seed).choice(names)
 
 
 async def run_flow(spec: AgentSpec, context: ControllerInvocation) -> AnyOutcome:

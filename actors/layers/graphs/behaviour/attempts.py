@@ -68,9 +68,8 @@ class GraphAttempts:
 
     def _following(self, failed: Failed) -> NextAttempt | None:
         """The attempt of the graph that follows a failure; None: there is none."""
-        context = self._context
-        again = next_attempt(self._graph.retry_config, context.attempt, context.invocation_id, context.path)
-        return again if again is not None and again.follows(classes_of(failed)) else None
+        context, retry = self._context, self._graph.retry_config
+        return next_attempt(retry, context.attempt, context.invocation_id, context.path, classes_of(failed))
 
     async def _attempt(self) -> AnyOutcome:
         run = GraphRun(self._spec, self._context)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from math import inf
 from typing import NamedTuple
 
-from actors.layers.graphs.behaviour.chance import seeded_share
 from actors.layers.graphs.definitions.nodes import RetryConfig
 from actors.layers.graphs.rules.user_answers import UserAnswers
 from actors.messages.event import Event
@@ -115,17 +115,22 @@ class NodeAttempt:
         return {call_id: fitted(answer.value, asked.schema) for call_id, (answer, asked) in found.items() if answer is not None}
 
 
-def next_attempt(retry: RetryConfig | None, number: int, invocation_id: str, path: str) -> NextAttempt | None:
-    """The attempt that follows one of a run that fails; None where that is the last.
+def next_attempt(
+    retry: RetryConfig | None, number: int, invocation_id: str, path: str, error_classes: Sequence[str] | None = None
+) -> NextAttempt | None:
+    """The attempt that follows one of a run that fails; None where there is none.
 
     Args:
         number: of the attempt, from 1.
         path: of the run.
+        error_classes: names of the class of the error, and of those above it; None: it has not failed yet.
     """
     if retry is None or number >= retry.max_attempts:
         return None
-    delay_s = retry.delay_s(number, seeded_share(f"{invocation_id} {path} {number}"))
-    return NextAttempt(number=number, most=retry.max_attempts, delay_s=delay_s, exceptions=retry.names)
+    # By chance, and the same when the run is recalled after a loss.
+    delay_s = retry.delay_s(number, random.Random(f"{invocation_id} {path} {number}").random())
+    following = NextAttempt(number=number, most=retry.max_attempts, delay_s=delay_s, exceptions=retry.names)
+    return following if error_classes is None or following.follows(error_classes) else None
 
 
 def routes_of(event: Event) -> Sequence[Route]:

@@ -234,7 +234,7 @@ class NodeRuns:
             result = await self._asked(place, agent, attempt, resume=resume)
             if not isinstance(result, NodeFailed):
                 return result
-            following = self._following(place, agent.retry_config, attempt, classes_of(result.failed))
+            following = self._next(place, agent.retry_config, attempt, classes_of(result.failed))
             if following is None:
                 return result
             # The agent has told the failure itself, unless it took too long.
@@ -297,19 +297,10 @@ class NodeRuns:
         author = agent.name if agent.is_graph else ""
         return NodeFailed(msgspec.structs.replace(failure_event(failed, place.branch), author=author, node_info=info), failed)
 
-    def _following(
-        self, place: NodePlace, retry: RetryConfig | None, attempt: NodeAttempt, error_classes: Sequence[str]
+    def _next(
+        self, place: NodePlace, retry: RetryConfig | None, attempt: NodeAttempt, error_classes: Sequence[str] | None = None
     ) -> NextAttempt | None:
-        """The attempt of a node that follows a failure; None: there is none.
-
-        Args:
-            error_classes: names of the class of the error, and of those above it.
-        """
-        again = self._next(place, retry, attempt)
-        return again if again is not None and again.follows(error_classes) else None
-
-    def _next(self, place: NodePlace, retry: RetryConfig | None, attempt: NodeAttempt) -> NextAttempt | None:
-        return next_attempt(retry, attempt.number, self._context.invocation_id, place.info.path)
+        return next_attempt(retry, attempt.number, self._context.invocation_id, place.info.path, error_classes)
 
     async def _run_function(self, place: NodePlace, node: FunctionNode) -> NodeResult:
         answers = self._owner.answers
@@ -324,7 +315,7 @@ class NodeRuns:
             if not isinstance(result, _Raised):
                 return result
             classes = [each.__name__ for each in type(result.error).__mro__]
-            again = self._following(place, node.retry_config, attempt, classes)
+            again = self._next(place, node.retry_config, attempt, classes)
             self._log(node, result, again)
             if again is None and result.is_told:
                 call.take_back()

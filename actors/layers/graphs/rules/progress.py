@@ -188,9 +188,7 @@ class GraphProgress:
             if len(arrows) == 1:
                 yield branch
                 continue
-            target = arrow.target
-            number = self._numbers[target] + len(self._triggers.get(target, ())) + 1
-            segment = f"{target}@{number}"
+            segment = f"{arrow.target}@{self.led_to(arrow.target) + 1}"
             yield f"{branch}.{segment}" if branch else segment
 
     def _arrive(self, join: str, source: str, given: _Trigger) -> None:
