@@ -118,24 +118,6 @@ class UserHolds(SessionService):
             return None
         return self._passed(key, lambda key: self._live(_of_session(key)))
 
-    async def enter(self, key: SessionKey, *, goes_on: bool = False) -> None:
-        """Wait until something of a session may be written, and count it, until `leave`. Raises what `passed` raises.
-
-        Args:
-            goes_on: with a turn that is there, for whose end deletions wait.
-        """
-        if self._holds:
-            await self._passed(key, self._alone if goes_on else self._of)
-        # From the last look at the holds to here nothing was awaited.
-        self._writing[key.app, key.user] += 1
-
-    def leave(self, key: SessionKey) -> None:
-        """Count something that has entered no more: it has ended."""
-        user = (key.app, key.user)
-        self._writing[user] -= 1
-        if not self._writing[user]:
-            del self._writing[user]
-
     def entering(self, handler: Handler, *, goes_on: bool = False) -> Handler:
         """The handler of a request that changes what a user has: it waits while the user is held.
 
@@ -147,23 +129,23 @@ class UserHolds(SessionService):
         """
 
         async def handle(message: Request[Message]) -> Message:
-            key = key_of(message)
-            await self.enter(key, goes_on=goes_on)
-            try:
+            async with self.entered(key_of(message), goes_on=goes_on):
                 return await handler(message)
-            finally:
-                self.leave(key)
 
         return handle
 
     @asynccontextmanager
-    async def entered(self, key: SessionKey) -> AsyncIterator[None]:
-        """Within the block something of a session may be written. Raises what `passed` raises."""
-        await self.enter(key)
-        try:
+    async def entered(self, key: SessionKey, *, goes_on: bool = False) -> AsyncIterator[None]:
+        """Wait until something of a session may be written, and count it within the block. Raises what `passed` raises.
+
+        Args:
+            goes_on: with a turn that is there, for whose end deletions wait.
+        """
+        if self._holds:
+            await self._passed(key, self._alone if goes_on else self._of)
+        # From the last look at the holds to here nothing was awaited.
+        with self.writing(key):
             yield
-        finally:
-            self.leave(key)
 
     @contextmanager
     def writing(self, *keys: SessionKey) -> Iterator[None]:
@@ -173,8 +155,10 @@ class UserHolds(SessionService):
         try:
             yield
         finally:
-            self._writing.subtract(users)
-            self._writing = +self._writing
+            for user in users:
+                self._writing[user] -= 1
+                if not self._writing[user]:
+                    del self._writing[user]
 
     def is_writing(self, app: str, user: str) -> bool:
         """True while something of a user is written."""

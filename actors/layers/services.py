@@ -14,7 +14,6 @@ from actors.layers.holds import UserHolds
 from actors.layers.listing.running_turns import RunningTurns
 from actors.layers.listing.service import TurnListing
 from actors.layers.memory import Memory
-from actors.layers.placing.gate import UserGate
 from actors.layers.placing.moves import UserMoves
 from actors.layers.placing.placements import UserPlacements
 from actors.layers.plugins import PluginHooks
@@ -90,7 +89,7 @@ def all_services(parts: SessionParts) -> Sequence[SessionService]:
     """Make all services of a Session actor."""
     holds = UserHolds(parts)
     memory, batches = Memory(parts), KeptBatches(parts, holds)
-    placements, schedules = UserPlacements(parts, memory), Schedules(parts, holds)
+    placements, schedules = UserPlacements(parts, memory, holds), Schedules(parts, holds)
     return (
         LogComparison(parts),
         StateNews(parts),
@@ -102,7 +101,6 @@ def all_services(parts: SessionParts) -> Sequence[SessionService]:
         memory,
         batches,
         placements,
-        UserGate(holds, placements),
         UserMoves(parts, memory, placements, batches, schedules, holds),
         UserDeletion(parts, memory, batches, holds),
         Retention(parts, batches, holds),

@@ -19,7 +19,7 @@ from actors.layers.listing import service as listing
 from actors.layers.recording import service as recording
 from actors.layers.retention import archiving
 from actors.layers.retention import service as retention
-from actors.layers.sharing import news, watching
+from actors.layers.sharing import news
 from actors.layers.spending import day_sums, warnings
 from actors.runner.dispatch import invoker
 from actors.runner.turns import admission
@@ -49,11 +49,10 @@ _FIGURES = {
     "archiving": archiving,
     "gate": admission,
     "ends": access,
-    "leases": watching,
+    "leases": news,
     "lists": listing,
     "model_calls": invoker,
     "outbox": outbox,
-    "places": news,
     "pruning": retention,
 }
 _STEPS: dict[str, tuple[type[Any], str]] = {

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from actors.actor import Handlers
+from actors.actor import Handler, Handlers
 from actors.errors import RequestError, UserArrivingError, UserElsewhereError
+from actors.layers.holds import UserHolds
 from actors.layers.memory import Memory
 from actors.layers.placing.messages import GetStoreSeat, ListStoreUsers, PlaceUsers, StoreSeatReply, StoreUsers, TakeStoreSeat
 from actors.layers.placing.rules.homes import user_digest
 from actors.layers.stores.session_store import store_of
 from actors.layers.stores.store_seat import Arrival, FoundStore, UserPlace
 from actors.messages import protocol as p
+from actors.messages.protocol.request import ABOUT_USERS, Lane, Request, user_of
 from actors.messages.session import SessionKey
 from actors.session.service import SessionService
 from actors.session.turns.parts import SessionParts
@@ -25,14 +27,17 @@ class UserPlacements(SessionService):
 
     Args:
         memory: what the store's users have in memory.
+        holds: the users that are held.
 
     Attributes:
         is_one_of_several: there are other stores.
     """
 
-    def __init__(self, parts: SessionParts, memory: Memory) -> None:
+    def __init__(self, parts: SessionParts, memory: Memory, holds: UserHolds) -> None:
         self._access = parts.access
         self._memory = memory
+        self._holds = holds
+        holds.on_passed = self.check_key
         place = parts.environment.place
         self._number = place.number
         self.is_one_of_several = place.of > 1
@@ -48,6 +53,33 @@ class UserPlacements(SessionService):
             ListStoreUsers: self.list_store_users,
             PlaceUsers: self.place_users,
         }
+
+    def around(self, kind: type[Request[p.Message]], handler: Handler) -> Handler:
+        """Let no message read or change what a user has who is elsewhere: it raises UserElsewhereError."""
+        if not self.is_one_of_several or kind.route not in ABOUT_USERS:
+            # Without other stores no user is moved, and nothing else has these wait.
+            return handler
+        if kind.lane is Lane.GO_ON:
+            return self._checked(self._holds.entering(handler, goes_on=True))
+        return self._checked(handler, again=kind.lane in (Lane.QUERY, Lane.READ))
+
+    def _checked(self, handler: Handler, *, again: bool = False) -> Handler:
+        """With `again` it is checked afterwards, too: the user may have been moved while a question was answered."""
+
+        async def handle(message: Request[p.Message]) -> p.Message:
+            owner = user_of(message)
+            if owner is None:
+                return await handler(message)
+            key = SessionKey(*owner, "")
+            await self.check_key(key)
+            if isinstance(message, p.OpenTurn | p.Subscribe):
+                self.check_sender(message, key.user)
+            reply = await handler(message)
+            if again:
+                await self.check_key(key)
+            return reply
+
+        return handle
 
     def check_sender(self, message: p.OpenTurn | p.Subscribe, user: str) -> None:
         """Check that the driver polls this actor, and wants nothing that goes with one store only.
@@ -65,8 +97,11 @@ class UserPlacements(SessionService):
                 "users have used"
             )
 
-    async def check(self, app: str, user: str) -> None:
-        """Raise UserElsewhereError if a user is in another store; UserArrivingError, StoreError."""
+    async def check_key(self, key: SessionKey) -> None:
+        """Raise UserElsewhereError if the user of a session is in another store; UserArrivingError, StoreError."""
+        if not self.is_one_of_several:
+            return
+        app, user = key.app, key.user
         elsewhere = self._elsewhere.get(app)
         if elsewhere is None:
             elsewhere = await self._loaded(app)
@@ -87,11 +122,6 @@ class UserPlacements(SessionService):
         """In the store's thread: the notes of users elsewhere, and the users of whom parts are kept."""
         store = store_of(self._access)
         return dict(store.placements(app)), store.arrivals(app)
-
-    async def check_key(self, key: SessionKey) -> None:
-        """The same for the user of a session."""
-        if self.is_one_of_several:
-            await self.check(key.app, key.user)
 
     def note_left(self, app: str, user: str, store: int) -> None:
         """Note in memory that a user is in another store, as it stands in this one."""

@@ -1,26 +1,107 @@
-"""Telling other Session actors of changes of states that sessions share, before anybody else hears that they are stored."""
+"""Session actors over one store tell each other of changes of states that sessions share, before anybody else hears of them.
+
+So turns begin without a look at the store.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from actors.actor import Handlers
 from actors.interfaces.records import PutState, Write
 from actors.layers.sharing.messages import ForgetStates, StatesWatched, WatchStates
-from actors.layers.sharing.peers import Peers
-from actors.layers.sharing.rules import VERIFIED_S, GivenLeases
-from actors.layers.sharing.watching import StatesWatch
+from actors.layers.sharing.rules import LEASE_S, RENEW_S, VERIFIED_S, GivenLeases, HeldLeases
 from actors.messages import protocol as p
-from actors.messages.session import SessionKey
+from actors.messages.session import SessionKey, Shard
+from actors.refs.session import SessionRef
+from actors.session.environment import FindPeers
 from actors.session.service import SessionService
 from actors.session.turns.parts import SessionParts
 
 logger = logging.getLogger(__name__)
 
+UNUSED_S = 5.0
+"""Leases are renewed for so long after they were last used: a deployment in which no turn begins sends nothing."""
+
 EARLY_S = 0.005
 """By how much an event loop may end a pause too early."""
+
+
+class Peers:
+    """Finds clients of the others once.
+
+    Args:
+        shard: that of this actor.
+        find: finds them; None: they cannot be reached.
+
+    Attributes:
+        shards: those of the others; none if they cannot be reached.
+    """
+
+    def __init__(self, shard: Shard, find: FindPeers | None) -> None:
+        self.shard = shard
+        self.shards = tuple(index for index in range(shard.of) if index != shard.index) if find is not None else ()
+        self._find = find
+        self._found: Mapping[int, SessionRef] | None = None
+
+    async def of(self, shard: int) -> SessionRef:
+        """A client of the one that serves a shard. Raises what the finding of it raises."""
+        if self._found is None:
+            assert self._find is not None
+            self._found = await self._find()
+        return self._found[shard]
+
+
+class StatesWatch:
+    """Keeps leases of all other Session actors, as long as they are used.
+
+    Args:
+        peers: these.
+        clock: seconds that go on, whatever this process does.
+    """
+
+    def __init__(self, peers: Peers, clock: Callable[[], float]) -> None:
+        self._peers = peers
+        self._clock = clock
+        self._leases = HeldLeases(peers.shards)
+        self._used_s = 0.0
+        self._renewing: asyncio.Task[None] | None = None
+
+    @property
+    def era(self) -> int | None:
+        """Names the time in which this actor hears of all changes; None: it may not hear of one now."""
+        if not self._peers.shards:
+            return None
+        self._used_s = now_s = self._clock()
+        if self._renewing is None or self._renewing.done():
+            self._renewing = asyncio.get_running_loop().create_task(self._renew())
+        return self._leases.era if self._leases.holds(now_s) else None
+
+    async def close(self) -> None:
+        """Renew no lease any more."""
+        if self._renewing is not None:
+            self._renewing.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._renewing
+
+    async def _renew(self) -> None:
+        while self._clock() - self._used_s < UNUSED_S:
+            await asyncio.gather(*map(self._ask, self._peers.shards))
+            await asyncio.sleep(RENEW_S)
+
+    async def _ask(self, shard: int) -> None:
+        asked_s = self._clock()
+        try:
+            async with asyncio.timeout(LEASE_S):
+                reply = await (await self._peers.of(shard)).ask(WatchStates(shard=self._peers.shard.index))
+        except Exception:
+            # Turns ask the store meanwhile, and tell of what is wrong with that.
+            logger.debug("no lease of Session actor %s", shard, exc_info=True)
+        else:
+            self._leases.note(shard, asked_s=asked_s, for_s=reply.for_s, now_s=self._clock())
 
 
 class StateNews(SessionService):

@@ -155,7 +155,7 @@ def test_a_successor_waits_for_leases_that_the_lost_one_has_given(pair: SessionP
 
 
 def test_one_that_was_replaced_gives_no_lease(pair: SessionPair, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    inside.change(monkeypatch, "places", VERIFIED_S=0.0)
+    inside.change(monkeypatch, "leases", VERIFIED_S=0.0)
     keys = sessions()
 
     async def run() -> None:
