@@ -219,7 +219,7 @@ class NodeRuns:
         return NodeEnd([event], output, routes, is_of_agent=is_of_agent)
 
     async def _store_failure(self, place: NodePlace, result: NodeFailed) -> None:
-        """Store that a run has failed: its own event, or a note where that is told already."""
+        """Store that a run has failed: its own event, or a note where an event says so already."""
         if result.event is not None:
             self._state.note_stored(result.event, await self._context.emit(ended(result.event)))
             return

@@ -57,7 +57,7 @@ class NodeEnd(NamedTuple):
 
 
 class NodeFailed(NamedTuple):
-    """A run has failed for good. `event`: says so, and is not stored yet; None: it is told already."""
+    """A run has failed for good. `event`: says so, and is not stored yet; None: an event says so already."""
 
     event: Event | None
     failed: Failed
