@@ -10,7 +10,7 @@ import msgspec
 from actors.definitions.agents import BaseAgent
 from actors.errors import DefinitionError
 from actors.layers.flows.definitions import Flow
-from actors.layers.flows.definitions.workers import check_defined_workers
+from actors.layers.flows.definitions.agent import check_defined_workers
 from actors.layers.trees.tree import AgentTree
 from actors.messages.protocol.sessions import GetTopology
 from actors.messages.topology import Topology

@@ -21,9 +21,15 @@ from actors.definitions.tree.own_tools import OwnTools
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.model import Model
 from actors.layers.flows.behaviour.prompt import TaskPrompt
-from actors.layers.flows.definitions.ask_user import AskUserTool
 from actors.layers.flows.definitions.plan import FlowPlan
-from actors.layers.flows.definitions.task_tools import CreateTasksTool, EndTurnTool, FailTool, RoundDecisions, SucceedTool
+from actors.layers.flows.definitions.task_tools import (
+    AskUserTool,
+    CreateTasksTool,
+    EndTurnTool,
+    FailTool,
+    RoundDecisions,
+    SucceedTool,
+)
 from actors.layers.flows.rules.board import COMPLETE, Board
 from actors.layers.flows.rules.task_history import UnansweredCall
 from actors.layers.flows.rules.tool_names import is_controllers

@@ -1,6 +1,6 @@
-"""The tools by which an agent finishes tasks, gives them up, hands over and creates new ones (semantics.md section 7).
+"""The tools by which an agent finishes tasks, gives them up, hands over, creates new ones and asks (semantics.md section 7).
 
-They write into the `RoundDecisions` of one round, which are stored with the event that answers the calls.
+All but the last write into the `RoundDecisions` of one round, which are stored with the event that answers the calls.
 """
 
 from __future__ import annotations
@@ -18,7 +18,15 @@ from actors.errors.suggestions import did_you_mean
 from actors.errors.validation import problems
 from actors.layers.flows.rules.board import Board
 from actors.layers.flows.rules.task_graph import cycle
-from actors.layers.flows.rules.tool_names import CREATE_TASKS, END_TURN, NAME_LENGTH, fail_tool, is_controllers, succeed_tool
+from actors.layers.flows.rules.tool_names import (
+    ASK_USER,
+    CREATE_TASKS,
+    END_TURN,
+    NAME_LENGTH,
+    fail_tool,
+    is_controllers,
+    succeed_tool,
+)
 from actors.messages.flow import TaskChange, TaskNode
 from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
 from actors.messages.llm.model import FunctionDeclaration
@@ -158,6 +166,26 @@ class EndTurnTool(Tool):
         self._decisions.ends_turn = True
         self._decisions.next_agent = named
         return {"next_agent": named} if named is not None else {"status": "ended"}
+
+
+class AskUserTool(Tool):
+    """Asks the user a question; the answer is the response to the call."""
+
+    name = ASK_USER
+    description = "Ask the user a question about your tasks, and wait for the answer."
+    is_long_running = True
+
+    def declaration(self) -> FunctionDeclaration:
+        """One required text, `question`."""
+        question = {"type": "string", "description": "What the user is asked."}
+        parameters = {"type": "object", "properties": {"question": question}, "required": ["question"]}
+        return FunctionDeclaration(name=self.name, description=self.description, parameters=parameters)
+
+    async def run(self, args: JsonObject, context: ToolContext) -> None:
+        """Leave the answer to the user. Raises ValueError without a question."""
+        question = args.get("question")
+        if not isinstance(question, str) or not question.strip():
+            raise ValueError(f"{self.name} needs the argument question, a text")
 
 
 class _NewTask(pydantic.BaseModel):

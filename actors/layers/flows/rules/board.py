@@ -6,7 +6,7 @@ the driver each fold their own, and arrive at the same state. A task that is com
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from actors.layers.flows.rules.task_graph import TaskGraph
 from actors.messages.flow import FlowMark, TaskChange, TaskNode, TaskStatus
@@ -16,11 +16,10 @@ COMPLETE: frozenset[str] = frozenset({"successful", "failed", "skipped"})
 """The final statuses of a task."""
 
 
-class Board:
+class Board(TaskGraph):
     """The tasks of a run, their states, and the turns of agents.
 
     Attributes:
-        nodes: the tasks by name, in the order in which they were created.
         status: of every task.
         results: of the tasks that have a result.
         reasons: of the tasks that failed or were skipped.
@@ -37,8 +36,7 @@ class Board:
     """
 
     def __init__(self) -> None:
-        self._graph = TaskGraph()
-        self.nodes = self._graph.nodes
+        super().__init__()
         self.status: dict[str, TaskStatus] = {}
         self.results: dict[str, JsonValue] = {}
         self.reasons: dict[str, str] = {}
@@ -80,7 +78,7 @@ class Board:
 
     def _create(self, nodes: Sequence[TaskNode], goal: Sequence[str]) -> None:
         # Tasks that an agent creates while the flow runs come without a goal: all of them are to be completed.
-        for node in self._graph.add(nodes, goal):
+        for node in self.add_tasks(nodes, goal):
             self.status[node.name] = "pending"
 
     def _begin_turn(self, agent: str, tasks: tuple[str, ...]) -> None:
@@ -114,22 +112,6 @@ class Board:
                 mine = [task for task in left if mark.next_agent in self.nodes[task].agents]
                 self.handed_over.update(dict.fromkeys(mine, mark.next_agent))
 
-    def needs(self, task: str) -> Sequence[str]:
-        """The tasks that a task needs directly: its dependencies and its subtasks."""
-        return self._graph.needs(task)
-
-    def upstream(self, tasks: Iterable[str]) -> frozenset[str]:
-        """The tasks, and all tasks that they need, directly or indirectly."""
-        return self._graph.upstream(tasks)
-
-    def goal(self) -> tuple[str, ...]:
-        """The tasks that the run is for."""
-        return self._graph.goal()
-
-    def required(self) -> Sequence[str]:
-        """The tasks that the run has to complete, the goal and everything upstream, in the order in which they were created."""
-        return self._graph.required()
-
     def is_complete(self, task: str) -> bool:
         """True when the task is successful, failed or skipped."""
         return self.status.get(task) in COMPLETE
@@ -161,7 +143,7 @@ class Board:
         waiting = [task for task, status in self.status.items() if status in ("failed", "skipped")]
         while waiting:
             needed = waiting.pop(0)
-            for task in self._graph.needed_by(needed):
+            for task in self.needed_by(needed):
                 node = self.nodes.get(task)
                 if node is None or self.is_complete(task) or task in skipped or node.on_failed_dependency == "run":
                     continue

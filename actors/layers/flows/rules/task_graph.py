@@ -44,7 +44,7 @@ class TaskGraph:
         self._goal: dict[str, None] = {}
         self._required: list[str] | None = None
 
-    def add(self, nodes: Sequence[TaskNode], goal: Sequence[str]) -> list[TaskNode]:
+    def add_tasks(self, nodes: Sequence[TaskNode], goal: Sequence[str]) -> list[TaskNode]:
         """Add tasks, and extend the goal; without `goal` by all of `nodes`.
 
         Returns:
