@@ -14,8 +14,7 @@ from actors.layers.model_calls import CallLimit, EmptyAnswers, FailedCalls
 from actors.layers.planning import Planning
 from actors.layers.recording.recorder import CallRecorder
 from actors.layers.spending.calls import BudgetQuestions, ModelBudgets, ToolBudgets
-from actors.layers.steering.interrupting import InterruptsTools
-from actors.layers.steering.reading import ReadsMessages
+from actors.layers.steering.reading import InterruptsTools, ReadsMessages
 from actors.layers.tracing.calls import Tracing
 
 INTERCEPTORS: Sequence[type[RunInterceptor]] = (

@@ -7,12 +7,10 @@ from functools import partial
 
 from actors.layers.background.service import BackgroundRuns
 from actors.layers.batches.service import KeptBatches
-from actors.layers.draining.runner import RunnerDrain
-from actors.layers.draining.session import DrainNotes
+from actors.layers.draining.service import DrainNotes, RunnerDrain
 from actors.layers.forks.service import SessionForks
 from actors.layers.holds import UserHolds
-from actors.layers.listing.running_turns import RunningTurns
-from actors.layers.listing.service import TurnListing
+from actors.layers.listing.service import RunningTurns, TurnListing
 from actors.layers.memory import Memory
 from actors.layers.placing.moves import UserMoves
 from actors.layers.placing.placements import UserPlacements
@@ -21,11 +19,9 @@ from actors.layers.recording.service import RecordedCalls
 from actors.layers.retention.archiving import Archiving
 from actors.layers.retention.service import Retention
 from actors.layers.retries.last_retry import LastRetry
-from actors.layers.retries.retrying import TurnRetries
-from actors.layers.retries.running import RunnerRetries
+from actors.layers.retries.service import RunnerRetries, TurnRetries
 from actors.layers.reverts.comparison import LogComparison
-from actors.layers.rewinds.earlier_record import EarlierRecord
-from actors.layers.rewinds.service import Rewinds
+from actors.layers.rewinds.service import EarlierRecord, Rewinds
 from actors.layers.schedules.due_turns import DueTurns
 from actors.layers.schedules.service import Schedules
 from actors.layers.sharing.news import StateNews

@@ -11,11 +11,14 @@ from actors.layers.listing.messages import (
     ANY_TURN,
     TURN_STATES,
     CountTurns,
+    GetRunningTurn,
     GetTurn,
     ListPending,
     ListTurns,
+    LiveRun,
     PendingCall,
     PendingReply,
+    RunningTurnReply,
     TurnsCounted,
     TurnsReply,
 )
@@ -25,6 +28,8 @@ from actors.messages.codec import decode_event
 from actors.messages.event import Event
 from actors.messages.session import SessionKey
 from actors.messages.turn_info import TurnInfo
+from actors.runner.running.runs import Run
+from actors.runner.service import RunnerParts, RunnerService
 from actors.session.log.event_scan import scan
 from actors.session.log.reader import LogReader
 from actors.session.log.session_log import SessionLog
@@ -257,3 +262,32 @@ class TextSearch:
         if self._bytes and self._bytes not in raw.lower():
             return False
         return scan(raw).invocation_id == invocation_id and self._text in decode_event(raw, 0).text.casefold()
+
+
+class RunningTurns(RunnerService):
+    """Answers GetRunningTurn."""
+
+    def __init__(self, parts: RunnerParts) -> None:
+        self._table = parts.table
+
+    def handlers(self) -> Handlers:
+        """Its message."""
+        return {GetRunningTurn: self.get_running_turn}
+
+    async def get_running_turn(self, message: GetRunningTurn) -> RunningTurnReply:
+        """Tell which runs of a turn are under way."""
+        turn = self._table.get((message.key, message.invocation_id))
+        if turn is None:
+            return RunningTurnReply()
+        runs = [_live(run) for run in turn.runs.all() if run.stopped is None]
+        return RunningTurnReply(runs=runs, transfers=len(turn.transfers), llm_calls=turn.calls.used)
+
+
+def _live(run: Run) -> LiveRun:
+    return LiveRun(
+        agent=run.agent,
+        branch=run.branch or "",
+        asked_by=run.parent.agent if run.parent is not None else "",
+        begun_s=run.begun_s,
+        has_process=run.link is not None,
+    )

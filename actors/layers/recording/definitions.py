@@ -36,22 +36,12 @@ class Recording:
             raise DefinitionError("mask_requests is async: write it as `def`, since it is called for each text")
 
     def covers(self, invocation_id: str) -> bool:
-        """Whether the model calls of a turn are recorded."""
-        return is_recorded(invocation_id, self.share)
+        """Whether the model calls of a turn are recorded: the same in every process, and after every loss."""
+        if self.share <= 0 or self.share >= 1:
+            return self.share >= 1
+        digest = blake2b(invocation_id.encode("utf-8", "surrogatepass"), digest_size=_BYTES).digest()
+        return int.from_bytes(digest) < self.share * 2.0 ** (8 * _BYTES)
 
 
 NO_RECORDING = Recording()
 """Nothing is recorded."""
-
-
-def is_recorded(invocation_id: str, share: float) -> bool:
-    """Whether the model calls of a turn are recorded: the same in every process, and after every loss.
-
-    Args:
-        invocation_id: the turn.
-        share: of all turns, from 0 to 1.
-    """
-    if share <= 0 or share >= 1:
-        return share >= 1
-    digest = blake2b(invocation_id.encode("utf-8", "surrogatepass"), digest_size=_BYTES).digest()
-    return int.from_bytes(digest) < share * 2.0 ** (8 * _BYTES)

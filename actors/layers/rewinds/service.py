@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 import msgspec
 
 from actors.actor import Handlers
 from actors.errors import InvocationNotFoundError
 from actors.interfaces.records import HideEvents, PutState, TurnRow, Write
-from actors.layers.rewinds.earlier_record import EarlierRecord
 from actors.layers.rewinds.messages import RewindRequest
 from actors.layers.stores.records import AddSchedule
 from actors.messages import protocol as p
@@ -18,10 +18,29 @@ from actors.messages.event import USER, Event, EventActions, new_event_id, new_i
 from actors.rules.accounting.turn_usage import minus, packed
 from actors.rules.checks import state as scopes
 from actors.session.log.event_scan import new_event
+from actors.session.log.open_turn import TurnExtension
 from actors.session.log.session_log import SessionLog
 from actors.session.service import SessionService
 from actors.session.sessions import refuse_if_busy
 from actors.session.turns.parts import SessionParts
+
+
+class EarlierRecord(TurnExtension):
+    """Keeps the record of a turn that goes on behind events of others: a rewind to before them restores it.
+
+    Attributes:
+        row: its record before these events, which carries the one before that; None: it has not gone on behind any.
+        seq: the position behind which it has gone on then.
+    """
+
+    name: ClassVar[str] = "rewinds"
+    row: TurnRow | None = None
+    seq: int = 0
+
+    def go_on(self, row: TurnRow, after_seq: int, retried_seq: int | None) -> None:
+        """See TurnExtension."""
+        if max(row.last_seq, self.seq) < after_seq:
+            self.row, self.seq = row, after_seq
 
 
 class Rewinds(SessionService):

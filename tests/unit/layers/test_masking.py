@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from actors import Blob, Content, FunctionCall, FunctionResponse, Part
-from actors.layers.recording.definitions import is_recorded
+from actors.layers.recording.definitions import Recording
 from actors.layers.recording.rules.packing import RequestPacker, unpacked
 from actors.messages.codec import encode
 from actors.messages.content import CodeExecutionResult, ExecutableCode, FileData
@@ -71,8 +71,8 @@ def test_a_content_is_masked_once_in_a_run() -> None:
 
 def test_a_share_of_turns_is_chosen_the_same_way_each_time() -> None:
     turns = [f"e-{number}" for number in range(10_000)]
-    chosen = [turn for turn in turns if is_recorded(turn, 0.1)]
+    chosen = [turn for turn in turns if Recording(0.1).covers(turn)]
     assert 850 < len(chosen) < 1150
-    assert chosen == [turn for turn in turns if is_recorded(turn, 0.1)]
-    assert set(chosen) <= {turn for turn in turns if is_recorded(turn, 0.2)}
-    assert (any(is_recorded(turn, 0) for turn in turns), all(is_recorded(turn, 1) for turn in turns)) == (False, True)
+    assert chosen == [turn for turn in turns if Recording(0.1).covers(turn)]
+    assert set(chosen) <= {turn for turn in turns if Recording(0.2).covers(turn)}
+    assert (any(Recording(0).covers(turn) for turn in turns), all(Recording(1).covers(turn) for turn in turns)) == (False, True)

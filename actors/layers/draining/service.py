@@ -1,4 +1,4 @@
-"""What a Runner does in a drain: it refuses new turns, and tells what is left of those that are not new."""
+"""A drain: Runners refuse new turns, and tell what is left of those that are not new; Session actors keep that it goes on."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from actors.messages.session import SessionKey
 from actors.refs.keyed_locks import KeyedLocks
 from actors.refs.session import SessionRef
 from actors.runner.service import RunnerParts, RunnerService
+from actors.session.service import SessionService
+from actors.session.subscribers.subscriptions import LAGGING
+from actors.session.turns.parts import SessionParts
 
 OWED_POLL_S = 0.1
 """How often is looked whether all ends of turns are stored."""
@@ -72,6 +75,30 @@ class RunnerDrain(RunnerService):
                 self._asked.add(session)
                 if self._asks and told.lease_s > self._lease.left_s(_now_s()):
                     self._lease.renew(told.lease_s, told.since_s, _now_s())
+
+
+class DrainNotes(SessionService):
+    """Answers Drain and GetDrain. A Session actor refuses nothing itself: what a Runner has accepted may begin."""
+
+    def __init__(self, parts: SessionParts) -> None:
+        self._subscriptions = parts.subscriptions
+        self._lease = DrainLease()
+
+    def handlers(self) -> Handlers:
+        """Its messages."""
+        return {
+            Drain: self.note_drain,
+            GetDrain: self.get_drain,
+        }
+
+    async def note_drain(self, message: Drain) -> Draining:
+        """Keep that the deployment drains, and tell how many subscribers have news to fetch."""
+        self._lease.renew(message.lease_s, message.since_s, _now_s())
+        return Draining(left=self._subscriptions.counts[LAGGING])
+
+    async def get_drain(self, _: GetDrain) -> Drain:
+        """Tell for how long yet the deployment drains."""
+        return Drain(lease_s=self._lease.left_s(_now_s()), since_s=self._lease.since_s)
 
 
 def _now_s() -> float:
