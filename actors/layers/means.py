@@ -12,14 +12,7 @@ from actors.refs.session import SessionRef
 
 
 def all_means(session: SessionRef, servers: McpServers, plans: FlowPlans, clock: Clock) -> Means:
-    """Return all that features reach, by its class.
-
-    Args:
-        session: the client of the Session actors.
-        servers: the MCP servers.
-        plans: the definitions of flows.
-        clock: of the process.
-    """
+    """Return all that features reach, by its class."""
     return {
         McpServers: lambda _: servers,
         FlowPlans: lambda _: plans,

@@ -18,13 +18,7 @@ LONGEST_WAIT_S = 20.0
 
 
 class SessionRuns:
-    """Implements `BackgroundAccess`.
-
-    Args:
-        session: the Session actors.
-        key: the session.
-        clock: of this process.
-    """
+    """Implements `BackgroundAccess`."""
 
     def __init__(self, session: SessionRef, key: SessionKey, clock: Clock) -> None:
         self._session = session

@@ -29,8 +29,6 @@ class StartRun(Request[RunsReply], frozen=True, kw_only=True):
         invocation_id: the turn that starts it, which has to be open.
         run: its id: 16 hexadecimal digits.
         agent, started_by: the agent that runs, and the one that has started it.
-        content: what it is asked.
-        options: how it runs.
         config: the options of the turn that starts it, whose limits it has.
     """
 
@@ -73,7 +71,6 @@ class SteerRun(Request[RunsReply], frozen=True, kw_only=True):
 
     Attributes:
         key: the session in which it was started.
-        id: of the message.
     """
 
     route = Route.SESSION
@@ -99,7 +96,6 @@ class AskParent(Request[Ack], frozen=True, kw_only=True):
     """Leave a question of a background run for the agent that has started it. The reply is Ack. Sent again, it changes nothing.
 
     Attributes:
-        key: the session of the run.
         id: of the turn that the question begins if it is not read.
     """
 

@@ -79,7 +79,6 @@ class BackgroundRuns(SessionService):
     """Answers StartRun, FindRuns, SteerRun, CancelRun and AskParent, and has a part in the end of turns: see `EndingHook`.
 
     Args:
-        parts: of the Session actor.
         due: has Runners begin what is due.
     """
 

@@ -37,9 +37,6 @@ class Compaction(RunInterceptor):
 
     A summary is an event of the run. It is stored before the model is called, so a run that was lost finds it in the log. One
     that fails costs no turn: requests show the whole conversation, and the run does not try again.
-
-    Args:
-        run: it.
     """
 
     ledger = CompactionLedger

@@ -87,7 +87,6 @@ class CustomContext(MessageContext):
 
     Attributes:
         waiting: the open calls for which these agents wait, and those of the agent itself.
-        done: see InvocationContext.
     """
 
     def __init__(self, spec: AgentSpec, context: Invocation) -> None:

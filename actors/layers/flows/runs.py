@@ -31,11 +31,7 @@ async def plan_of(run: Invocation, flow: str) -> FlowPlan:
 
 
 class RoundInvocation(RunInGraph):
-    """An agent's run for one round of a flow.
-
-    Attributes:
-        work: the round.
-    """
+    """An agent's run for one round of a flow."""
 
     history: type[History] | None = TaskHistory
 

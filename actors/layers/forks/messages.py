@@ -12,7 +12,6 @@ class ForkSession(Request[Ack], frozen=True, kw_only=True):
     """Make a new session of the same user that has all of a session up to the end of a turn. The reply is Ack.
 
     Attributes:
-        invocation_id: the turn.
         fork: the id of the new session.
         begins: a message of the fork, as a schedule that is due, whose turn begins whatever is lost; None: none does.
         again: the request may have been done before: then nothing is left to do if the fork is there.

@@ -46,7 +46,6 @@ class SessionForks(SessionService):
     """Answers ForkSession.
 
     Args:
-        parts: of the Session actor.
         note_due: has a Runner begin the turn of a message.
     """
 

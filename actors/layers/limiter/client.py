@@ -219,11 +219,7 @@ def _tokens_of(response: LlmResponse) -> int:
 
 
 class Permits(RunInterceptor):
-    """Calls limited models when the limiter allows it.
-
-    Attributes:
-        limiter: of the process.
-    """
+    """Calls limited models when the limiter allows it."""
 
     limiter: ClassVar[LimiterClient]
     _limited: RateLimitedModel | None = None

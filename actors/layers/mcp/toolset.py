@@ -160,13 +160,7 @@ def _check(name: str, command: Sequence[str], url: str, prefix: str, scope: str)
 
 
 class McpTool(Tool):
-    """A tool of an MCP server.
-
-    Args:
-        source: the McpTools.
-        info: what the server says of it.
-        name: by which models call it.
-    """
+    """A tool of an MCP server."""
 
     def __init__(self, source: McpTools, info: McpToolInfo, name: str) -> None:
         self.name = name

@@ -110,7 +110,6 @@ class StoresSessionRef(ShardedSessionRef):
         """Find where a user is of whom a store keeps parts, and have that store admit the user if the other one says so.
 
         Args:
-            to: the number of the store.
             drops: the parts are forgotten also if the user has not left the other store: no program moves the user any more.
 
         Raises:
@@ -138,7 +137,6 @@ def stores_client(shards: Sequence[SessionRef], stores: int) -> SessionRef:
 
     Args:
         shards: a client of each, those of the first store first, as many of each store.
-        stores: how many stores there are.
     """
     each = len(shards) // stores
     groups = [shards[first : first + each] for first in range(0, len(shards), each)]

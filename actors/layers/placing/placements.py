@@ -27,7 +27,6 @@ class UserPlacements(SessionService):
 
     Args:
         memory: what the store's users have in memory.
-        holds: the users that are held.
 
     Attributes:
         is_one_of_several: there are other stores.

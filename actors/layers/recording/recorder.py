@@ -35,11 +35,7 @@ def _recording(spec: AgentSpec) -> Recording:
 
 
 class CallRecorder(RunInterceptor):
-    """Records the model calls of one run whose turn is recorded. Records are stored with the next events.
-
-    Args:
-        run: it.
-    """
+    """Records the model calls of one run whose turn is recorded. Records are stored with the next events."""
 
     def __init__(self, run: RunParts) -> None:
         super().__init__(run)

@@ -47,7 +47,6 @@ class Rewinds(SessionService):
     """Answers RewindRequest.
 
     Args:
-        parts: of the Session actor.
         note_due: has a Runner begin the turn of a message.
     """
 

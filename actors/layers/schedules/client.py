@@ -23,12 +23,7 @@ def new_schedule_id() -> str:
 
 
 class ScheduleClient:
-    """Asks the Session actors about schedules: the changes of one go to the actor that serves its session.
-
-    Args:
-        session: the Session actor.
-        app: the app.
-    """
+    """Asks the Session actors about schedules: the changes of one go to the actor that serves its session."""
 
     def __init__(self, session: SessionRef, app: str) -> None:
         self._session = session
@@ -91,9 +86,7 @@ class UserSchedules:
     """The schedules of one user, for the tools that run in a session of the user's.
 
     Args:
-        session: the Session actor.
         key: the session in which tools run.
-        clock: of their process.
     """
 
     def __init__(self, session: SessionRef, key: SessionKey, clock: Clock) -> None:

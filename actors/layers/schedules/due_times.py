@@ -53,8 +53,6 @@ class DueTimes:
     """Knows what is due, and has a part in the opening of turns: see `DueHook`.
 
     Args:
-        access: the store.
-        shard: the sessions of the actor.
         now_s: the time, in seconds since the epoch.
         tallies: get what became of each due time.
         user_holds: users whose schedules stay as they are.

@@ -128,12 +128,7 @@ class DueTurns(RunnerService):
 
 
 class _Watch:
-    """What is due at one Session actor.
-
-    Args:
-        turns: starts it.
-        session: the Session actor.
-    """
+    """What is due at one Session actor."""
 
     def __init__(self, turns: DueTurns, session: SessionRef) -> None:
         self._turns = turns

@@ -79,7 +79,6 @@ class ChangeSchedule(Request[SchedulesReply], frozen=True, kw_only=True):
 
     Attributes:
         key: the session that gets its messages.
-        name, id: the schedule.
     """
 
     route = Route.SESSION
@@ -103,7 +102,6 @@ class DueReply(Message, frozen=True, kw_only=True):
     Attributes:
         turns: the turns that are to be started. There may be more after the last.
         after: where to go on.
-        number: of the reply.
     """
 
     turns: Sequence[DueTurn] = ()
@@ -136,10 +134,7 @@ class DueTurn(Message, frozen=True, kw_only=True):
     """A turn that a schedule makes now.
 
     Attributes:
-        key: the session.
         place: of its schedule among those that are due.
-        time: the due time.
-        content, config: of the turn.
         message: the message that it is, if it is one that has waited.
     """
 

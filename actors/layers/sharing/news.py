@@ -34,7 +34,6 @@ class Peers:
     """Finds clients of the others once.
 
     Args:
-        shard: that of this actor.
         find: finds them; None: they cannot be reached.
 
     Attributes:
@@ -59,7 +58,6 @@ class StatesWatch:
     """Keeps leases of all other Session actors, as long as they are used.
 
     Args:
-        peers: these.
         clock: seconds that go on, whatever this process does.
     """
 

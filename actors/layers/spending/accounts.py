@@ -73,7 +73,6 @@ class BudgetAccounts:
         """The accounts that a run has to fit into.
 
         Args:
-            others: what was read for it.
             at_s: now, on the event loop's clock.
         """
         if turn.config.app_daily_budget is not None:

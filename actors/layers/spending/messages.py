@@ -234,7 +234,6 @@ class ReserveSpending(Request[MaySpend | AskForMore | DoWithout], frozen=True, k
     call it is MaySpend or DoWithout.
 
     Attributes:
-        branch: of the run.
         model: the one that the run is about to call; "": tools are about to be run.
         input_tokens: about how many the request has.
         tool_calls: so many of the calls are not in the log yet.

@@ -22,11 +22,7 @@ class StoredTurns:
     """The sums of turns as the store had them, and of each of those that are looked for.
 
     Args:
-        names: reads the names of turns.
         read: runs it beside the event loop.
-
-    Attributes:
-        total: the sums of all.
     """
 
     def __init__(

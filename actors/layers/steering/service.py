@@ -70,7 +70,6 @@ class Steering(SessionService):
     """Stores messages for the turn that runs, and answers ReadMessages, SendMessage, FindMessage and FindReader.
 
     Args:
-        parts: of the Session actor.
         due: has Runners begin the turns of messages that no agent reads.
     """
 

@@ -40,7 +40,6 @@ class ModelCallRow(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         id: of the event that has the response.
-        invocation_id: the turn.
         seq: position of the event with which it was stored.
         begun_s: when the call began, in seconds since the epoch.
         raw: the PackedCall, encoded.
@@ -88,9 +87,7 @@ class SetDueTime(Write, frozen=True):
 
     Attributes:
         key: the session that gets its messages.
-        name, id: the schedule.
         due_s: the due time; None: it has none.
-        paused: it is paused.
     """
 
     key: SessionKey
@@ -107,7 +104,6 @@ class AdvanceSchedule(Write, frozen=True):
 
     Attributes:
         key: the session that gets its messages.
-        time: the due time.
         error: why it has made no turn; "": it has made one.
     """
 

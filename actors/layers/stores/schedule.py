@@ -70,7 +70,6 @@ class StoredRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         options: how it runs.
         answers_to: the agent that gets its end where that begins a turn; "": the one that is selected.
         told: the name and the id of the message that tells of its end.
-        is_cancelled: it is to be cancelled.
     """
 
     run: BackgroundRun

@@ -51,7 +51,6 @@ class Arrival(msgspec.Struct, frozen=True, array_like=True):
     """A user who is being moved to a store, or was to be.
 
     Attributes:
-        user: the user.
         token: tells the move from others of the user.
         source: the number of the store in which the user was, from 0.
     """

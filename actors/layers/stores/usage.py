@@ -14,7 +14,6 @@ class UsageFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Whose turns to add up, those too that were rewound.
 
     Attributes:
-        app: the app.
         user: of that user only; None: of all users.
         session: of that session of the user only; None: of all sessions.
         invocation_id: that turn of the session only; "": all of them.

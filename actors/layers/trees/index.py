@@ -19,11 +19,7 @@ class AgentIndex:
 
     Parents come before their children, and an agent that has another one as a tool comes before that one.
 
-    Args:
-        root: the root of the tree.
-
     Attributes:
-        agents: every agent by name.
         parents: the name of each agent's parent; None for the root, for tool agents and for the controller.
         tops: for every agent the one without a parent that it is or stands below.
         tool_agents: for every agent that has others as tools: those, in order.

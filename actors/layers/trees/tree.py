@@ -28,7 +28,6 @@ class AgentTree:
     """The checked definitions of a deployment. Iterating gives every agent, parents before their children.
 
     Args:
-        root: the root agent.
         plugins: for every agent.
         limits: how large events may be, and how many transfer targets a model gets by name.
         recording: which model calls are recorded.

@@ -43,7 +43,6 @@ class RunnerTree:
     """A version of the tree, as a Runner works with it.
 
     Attributes:
-        topology: the parent map.
         directory: activates the actors of its agents. Versions share the actors of agents that are the same in both.
         plugins: their hooks around turns.
     """

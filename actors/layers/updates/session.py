@@ -41,9 +41,7 @@ class SessionUpdates(SessionVersions):
     """Answers GetVersions and UseVersions, too. A version is not given to turns before its parent map is here.
 
     Args:
-        trees: the versions that there are.
         environment: the tree with which the deployment was started.
-        access: the store.
     """
 
     def __init__(self, trees: SessionTrees, environment: SessionEnvironment, access: StoreAccess) -> None:

@@ -21,7 +21,6 @@ class ChildRestarts:
     """The children of one run of a supervisor: which were restarted or skipped, and whether one has escalated.
 
     Args:
-        spec: the supervisor.
         context: its run, whose last note it goes on from.
 
     Attributes:

@@ -81,7 +81,6 @@ class CompactionLedger:
         """Why the conversation may be due, in the order in which that is looked at.
 
         Args:
-            turn: the turn that runs.
             agent: whose model is about to be called.
             estimate: gives about how many tokens the agent would be shown; called only where the log does not say it.
         """

@@ -43,7 +43,6 @@ def window(rule: CompactionRule, trigger: Trigger, log: Iterable[Event], turn: s
 
     Args:
         log: the events of the session, oldest first.
-        turn: the turn that runs.
     """
     known = [event for event in log if is_of_conversation(event)]
     if trigger != Trigger.RUNNING_BY_TOKENS:

@@ -20,15 +20,7 @@ GO_ON = "Go on with your tasks."
 
 
 class TaskPrompt:
-    """Implements `actors.behaviours.llm.prompt.Prompt` for an agent in a round of a flow.
-
-    Args:
-        spec: the agent.
-        context: its run.
-        work: the round.
-        plan: the flow's definition.
-        board: how far the flow is.
-    """
+    """Implements `actors.behaviours.llm.prompt.Prompt` for an agent in a round of a flow."""
 
     has_output_schema = False
     """The form of the agent's responses is not that of its tasks' results, and would keep it from calling tools."""

@@ -18,11 +18,8 @@ class FlowPlan:
     """What the controller and the agents of a flow need of its definition.
 
     Attributes:
-        name: the flow's name.
-        nodes: all tasks.
         goal: the names of the tasks to complete.
         results: the type of each task's result, by task.
-        rules: how agents are chosen.
         tools: the tools that tasks bring along, by task.
         max_rounds: rounds of one run; 0 is no limit.
         max_llm_calls: model calls of one run; 0 is no limit.

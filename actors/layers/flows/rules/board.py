@@ -20,7 +20,6 @@ class Board(TaskGraph):
     """The tasks of a run, their states, and the turns of agents.
 
     Attributes:
-        status: of every task.
         results: of the tasks that have a result.
         reasons: of the tasks that failed or were skipped.
         turns: the agents whose turn has not ended, in the order in which they began, with the tasks that they were given.

@@ -14,7 +14,6 @@ class Brief(msgspec.Struct, frozen=True, kw_only=True):
     """One task that an agent works on.
 
     Attributes:
-        name: the task's name.
         objective: what to achieve, with its placeholders filled in.
         result: what the result has to be, in words; "" for a task without one.
         parent: the name and objective of the task that it is a part of; "" without one.
@@ -38,7 +37,6 @@ class CompleteTask(msgspec.Struct, frozen=True, kw_only=True):
     """A complete task upstream of the agent's tasks.
 
     Attributes:
-        name: the task's name.
         objective: what was to be achieved, with its placeholders filled in.
         status: successful, failed or skipped.
         text: its result, or the reason why it has none; "" when there is neither.
@@ -54,7 +52,6 @@ def briefing(briefs: Sequence[Brief], complete: Sequence[CompleteTask], peers: S
     """The text: the agent's tasks, the results of tasks upstream, and how to finish a task or hand over.
 
     Args:
-        briefs: the agent's tasks.
         complete: the complete tasks upstream of them.
         peers: the agents that can go on when the agent ends its turn.
     """

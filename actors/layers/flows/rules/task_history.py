@@ -36,8 +36,6 @@ def is_relevant(origin: Origin, agent: str, run: str, upstream: Set[str]) -> boo
     """True when an agent that works in a flow sees events of that origin.
 
     Args:
-        origin: the origin of the events.
-        agent: the agent.
         run: the run of the flow in which it works.
         upstream: the tasks that it works on, and all tasks upstream of them.
     """
@@ -64,8 +62,6 @@ class UnansweredCall(msgspec.Struct):
     """A call of the agent in a flow to which it has not stored a response itself.
 
     Attributes:
-        origin: where the call was made.
-        call: the call.
         answer: the user's response; None as long as there is none.
         asked: what its tool asks the user in the middle of the call; None for nothing.
     """

@@ -34,7 +34,6 @@ class TurnRules(msgspec.Struct, frozen=True, kw_only=True):
             The first candidate, where a strategy finds none or several.
         moderator: for "moderated"; "" is the first agent.
         max_parallel: number of agents that may work at the same time; None is no limit.
-        seed: the seed of "random".
     """
 
     agents: tuple[str, ...]
@@ -48,8 +47,6 @@ class Assignment(msgspec.Struct, frozen=True):
     """An agent's next round.
 
     Attributes:
-        agent: the agent.
-        tasks: the tasks that it works on.
         begins: the round is the first of a turn.
     """
 
@@ -107,8 +104,6 @@ def next_rounds(
     """The rounds that can begin now.
 
     Args:
-        rules: how the flow chooses agents.
-        board: the state of the run.
         draw: how the "random" strategy chooses.
         at_work: the rounds under way; no other agent gets their tasks.
         waiting: the agents that wait for the user in the middle of a turn; no other agent gets their tasks.

@@ -35,9 +35,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """What conditions are decided by.
 
     Attributes:
-        status: of every task.
         required: the tasks that the run has to complete.
-        llm_calls: number of model calls.
         agent_turns: number of turns of agents that have ended.
     """
 

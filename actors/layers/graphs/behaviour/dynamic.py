@@ -43,7 +43,6 @@ class DynamicRuns:
     they gave.
 
     Args:
-        runs: runs them.
         agents: the agents that may run, by name.
         caller: the run of the function.
         may_ask: the function is called again when it has to be; else it may ask for none.
@@ -51,7 +50,6 @@ class DynamicRuns:
     Attributes:
         waits: for what of the user these runs wait.
         stopped: the outcome of an agent with which the graph ends.
-        failed: the runs that have failed.
         output: of the run that was asked for as the function's own output; None without one.
     """
 

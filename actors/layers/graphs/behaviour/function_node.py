@@ -46,9 +46,7 @@ class NodeCall:
     are not stored again.
 
     Args:
-        node: what to call.
         place: of the run.
-        attempt: what the log has of it.
         answers: the user's to its questions.
         context: the run of the graph, or of the agent.
         state: as the functions of the graph share it.

@@ -39,7 +39,6 @@ class NodeEnd(NamedTuple):
     Attributes:
         events: the last ones of the run, not stored yet; the last of them says that the run is over.
         output: what it gives to the nodes after it; None for nothing.
-        routes: what it has said.
         waits: what the user has to answer before the run can end, as `call_ids` of Paused; then no event says that it is over.
         is_of_agent: it is that of an agent, whose own events say what it gives.
     """

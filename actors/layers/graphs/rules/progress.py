@@ -65,7 +65,6 @@ class GraphProgress:
 
     Args:
         branch: on which the graph runs.
-        given: what the graph was given.
         max_running: so many nodes run at a time; None: any number.
         since: the place in the log after which the run of the graph began.
 

@@ -50,11 +50,7 @@ class Shape:
         return node not in self._exits
 
     def followed(self, node: str, routes: Sequence[Route]) -> list[Arrow]:
-        """The arrows to follow when a node has ended: each once, in the order in which they were written.
-
-        Args:
-            routes: what it has said.
-        """
+        """The arrows to follow when a node has ended: each once, in the order in which they were written."""
         return [arrow for arrow, because in self.judged(node, routes) if because in TAKEN]
 
     def unknown_routes(self, node: str, routes: Sequence[Route]) -> list[Route]:

@@ -153,7 +153,6 @@ class GraphInvocation(RunInGraph):
     Attributes:
         task: what it is asked as a node of another graph; None: it answers the user's message.
         answers: the user's answers to questions of nodes, when the run goes on after a pause or a loss.
-        path: of the run.
         is_node: it is a node of a graph, which tries it again.
         attempt: of the graph as a whole, from 1; of a node the graph around it counts.
         after_seq: the place in the log up to which failures are those of earlier attempts; 0 in the first.
