@@ -10,10 +10,20 @@ keeps: a move that is late, or was given up, changes nothing in either.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Generic
 
 from actors.layers.stores.store_seat import Arrival, FoundStore, StoreSeat
 from actors.messages.protocol.base import Ack, Message
-from actors.messages.protocol.request import Lane, Request, Route
+from actors.messages.protocol.request import Lane, R, Request, Route
+
+
+class StoreRequest(Request[R], Generic[R], frozen=True, kw_only=True):
+    """A request to a Session actor of one of several stores, about an app."""
+
+    route = Route.ACTOR
+    lane = Lane.DIRECT
+
+    app: str
 
 
 class UserRows(Message, frozen=True, kw_only=True):
@@ -30,22 +40,18 @@ class UserRows(Message, frozen=True, kw_only=True):
     next: bytes = b""
 
 
-class ReadUserRows(Request[UserRows], frozen=True, kw_only=True):
+class ReadUserRows(StoreRequest[UserRows], frozen=True, kw_only=True):
     """Read a part of all that a store, and the memory beside it, have of a user. The reply is UserRows.
 
     Attributes:
         after: where it begins; b"" at the begin.
     """
 
-    route = Route.ACTOR
-    lane = Lane.DIRECT
-
-    app: str
     user: str
     after: bytes = b""
 
 
-class BeginArrival(Request[Ack], frozen=True, kw_only=True):
+class BeginArrival(StoreRequest[Ack], frozen=True, kw_only=True):
     """Have a store keep parts of a user from now on. The reply is Ack.
 
     Attributes:
@@ -55,23 +61,15 @@ class BeginArrival(Request[Ack], frozen=True, kw_only=True):
             the store keeps those of another.
     """
 
-    route = Route.ACTOR
-    lane = Lane.DIRECT
-
-    app: str
     user: str
     token: str
     source: int
     replaces: str = ""
 
 
-class StageUserRows(Request[Ack], frozen=True, kw_only=True):
+class StageUserRows(StoreRequest[Ack], frozen=True, kw_only=True):
     """Have a store keep a part, by its number from 1. The reply is Ack."""
 
-    route = Route.ACTOR
-    lane = Lane.DIRECT
-
-    app: str
     user: str
     token: str
     number: int
@@ -84,18 +82,14 @@ class ArrivalDigest(Message, frozen=True, kw_only=True):
     digest: bytes
 
 
-class GetArrivalDigest(Request[ArrivalDigest], frozen=True, kw_only=True):
+class GetArrivalDigest(StoreRequest[ArrivalDigest], frozen=True, kw_only=True):
     """Ask for the digest of all parts that a store keeps for a move. The reply is ArrivalDigest."""
 
-    route = Route.ACTOR
-    lane = Lane.DIRECT
-
-    app: str
     user: str
     token: str
 
 
-class LeaveStore(Request[Ack], frozen=True, kw_only=True):
+class LeaveStore(StoreRequest[Ack], frozen=True, kw_only=True):
     """Have a store remove all of a user whom a move holds, and note that the user is in store `to`. The reply is Ack.
 
     Attributes:
@@ -104,10 +98,6 @@ class LeaveStore(Request[Ack], frozen=True, kw_only=True):
         digest: of what the other store keeps. The user stays where something else is here now.
     """
 
-    route = Route.ACTOR
-    lane = Lane.DIRECT
-
-    app: str
     user: str
     to: int
     rows: int
@@ -115,18 +105,14 @@ class LeaveStore(Request[Ack], frozen=True, kw_only=True):
     digest: bytes = b""
 
 
-class AdmitUser(Request[Ack], frozen=True, kw_only=True):
+class AdmitUser(StoreRequest[Ack], frozen=True, kw_only=True):
     """Have a store write all that it keeps of a user, who has left the other store. The reply is Ack."""
 
-    route = Route.ACTOR
-    lane = Lane.DIRECT
-
-    app: str
     user: str
     token: str
 
 
-class DropArrival(Request[Ack], frozen=True, kw_only=True):
+class DropArrival(StoreRequest[Ack], frozen=True, kw_only=True):
     """Have a store forget what it keeps for a move that has ended, of a user who is in another one. The reply is Ack.
 
     Attributes:
@@ -134,10 +120,6 @@ class DropArrival(Request[Ack], frozen=True, kw_only=True):
         token: of the move; "": it keeps nothing.
     """
 
-    route = Route.ACTOR
-    lane = Lane.DIRECT
-
-    app: str
     user: str
     with_batches: bool = False
     token: str = ""
@@ -149,13 +131,8 @@ class Arrivals(Message, frozen=True, kw_only=True):
     users: Sequence[Arrival] = ()
 
 
-class ListArrivals(Request[Arrivals], frozen=True, kw_only=True):
+class ListArrivals(StoreRequest[Arrivals], frozen=True, kw_only=True):
     """List the users of whom a store keeps parts. The reply is Arrivals."""
-
-    route = Route.ACTOR
-    lane = Lane.DIRECT
-
-    app: str
 
 
 class PlacementReply(Message, frozen=True, kw_only=True):
@@ -170,13 +147,9 @@ class PlacementReply(Message, frozen=True, kw_only=True):
     token: str | None = None
 
 
-class GetPlacement(Request[PlacementReply], frozen=True, kw_only=True):
+class GetPlacement(StoreRequest[PlacementReply], frozen=True, kw_only=True):
     """Ask where a store says that a user is. The reply is PlacementReply."""
 
-    route = Route.ACTOR
-    lane = Lane.DIRECT
-
-    app: str
     user: str
 
 
@@ -186,22 +159,13 @@ class StoreSeatReply(Message, frozen=True, kw_only=True):
     store: FoundStore
 
 
-class GetStoreSeat(Request[StoreSeatReply], frozen=True, kw_only=True):
+class GetStoreSeat(StoreRequest[StoreSeatReply], frozen=True, kw_only=True):
     """Ask what the store of a Session actor has of an app. The reply is StoreSeatReply."""
 
-    route = Route.ACTOR
-    lane = Lane.DIRECT
 
-    app: str
-
-
-class TakeStoreSeat(Request[Ack], frozen=True, kw_only=True):
+class TakeStoreSeat(StoreRequest[Ack], frozen=True, kw_only=True):
     """Have the store keep its place in the list of an app's stores. The reply is Ack."""
 
-    route = Route.ACTOR
-    lane = Lane.DIRECT
-
-    app: str
     seat: StoreSeat
 
 
@@ -211,7 +175,7 @@ class StoreUsers(Message, frozen=True, kw_only=True):
     users: Sequence[str] = ()
 
 
-class ListStoreUsers(Request[StoreUsers], frozen=True, kw_only=True):
+class ListStoreUsers(StoreRequest[StoreUsers], frozen=True, kw_only=True):
     """List users of whom the store has anything, in the order of their names. The reply is StoreUsers.
 
     Attributes:
@@ -219,15 +183,11 @@ class ListStoreUsers(Request[StoreUsers], frozen=True, kw_only=True):
         limit: at most so many.
     """
 
-    route = Route.ACTOR
-    lane = Lane.DIRECT
-
-    app: str
     after: str = ""
     limit: int = 1_000
 
 
-class PlaceUsers(Request[Ack], frozen=True, kw_only=True):
+class PlaceUsers(StoreRequest[Ack], frozen=True, kw_only=True):
     """Note that users are in another store. The reply is Ack.
 
     Attributes:
@@ -235,9 +195,5 @@ class PlaceUsers(Request[Ack], frozen=True, kw_only=True):
         store: the number of that store, from 0.
     """
 
-    route = Route.ACTOR
-    lane = Lane.DIRECT
-
-    app: str
     digests: Sequence[bytes]
     store: int
