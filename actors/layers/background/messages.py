@@ -46,7 +46,7 @@ class StartRun(Request[RunsReply], frozen=True, kw_only=True):
 
 
 class FindRuns(Request[RunsReply], frozen=True, kw_only=True):
-    """List the background runs that were started in a session, or wait until some have ended. The reply is RunsReply.
+    """List the background runs that were started in a session, or wait until some have ended.
 
     Attributes:
         runs: their ids; empty: all.
@@ -93,7 +93,7 @@ class CancelRun(Request[RunsReply], frozen=True, kw_only=True):
 
 
 class AskParent(Request[Ack], frozen=True, kw_only=True):
-    """Leave a question of a background run for the agent that has started it. The reply is Ack. Sent again, it changes nothing.
+    """Leave a question of a background run for the agent that has started it. Sent again, it changes nothing.
 
     Attributes:
         id: of the turn that the question begins if it is not read.

@@ -10,7 +10,7 @@ from actors.messages.protocol.request import Lane, Request, Route
 
 
 class SaveBatch(Request[Ack], frozen=True, kw_only=True):
-    """Store how far a batch is, in place of what was stored of it, with more of its items. The reply is Ack.
+    """Store how far a batch is, in place of what was stored of it, with more of its items.
 
     Attributes:
         items: by position; those that are there already are stored again.
@@ -31,7 +31,7 @@ class BatchesReply(Message, frozen=True, kw_only=True):
 
 
 class ListBatches(Request[BatchesReply], frozen=True, kw_only=True):
-    """List batches, newest first. The reply is BatchesReply.
+    """List batches, newest first.
 
     Attributes:
         batch: only that of this id; "": all.
@@ -53,7 +53,7 @@ class BatchItemsReply(Message, frozen=True, kw_only=True):
 
 
 class ListBatchItems(Request[BatchItemsReply], frozen=True, kw_only=True):
-    """List the items that are kept of a batch, by position. The reply is BatchItemsReply.
+    """List the items that are kept of a batch, by position.
 
     Attributes:
         after: only those after this position; -1: all.

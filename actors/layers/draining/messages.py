@@ -45,7 +45,7 @@ class Drain(Request[Draining], frozen=True, kw_only=True):
 
 
 class GetDrain(Request[Drain], frozen=True, kw_only=True):
-    """A Runner that was started again asks a Session actor whether the deployment drains. The reply is Drain."""
+    """A Runner that was started again asks a Session actor whether the deployment drains."""
 
     route = Route.FIRST
     lane = Lane.DIRECT

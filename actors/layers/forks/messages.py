@@ -9,7 +9,7 @@ from actors.messages.session import SessionKey
 
 
 class ForkSession(Request[Ack], frozen=True, kw_only=True):
-    """Make a new session of the same user that has all of a session up to the end of a turn. The reply is Ack.
+    """Make a new session of the same user that has all of a session up to the end of a turn.
 
     Attributes:
         fork: the id of the new session.

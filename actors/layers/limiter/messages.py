@@ -91,7 +91,7 @@ class WaitingCallsReply(Message, frozen=True, kw_only=True):
 
 
 class GetWaitingCalls(Request[WaitingCallsReply], frozen=True, kw_only=True):
-    """Ask which model calls of a session wait. The reply is WaitingCallsReply."""
+    """Ask which model calls of a session wait."""
 
     session: SessionKey
 
@@ -103,11 +103,11 @@ class ModelLimitsReply(Message, frozen=True, kw_only=True):
 
 
 class GetModelLimits(Request[ModelLimitsReply], frozen=True, kw_only=True):
-    """Ask which limits models have. The reply is ModelLimitsReply."""
+    """Ask which limits models have."""
 
 
 class ChangeModelLimits(Request[ModelLimitsReply], frozen=True, kw_only=True):
-    """Change the limits of a model or of a pattern. The reply is ModelLimitsReply.
+    """Change the limits of a model or of a pattern.
 
     Attributes:
         change: fields of ModelLimits by name; None: those of the settings hold again.

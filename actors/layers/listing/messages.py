@@ -95,7 +95,7 @@ class TurnsReply(Message, frozen=True, kw_only=True):
 
 
 class ListTurns(Request[TurnsReply], frozen=True, kw_only=True):
-    """List turns, those in line first, then the one that began last. The reply is TurnsReply.
+    """List turns, those in line first, then the one that began last.
 
     Attributes:
         user: of that user only; None: of all users.
@@ -144,7 +144,7 @@ class TurnsCounted(Message, frozen=True, kw_only=True):
 
 
 class CountTurns(Request[TurnsCounted], frozen=True, kw_only=True):
-    """Count the turns of an app that have not ended. The reply is TurnsCounted.
+    """Count the turns of an app that have not ended.
 
     Attributes:
         in_line_only: only those in line, which each Session actor knows of its own sessions.
@@ -181,7 +181,7 @@ class PendingReply(Message, frozen=True, kw_only=True):
 
 
 class ListPending(Request[PendingReply], frozen=True, kw_only=True):
-    """List the calls at which paused turns wait, of the newest turn first. The reply is PendingReply.
+    """List the calls at which paused turns wait, of the newest turn first.
 
     Attributes:
         user, session: as in ListTurns.
@@ -247,7 +247,7 @@ class RunningTurnReply(Message, frozen=True, kw_only=True):
 
 
 class GetRunningTurn(Request[RunningTurnReply], frozen=True, kw_only=True):
-    """Ask a Runner what goes on in a turn that it runs. The reply is RunningTurnReply."""
+    """Ask a Runner what goes on in a turn that it runs."""
 
     route = Route.SESSION
 

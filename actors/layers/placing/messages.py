@@ -41,7 +41,7 @@ class UserRows(Message, frozen=True, kw_only=True):
 
 
 class ReadUserRows(StoreRequest[UserRows], frozen=True, kw_only=True):
-    """Read a part of all that a store, and the memory beside it, have of a user. The reply is UserRows.
+    """Read a part of all that a store, and the memory beside it, have of a user.
 
     Attributes:
         after: where it begins; b"" at the begin.
@@ -52,7 +52,7 @@ class ReadUserRows(StoreRequest[UserRows], frozen=True, kw_only=True):
 
 
 class BeginArrival(StoreRequest[Ack], frozen=True, kw_only=True):
-    """Have a store keep parts of a user from now on. The reply is Ack.
+    """Have a store keep parts of a user from now on.
 
     Attributes:
         token: tells the move from others.
@@ -68,7 +68,7 @@ class BeginArrival(StoreRequest[Ack], frozen=True, kw_only=True):
 
 
 class StageUserRows(StoreRequest[Ack], frozen=True, kw_only=True):
-    """Have a store keep a part, by its number from 1. The reply is Ack."""
+    """Have a store keep a part, by its number from 1."""
 
     user: str
     token: str
@@ -83,14 +83,14 @@ class ArrivalDigest(Message, frozen=True, kw_only=True):
 
 
 class GetArrivalDigest(StoreRequest[ArrivalDigest], frozen=True, kw_only=True):
-    """Ask for the digest of all parts that a store keeps for a move. The reply is ArrivalDigest."""
+    """Ask for the digest of all parts that a store keeps for a move."""
 
     user: str
     token: str
 
 
 class LeaveStore(StoreRequest[Ack], frozen=True, kw_only=True):
-    """Have a store remove all of a user whom a move holds, and note that the user is in store `to`. The reply is Ack.
+    """Have a store remove all of a user whom a move holds, and note that the user is in store `to`.
 
     Attributes:
         rows: how many rows were read.
@@ -106,14 +106,14 @@ class LeaveStore(StoreRequest[Ack], frozen=True, kw_only=True):
 
 
 class AdmitUser(StoreRequest[Ack], frozen=True, kw_only=True):
-    """Have a store write all that it keeps of a user, who has left the other store. The reply is Ack."""
+    """Have a store write all that it keeps of a user, who has left the other store."""
 
     user: str
     token: str
 
 
 class DropArrival(StoreRequest[Ack], frozen=True, kw_only=True):
-    """Have a store forget what it keeps for a move that has ended, of a user who is in another one. The reply is Ack.
+    """Have a store forget what it keeps for a move that has ended, of a user who is in another one.
 
     Attributes:
         with_batches: the user is deleted: items of batches that name the user are forgotten, too.
@@ -132,7 +132,7 @@ class Arrivals(Message, frozen=True, kw_only=True):
 
 
 class ListArrivals(StoreRequest[Arrivals], frozen=True, kw_only=True):
-    """List the users of whom a store keeps parts. The reply is Arrivals."""
+    """List the users of whom a store keeps parts."""
 
 
 class PlacementReply(Message, frozen=True, kw_only=True):
@@ -148,7 +148,7 @@ class PlacementReply(Message, frozen=True, kw_only=True):
 
 
 class GetPlacement(StoreRequest[PlacementReply], frozen=True, kw_only=True):
-    """Ask where a store says that a user is. The reply is PlacementReply."""
+    """Ask where a store says that a user is."""
 
     user: str
 
@@ -160,11 +160,11 @@ class StoreSeatReply(Message, frozen=True, kw_only=True):
 
 
 class GetStoreSeat(StoreRequest[StoreSeatReply], frozen=True, kw_only=True):
-    """Ask what the store of a Session actor has of an app. The reply is StoreSeatReply."""
+    """Ask what the store of a Session actor has of an app."""
 
 
 class TakeStoreSeat(StoreRequest[Ack], frozen=True, kw_only=True):
-    """Have the store keep its place in the list of an app's stores. The reply is Ack."""
+    """Have the store keep its place in the list of an app's stores."""
 
     seat: StoreSeat
 
@@ -176,7 +176,7 @@ class StoreUsers(Message, frozen=True, kw_only=True):
 
 
 class ListStoreUsers(StoreRequest[StoreUsers], frozen=True, kw_only=True):
-    """List users of whom the store has anything, in the order of their names. The reply is StoreUsers.
+    """List users of whom the store has anything, in the order of their names.
 
     Attributes:
         after: only those after this one; "": from the first.
@@ -188,7 +188,7 @@ class ListStoreUsers(StoreRequest[StoreUsers], frozen=True, kw_only=True):
 
 
 class PlaceUsers(StoreRequest[Ack], frozen=True, kw_only=True):
-    """Note that users are in another store. The reply is Ack.
+    """Note that users are in another store.
 
     Attributes:
         digests: of the users: see `user_digest`.

@@ -73,7 +73,7 @@ class ModelCallsReply(Message, frozen=True, kw_only=True):
 
 
 class GetModelCalls(Request[ModelCallsReply], frozen=True, kw_only=True):
-    """Ask for the recorded model calls of a turn, oldest first. The reply is ModelCallsReply.
+    """Ask for the recorded model calls of a turn, oldest first.
 
     Attributes:
         after: only calls after this one, by its `begun_s` and its id.

@@ -50,7 +50,7 @@ class CreateSchedule(Request[SchedulesReply], frozen=True, kw_only=True):
 
 
 class ListSchedules(Request[SchedulesReply], frozen=True, kw_only=True):
-    """List schedules by user and name. The reply is SchedulesReply.
+    """List schedules by user and name.
 
     Attributes:
         user: of that user only; None: of all users.
@@ -147,7 +147,7 @@ class DueTurn(Message, frozen=True, kw_only=True):
 
 
 class PassDueTime(Request[Ack], frozen=True, kw_only=True):
-    """A due time makes no turn, or has made it: the schedule goes on to the next. The reply is Ack.
+    """A due time makes no turn, or has made it: the schedule goes on to the next.
 
     Attributes:
         error: why it makes none; "": it has made its turn.

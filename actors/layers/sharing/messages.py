@@ -37,7 +37,7 @@ class WatchStates(Request[StatesWatched], frozen=True, kw_only=True):
 
 
 class ForgetStates(Request[Ack], frozen=True, kw_only=True):
-    """Read states from the store before they are used again: they were changed there. The reply is Ack.
+    """Read states from the store before they are used again: they were changed there.
 
     Attributes:
         scopes: their keys; None: any may have been changed, since the sender has taken the place of one that was lost.

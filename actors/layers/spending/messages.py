@@ -121,7 +121,7 @@ class UsageReply(Message, frozen=True, kw_only=True):
 
 
 class GetUsage(Request[UsageReply], frozen=True, kw_only=True):
-    """Ask what turns have used. The reply is UsageReply.
+    """Ask what turns have used.
 
     Attributes:
         user: of that user only; None: of all users.

@@ -18,7 +18,7 @@ class MessageReader(Message, frozen=True, kw_only=True):
 
 
 class FindReader(Request[MessageReader], frozen=True, kw_only=True):
-    """Ask which turn may read a message that waits. The reply is MessageReader.
+    """Ask which turn may read a message that waits.
 
     Attributes:
         event_id: of the message.
@@ -54,7 +54,7 @@ class MessagePlace(Message, frozen=True, kw_only=True):
 
 
 class FindMessage(Request[MessagePlace], frozen=True, kw_only=True):
-    """Ask where a message is. The reply is MessagePlace.
+    """Ask where a message is.
 
     Attributes:
         invocation_id: the turn that it begins if no agent reads it.

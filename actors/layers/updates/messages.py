@@ -32,8 +32,6 @@ class GetVersions(Request[VersionsReply], frozen=True, kw_only=True):
 
 class LoadVersion(Request[Ack], frozen=True, kw_only=True):
     """Load a version of the tree that turns are to get: a Runner finds out whether it can. Raises ClusterError.
-
-    The reply is Ack.
     """
 
     route = Route.ALL
@@ -44,7 +42,7 @@ class LoadVersion(Request[Ack], frozen=True, kw_only=True):
 class UseVersions(Request[Ack], frozen=True, kw_only=True):
     """Go by another record of versions from now on. A Session actor, or a Runner, that has a newer one stays with it.
 
-    The record is kept already where actors find it that are started again. The reply is Ack. Raises ClusterError when a version
+    The record is kept already where actors find it that are started again. Raises ClusterError when a version
     cannot be read or loaded.
     """
 
