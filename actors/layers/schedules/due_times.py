@@ -23,7 +23,7 @@ from actors.errors import ScheduleNotFoundError, UserArrivingError, UserElsewher
 from actors.interfaces.records import Write
 from actors.layers.holds import UserHolds
 from actors.layers.schedules.messages import AwaitDue, DueReply, DueTurn
-from actors.layers.schedules.rules.missed import due_now
+from actors.layers.schedules.rules.due_times import due_now
 from actors.layers.stores.records import AddSchedule, AdvanceSchedule
 from actors.layers.stores.schedule import DuePlace, ScheduleRow
 from actors.layers.stores.session_store import store_of

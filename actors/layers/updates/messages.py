@@ -31,8 +31,7 @@ class GetVersions(Request[VersionsReply], frozen=True, kw_only=True):
 
 
 class LoadVersion(Request[Ack], frozen=True, kw_only=True):
-    """Load a version of the tree that turns are to get: a Runner finds out whether it can. Raises ClusterError.
-    """
+    """Load a version of the tree that turns are to get: a Runner finds out whether it can. Raises ClusterError."""
 
     route = Route.ALL
 

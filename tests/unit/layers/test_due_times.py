@@ -9,8 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.layers.schedules.rules.due_times import due_times, newest_due_times, next_due_s, shortest_interval_s
-from actors.layers.schedules.rules.missed import LATE_S, MAX_MADE_UP, due_now
+from actors.layers.schedules.rules.due_times import (
+    LATE_S,
+    MAX_MADE_UP,
+    due_now,
+    due_times,
+    newest_due_times,
+    next_due_s,
+    shortest_interval_s,
+)
 from actors.layers.stores.schedule import MISSED, MissedPolicy, Timing
 
 DAY_S = 86_400

@@ -16,8 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from actors.layers.compaction.rules.shown import standing
-from actors.layers.compaction.rules.sizes import is_worth_it
+from actors.layers.compaction.rules.shown import is_worth_it, standing
 from actors.layers.compaction.rules.triggers import CompactionRule, Trigger
 from actors.messages.content import Content
 from actors.messages.event import USER, Event

@@ -1,4 +1,4 @@
-"""The due times of a schedule: a function of its timing alone, so that every process finds the same.
+"""The due times of a schedule, and which of them make turns: a function of its timing alone, the same in every process.
 
 Rules of this file:
 
@@ -14,11 +14,18 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import islice, pairwise
 from math import floor
+from typing import NamedTuple
 
-from actors.layers.stores.schedule import Timing
+from actors.layers.stores.schedule import MissedPolicy, Timing
 
 LOOKS_BACK_S = (3_600, 86_400, 7 * 86_400, 32 * 86_400, 366 * 86_400, 5 * 366 * 86_400, 50 * 366 * 86_400)
 """How far is looked back for the newest due time, one after the other: about as many due times are found in each."""
+
+LATE_S = 60
+"""A due time is late up to so many seconds, and missed after that: no restart of an actor takes longer."""
+
+MAX_MADE_UP = 100
+"""Turns that a schedule makes up with `all`, the newest due times: after a week each minute would be ten thousand."""
 
 
 def due_times(timing: Timing, after_s: float) -> Iterator[int]:
@@ -83,3 +90,35 @@ def _cron_times(timing: Timing, after_s: float) -> Iterator[int]:
         # In an hour that comes twice, the clock's times of the second one were due in the first.
         if due_s > after_s:
             yield due_s
+
+
+class DueNow(NamedTuple):
+    """What is to be done for a schedule.
+
+    Attributes:
+        turn_s: the due time that makes a turn now; None: none does.
+        next_s: the due time after that, which may have passed as well; None: there is none any more.
+    """
+
+    turn_s: int | None
+    next_s: int | None
+
+
+def due_now(timing: Timing, missed: MissedPolicy, due_s: int, now_s: float) -> DueNow:
+    """Decide about a schedule that is due.
+
+    - `once`: the newest due time makes a turn, those before it none.
+    - `all`: each makes one, in order, of the newest `MAX_MADE_UP`.
+    - `skip`: as `once`, but not for a due time that was missed.
+
+    Args:
+        due_s: the first due time that has made no turn. It is not later than now.
+    """
+    if missed == "all":
+        turn_s = newest_due_times(timing, due_s, now_s, MAX_MADE_UP)[0]
+    else:
+        turn_s = newest_due_times(timing, due_s, now_s, 1)[-1]
+    next_s = next_due_s(timing, turn_s)
+    if missed == "skip" and now_s - turn_s > LATE_S:
+        return DueNow(None, next_s)
+    return DueNow(turn_s, next_s)
