@@ -7,7 +7,7 @@ from actors.interfaces.clock import Clock
 from actors.layers.background.client import SessionRuns
 from actors.layers.flows.definitions.plan import FlowPlans
 from actors.layers.mcp.client import McpServers
-from actors.layers.schedules.client import UserSchedules
+from actors.layers.schedules.client import ScheduleClient
 from actors.refs.session import SessionRef
 
 
@@ -16,7 +16,7 @@ def all_means(session: SessionRef, servers: McpServers, plans: FlowPlans, clock:
     return {
         McpServers: lambda _: servers,
         FlowPlans: lambda _: plans,
-        UserSchedules: lambda key: UserSchedules(session, key, clock),
+        ScheduleClient: lambda key: ScheduleClient(session, key.app, clock),
         SessionRuns: lambda key: SessionRuns(session, key, clock),
         BackgroundAccess: lambda key: SessionRuns(session, key, clock),
     }

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from actors.errors import ScheduleNotFoundError
 from actors.errors.suggestions import did_you_mean
-from actors.interfaces.clock import Clock
+from actors.interfaces.clock import Clock, WallClock
 from actors.layers.schedules.messages import ChangeSchedule, CreateSchedule, ListSchedules, ScheduleChange
 from actors.layers.stores.schedule import Schedule, SchedulePlan, ScheduleRow, shown_schedule
 from actors.messages.session import SessionKey
@@ -23,16 +23,29 @@ def new_schedule_id() -> str:
 
 
 class ScheduleClient:
-    """Asks the Session actors about schedules: the changes of one go to the actor that serves its session."""
+    """Asks the Session actors about schedules: the changes of one go to the actor that serves its session.
 
-    def __init__(self, session: SessionRef, app: str) -> None:
+    Attributes:
+        clock: of this process.
+    """
+
+    def __init__(self, session: SessionRef, app: str, clock: Clock | None = None) -> None:
         self._session = session
         self._app = app
+        self.clock: Clock = clock or WallClock()
 
     async def create(
         self, key: SessionKey, name: str, plan: SchedulePlan, schedule_id: str = "", most_of_agents: int | None = None
     ) -> Schedule:
-        """Create a schedule. Raises RequestError with what is wrong, StoreError."""
+        """Create a schedule, unless the one with this name and id is there.
+
+        Args:
+            most_of_agents: how many schedules that agents have made the user may have, this one included; None: any number.
+
+        Raises:
+            RequestError: what is wrong with it.
+            StoreError: the store failed.
+        """
         message = CreateSchedule(
             key=key, name=name, id=schedule_id or new_schedule_id(), plan=plan, most_of_agents=most_of_agents
         )
@@ -80,40 +93,3 @@ class ScheduleClient:
     async def _not_found(self, user: str, name: str) -> ScheduleNotFoundError:
         others = await self._listed(ListSchedules(app=self._app, user=user, limit=PAGE))
         return ScheduleNotFoundError(name, user, did_you_mean(name, [other.name for other in others]))
-
-
-class UserSchedules:
-    """The schedules of one user, for the tools that run in a session of the user's.
-
-    Args:
-        key: the session in which tools run.
-    """
-
-    def __init__(self, session: SessionRef, key: SessionKey, clock: Clock) -> None:
-        self._client = ScheduleClient(session, key.app)
-        self._key = key
-        self._clock = clock
-
-    def now_s(self) -> float:
-        """The time, in seconds since the epoch."""
-        return self._clock.now_s()
-
-    async def create(self, name: str, plan: SchedulePlan, schedule_id: str, most_of_agents: int) -> Schedule:
-        """Create a schedule for the session, unless the one with this name and id is there.
-
-        Args:
-            most_of_agents: how many schedules that agents have made the user may have, this one included.
-
-        Raises:
-            RequestError: what is wrong with it.
-            StoreError: the store failed.
-        """
-        return await self._client.create(self._key, name, plan, schedule_id, most_of_agents)
-
-    async def list(self) -> Sequence[Schedule]:
-        """All schedules of the user. Raises StoreError."""
-        return await self._client.list(self._key.user)
-
-    async def delete(self, name: str) -> None:
-        """Delete a schedule of the user. Raises ScheduleNotFoundError, StoreError."""
-        await self._client.change(self._key.user, name, "delete")

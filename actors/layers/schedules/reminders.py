@@ -12,7 +12,7 @@ from actors.definitions.tools.function import FunctionTool
 from actors.definitions.tools.toolset import Toolset
 from actors.errors import DefinitionError, InvalidScheduleError, RequestError
 from actors.errors.calls import explains_wrong_calls
-from actors.layers.schedules.client import UserSchedules
+from actors.layers.schedules.client import ScheduleClient
 from actors.layers.schedules.rules.asked_for import DAY_S, check_interval, shown_time, timing_of
 from actors.layers.schedules.rules.due_times import next_due_s
 from actors.layers.schedules.rules.time_zones import zone_of
@@ -78,11 +78,11 @@ class Reminders(Toolset):
         """
         try:
             schedules = _schedules(context)
-            timing = self._timing(schedules.now_s(), at, in_minutes, cron, timezone or self._timezone)
+            timing = self._timing(schedules.clock.now_s(), at, in_minutes, cron, timezone or self._timezone)
             # The call may be repeated after a loss: the same call makes the same reminder.
             digest = blake2b(f"{context.invocation_id} {context.function_call_id}".encode(), digest_size=16).hexdigest()
             plan = SchedulePlan(timing=timing, content=Content.of_text(PREAMBLE + message), agent=context.agent_name)
-            made = await schedules.create(f"reminder-{digest[:8]}", plan, f"s-{digest}", self._most)
+            made = await schedules.create(context.session_key, f"reminder-{digest[:8]}", plan, f"s-{digest}", self._most)
         except RequestError as error:
             return {"error": str(error)}
         return _shown(made)
@@ -91,8 +91,8 @@ class Reminders(Toolset):
         """List the reminders of the user that are still to come, and the time that it is now."""
         schedules = _schedules(context)
         return {
-            "now": _local(schedules.now_s(), self._timezone),
-            "reminders": [_shown(each) for each in await _own(schedules)],
+            "now": _local(schedules.clock.now_s(), self._timezone),
+            "reminders": [_shown(each) for each in await _own(schedules, context.user_id)],
         }
 
     async def cancel_reminder(self, name: str, context: ToolContext) -> JsonObject:
@@ -102,10 +102,10 @@ class Reminders(Toolset):
             name: the reminder's name, as list_reminders has it.
         """
         schedules = _schedules(context)
-        names = [each.name for each in await _own(schedules)]
+        names = [each.name for each in await _own(schedules, context.user_id)]
         if name not in names:
             return {"error": f"there is no reminder {name!r}. There are: {', '.join(names) or 'none'}"}
-        await schedules.delete(name)
+        await schedules.change(context.user_id, name, "delete")
         return {"cancelled": name}
 
     def _timing(self, now_s: float, at: str, in_minutes: float, cron: str, timezone: str) -> Timing:
@@ -121,16 +121,16 @@ class Reminders(Toolset):
         return timing
 
 
-def _schedules(context: ToolContext) -> UserSchedules:
-    schedules = context.reach(UserSchedules)
+def _schedules(context: ToolContext) -> ScheduleClient:
+    schedules = context.reach(ScheduleClient)
     if schedules is None:
         raise RequestError("there are no schedules outside of a run")
     return schedules
 
 
-async def _own(schedules: UserSchedules) -> list[Schedule]:
-    """The schedules of the user that agents have made, and that are due yet."""
-    return [each for each in await schedules.list() if each.agent and each.next_s is not None]
+async def _own(schedules: ScheduleClient, user: str) -> list[Schedule]:
+    """The schedules of a user that agents have made, and that are due yet."""
+    return [each for each in await schedules.list(user) if each.agent and each.next_s is not None]
 
 
 def _shown(schedule: Schedule) -> JsonObject:
