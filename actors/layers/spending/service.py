@@ -78,7 +78,7 @@ class SpendingService(SessionService):
     def __init__(self, parts: SessionParts) -> None:
         parts.counts.update(dict.fromkeys(COUNTED_OF_BUDGETS, 0))
         self._counts = parts.counts
-        self._commits = parts.logs.commits
+        self._logs = parts.logs
         self._reader = parts.reader
         self._lookup = TurnLookup(parts)
         self._prices = parts.environment.prices
@@ -138,7 +138,7 @@ class SpendingService(SessionService):
                     # On disk before the agent hears of it: an heir of this actor does not tell it once more.
                     steps = turn.ledger.steps.get(message.agent, 0)
                     Spending.of(turn).last_calls |= {last_call_of(each, message.agent): steps for each, _ in wraps_up}
-                    await self._commits.write(log, [log.put_turn(turn.record())])
+                    await self._logs.write(log, [log.put_turn(turn.record())])
                 instead = call.model if call is not None and call.model != message.model else ""
                 self._counts["budget_other_models"] += bool(instead)
                 return MaySpend(model=instead, end=end_text(wraps_up), warnings=warnings)
