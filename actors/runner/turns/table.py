@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 
 import msgspec
 
@@ -93,9 +93,20 @@ class TurnTable:
         entry.epochs[ref.generation] = ref.epoch
         return True
 
-    def closing(self, running: RunningTurn) -> ClosingTurn:
-        """A context manager: a turn runs no more, and inside the block it is being closed. If replaced, the newer one runs on."""
-        return ClosingTurn(self._entry(running.key), running, self._drop)
+    @contextmanager
+    def closing(self, running: RunningTurn) -> Iterator[None]:
+        """A turn runs no more, and inside the block it is being closed. If replaced, the newer one runs on."""
+        entry = self._entry(running.key)
+        if entry.running is running:
+            entry.running = None
+        entry.closing = running.task
+        try:
+            yield
+        finally:
+            # A newer epoch may be closed before the one that it has replaced, and with that all be over.
+            if entry.closing is running.task:
+                entry.closing = None
+                self._drop(running.key, entry)
 
     def remove(self, running: RunningTurn) -> None:
         """A turn runs no more, and the store has its end. If replaced, the newer one runs on."""
@@ -110,9 +121,21 @@ class TurnTable:
         if entry is not None and entry.closing is not None:
             await entry.closing.over()
 
-    def opening(self, turn: TurnKey) -> OpeningTurn:
-        """A context manager: inside the block a request opens the turn. A turn that is added there is never seen as absent."""
-        return OpeningTurn(self._entry(turn), turn, self._drop)
+    @contextmanager
+    def opening(self, turn: TurnKey) -> Iterator[None]:
+        """Inside the block a request opens the turn. A turn that is added there is never seen as absent."""
+        entry = self._entry(turn)
+        entry.openings += 1
+        try:
+            yield
+        finally:
+            entry.openings -= 1
+            if not entry.openings:
+                entry.prepared = None
+                if entry.opened is not None:
+                    entry.opened.set_result(None)
+                    entry.opened = None
+            self._drop(turn, entry)
 
     def is_opening(self, turn: TurnKey) -> bool:
         """True while a request opens the turn."""
@@ -175,49 +198,3 @@ class TurnTable:
             if not self._entries and self._emptied is not None:
                 self._emptied.set()
                 self._emptied = None
-
-
-class OpeningTurn(msgspec.Struct, eq=False):
-    """One request that opens a turn: see TurnTable.opening."""
-
-    _entry: _Entry
-    _turn: TurnKey
-    _drop: Callable[[TurnKey, _Entry], None]
-
-    def __enter__(self) -> None:
-        self._entry.openings += 1
-
-    def __exit__(self, *_: object) -> None:
-        entry = self._entry
-        entry.openings -= 1
-        if not entry.openings:
-            entry.prepared = None
-            if entry.opened is not None:
-                entry.opened.set_result(None)
-                entry.opened = None
-        if entry.running is None:
-            self._drop(self._turn, entry)
-
-
-class ClosingTurn:
-    """See TurnTable.closing. A class: a generator costs three times as much."""
-
-    __slots__ = ("_drop", "_entry", "_running")
-
-    def __init__(self, entry: _Entry, running: RunningTurn, drop: Callable[[TurnKey, _Entry], None]) -> None:
-        self._entry = entry
-        self._running = running
-        self._drop = drop
-
-    def __enter__(self) -> None:
-        entry = self._entry
-        if entry.running is self._running:
-            entry.running = None
-        entry.closing = self._running.task
-
-    def __exit__(self, *_: object) -> None:
-        entry = self._entry
-        # A newer epoch may be closed before the one that it has replaced, and with that all be over.
-        if entry.closing is self._running.task:
-            entry.closing = None
-            self._drop(self._running.key, entry)
