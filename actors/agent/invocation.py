@@ -31,51 +31,6 @@ from actors.rules.routing.resumption import without_retried
 T = TypeVar("T")
 
 
-class RunAccess:
-    """Each is made when it is first asked for: most turns need none of them.
-
-    Args:
-        parts: what all runs of the agent share.
-        message: what to run.
-
-    Attributes:
-        reader: reads the log and the state.
-        writer: writes the run's events.
-    """
-
-    reader: SessionReader
-    writer: EventWriter
-
-    def __init__(self, parts: AgentParts, message: p.Invoke) -> None:
-        self.parts = parts
-        self.message = message
-
-    @cached_property
-    def artifacts(self) -> ArtifactAccess:
-        """The session's artifacts."""
-        return SessionArtifacts(self.parts.environment.artifacts, self.message.turn.key)
-
-    @cached_property
-    def memory(self) -> MemoryAccess:
-        """The user's memory."""
-        return UserMemory(self.parts.environment.session, self.message.turn.key)
-
-    def reach(self, kind: type[T]) -> T | None:
-        """Give what has a class, for a tool of a feature: see Context."""
-        make = self.parts.environment.means.get(kind)
-        return make(self.message.turn.key) if make is not None else None
-
-    @cached_property
-    def log(self) -> LogAccess:
-        """Reads the events for user code."""
-        return RemoteLog(self.message.turn.key, self.reader.all_events)
-
-    @cached_property
-    def children(self) -> Children:
-        """Has other agents run."""
-        return Children(self.parts.spec, self.message, self.parts.environment.runner, self.reader, self.writer)
-
-
 _HOOKS = ("before_agent_callback", "after_agent_callback", "on_event_callback")
 """The hooks of an agent that is neither a model's nor custom."""
 
@@ -87,7 +42,7 @@ _NOTHING: dict[str, Any] = {}
 """The progress of a run that has noted none."""
 
 
-class Invocation(RunAccess):
+class Invocation:
     """The facts of one run, and what its behaviour can have done: by a reader, a writer, and the children's runs.
 
     Implements `actors.interfaces.context.Context`, which describes the attributes that are not listed here.
@@ -121,7 +76,8 @@ class Invocation(RunAccess):
     _noted: JsonMapping | None = None
 
     def __init__(self, parts: AgentParts, message: p.Invoke, view: AgentView) -> None:
-        super().__init__(parts, message)
+        self.parts = parts
+        self.message = message
         spec, environment, key = parts.spec, parts.environment, message.turn.key
         self.agent_name = spec.name
         self.invocation_id = message.turn.invocation_id
@@ -188,6 +144,33 @@ class Invocation(RunAccess):
     def words_seq(self) -> int:
         """The place of the user's last words to it: see Context."""
         return 0
+
+    # What most turns need none of is made when it is first asked for.
+
+    @cached_property
+    def artifacts(self) -> ArtifactAccess:
+        """The session's artifacts."""
+        return SessionArtifacts(self.parts.environment.artifacts, self.message.turn.key)
+
+    @cached_property
+    def memory(self) -> MemoryAccess:
+        """The user's memory."""
+        return UserMemory(self.parts.environment.session, self.message.turn.key)
+
+    @cached_property
+    def log(self) -> LogAccess:
+        """Reads the events for user code."""
+        return RemoteLog(self.message.turn.key, self.reader.all_events)
+
+    @cached_property
+    def children(self) -> Children:
+        """Has other agents run."""
+        return Children(self.parts.spec, self.message, self.parts.environment.runner, self.reader, self.writer)
+
+    def reach(self, kind: type[T]) -> T | None:
+        """Give what has a class, for a tool of a feature: see Context."""
+        make = self.parts.environment.means.get(kind)
+        return make(self.message.turn.key) if make is not None else None
 
     @property
     def state(self) -> JsonMapping:

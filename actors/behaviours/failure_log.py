@@ -3,39 +3,18 @@
 from __future__ import annotations
 
 import logging
-from typing import Protocol
 
+from actors.definitions.tools.context import ReadonlyContext
 from actors.errors.user_code import code_of, error_text
+from actors.interfaces.context import RunContext
 
 FAILED = "%s failed in turn %s of session %r of user %r: %s"
 """The message of every record: the code, the turn, its session and user, and the error."""
 
 
-class RunNames(Protocol):
-    """The names of a run: any context has them."""
-
-    @property
-    def agent_name(self) -> str:
-        """The agent."""
-        ...
-
-    @property
-    def user_id(self) -> str:
-        """The user whose session it is."""
-        ...
-
-    @property
-    def session_id(self) -> str:
-        """The session."""
-        ...
-
-    @property
-    def invocation_id(self) -> str:
-        """The turn."""
-        ...
-
-
-def log_failure(logger: logging.Logger, level: int, what: str, run: RunNames, error: BaseException, traceback: str) -> None:
+def log_failure(
+    logger: logging.Logger, level: int, what: str, run: RunContext | ReadonlyContext, error: BaseException, traceback: str
+) -> None:
     """Log that users' code has failed.
 
     Args:

@@ -82,24 +82,3 @@ class FirstSights:
                 return
             self._cache.drop_key(other)
             del self._kept[other]
-
-
-class Sights:
-    """What one view has of all these.
-
-    Args:
-        of_process: all of them.
-        key: what the view sees its log from.
-    """
-
-    def __init__(self, of_process: FirstSights, key: SightKey) -> None:
-        self._of_process = of_process
-        self._key = key
-
-    def find(self) -> FirstSight | None:
-        """The log that an agent may begin with that has not spoken."""
-        return self._of_process.find(self._key)
-
-    def keep(self, seen: FirstSight) -> None:
-        """Keep the log for the next agent."""
-        self._of_process.keep(self._key, seen)

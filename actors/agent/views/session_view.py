@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from actors.agent.views.first_sights import EVENT_OVERHEAD, FirstSight, Sights
+from actors.agent.views.first_sights import EVENT_OVERHEAD, FirstSight, FirstSights, SightKey
 from actors.messages import typed
 from actors.messages.codec import decode_event
 from actors.messages.event import Event
@@ -85,7 +85,8 @@ class AgentView:
     Args:
         make: makes the history of an agent on a branch that the log is compiled to.
         latest_only: the agent sees only the latest contents, so no more is kept between runs.
-        sights: what the agents of the process have compiled for each other; None: this view has no part in it.
+        sights: what the agents of the process have compiled for each other, and what the view sees its log from; None: it has no
+            part in that.
 
     Attributes:
         seq: the last event taken in.
@@ -101,7 +102,7 @@ class AgentView:
         make: MakeHistory = History,
         *,
         latest_only: bool = False,
-        sights: Sights | None = None,
+        sights: tuple[FirstSights, SightKey] | None = None,
     ) -> None:
         self._agent = agent
         self._branch = branch
@@ -123,18 +124,21 @@ class AgentView:
 
     def begin_reading(self) -> None:
         """Before the log is fetched after `seq`: an agent that is new to it begins with what another one has compiled."""
-        self._is_first_reading = self._is_new and self._sights is not None
-        if self._is_first_reading and self._sights is not None and (seen := self._sights.find()) is not None:
-            history = seen.history.for_newcomer(self._agent, logger.warning)
-            if history is not None:
-                self.history, self.seq, self.generation, self._size = history, seen.seq, seen.generation, seen.size
+        self._is_first_reading = self._is_new
+        if not self._is_first_reading or self._sights is None:
+            return
+        sights, key = self._sights
+        if (seen := sights.find(key)) is not None and (
+            history := seen.history.for_newcomer(self._agent, logger.warning)
+        ) is not None:
+            self.history, self.seq, self.generation, self._size = history, seen.seq, seen.generation, seen.size
 
     def end_reading(self) -> None:
         """After the log was fetched: the next agent that is new to it may begin with it, unless this one has spoken."""
         if self._is_first_reading and self._sights is not None:
-            history = self.history.for_newcomer("")
-            if history is not None:
-                self._sights.keep(FirstSight(history, self.seq, self.generation, self._size))
+            sights, key = self._sights
+            if (history := self.history.for_newcomer("")) is not None:
+                sights.keep(key, FirstSight(history, self.seq, self.generation, self._size))
         self._is_first_reading = False
 
     def skip_before(self, stored: StoredEvent, generation: str) -> None:

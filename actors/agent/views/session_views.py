@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from actors.agent.views.first_sights import FirstSights, SightKey, Sights
+from actors.agent.views.first_sights import FirstSights, SightKey
 from actors.agent.views.session_view import AgentView, MakeHistory
 from actors.definitions.tree.spec import AgentSpec
 from actors.messages import protocol as p
@@ -120,7 +120,7 @@ class SessionViews:
             latest_only = history is None and getattr(self._spec.definition, "include_contents", "") == "none"
             sights = None
             if history is None and tool_root(message.branch) is None:
-                sights = Sights(self._memory.sights, SightKey(message.turn.key, message.branch, latest_only))
+                sights = self._memory.sights, SightKey(message.turn.key, message.branch, latest_only)
             view = AgentView(self._spec.name, message.branch, compiled, latest_only=latest_only, sights=sights)
             self._views[key] = view
             if tool_root(message.branch) is not None:

@@ -88,19 +88,7 @@ class Run(msgspec.Struct, eq=False):
 
     def repeated(self) -> Run:
         """The same run by another actor."""
-        return Run(
-            self.agent,
-            self.branch,
-            self.user_event,
-            self.parent,
-            self.transfer_seq,
-            self.notes,
-            self.asked,
-            self.place,
-            self.traceparent,
-            self.before,
-            self.node,
-        )
+        return msgspec.structs.replace(self, state=b"", state_seq=0, span_id="", number=0, begun_s=0.0, link=None, stopped=None)
 
     @property
     def path(self) -> str:
