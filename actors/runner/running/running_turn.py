@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence, Set
+from dataclasses import dataclass
 
 import msgspec
 
@@ -16,7 +17,6 @@ from actors.messages.session import TurnKey
 from actors.rules.routing import resumption
 from actors.rules.routing.branches import state_key, tool_root
 from actors.rules.routing.turn_life import LAUNCHED, Happening, TurnLife
-from actors.runner.running.origin import Fresh, Origin, Resumed
 from actors.runner.running.runs import Run, Runs
 from actors.runner.running.spans import TurnSpans
 
@@ -149,6 +149,35 @@ class OpeningMessage(msgspec.Struct, frozen=True):
         return self.event.flow.run if self.event.flow is not None else ""
 
 
+@dataclass(frozen=True, slots=True)
+class Continued:
+    """The turn was paused, and its message answers. `progress` is what the log has of it."""
+
+    progress: p.TurnProgress
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """The turn was open, and the Runner that ran it is gone.
+
+    Attributes:
+        progress: what the log has of it.
+        is_answered: it was paused before, and its last message answers.
+    """
+
+    progress: p.TurnProgress
+    is_answered: bool
+
+    @property
+    def has_begun(self) -> bool:
+        """False when the log has nothing after the user's event: then the turn is run from its beginning."""
+        return self.is_answered or self.progress.head_seq > self.progress.opened_seq
+
+
+Origin = Continued | Resumed | None
+"""How a turn came to run in this Runner; None: it begins with its message."""
+
+
 class RunningTurn:
     """A turn that runs in this Runner.
 
@@ -224,7 +253,7 @@ class RunningTurn:
         self.runs = Runs()
         self.traceparent = traceparent
         self.task = TurnTask()
-        if not isinstance(origin, Fresh):
+        if origin is not None:
             # The Runner that was lost may have known of some.
             self.has_messages = isinstance(origin, Resumed)
             self.is_fresh = not isinstance(origin, Resumed)
@@ -238,7 +267,7 @@ class RunningTurn:
     @property
     def is_late_answer(self) -> bool:
         """Its message answers calls that it made, none of which waits any more."""
-        is_answer = self.origin.is_answered if isinstance(self.origin, Resumed) else not isinstance(self.origin, Fresh)
+        is_answer = self.origin.is_answered if isinstance(self.origin, Resumed) else self.origin is not None
         return is_answer and not self.callers
 
     @property

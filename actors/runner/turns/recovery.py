@@ -17,8 +17,7 @@ from actors.messages.session import SessionKey, TurnKey
 from actors.refs.session import SessionRef
 from actors.rules.recovery.backoff import Backoff
 from actors.runner.dispatch.versions import TurnVersions, VersionParts
-from actors.runner.running.origin import Resumed
-from actors.runner.running.running_turn import OpeningMessage, RunningTurn
+from actors.runner.running.running_turn import OpeningMessage, Resumed, RunningTurn
 from actors.runner.turns.admission import TurnAdmission
 from actors.runner.turns.place import RunnerPlace
 from actors.runner.turns.table import TurnTable

@@ -23,8 +23,7 @@ from actors.refs.keyed_locks import KeyedLocks
 from actors.refs.session import SessionRef
 from actors.rules.checks import user_message as messages
 from actors.runner.dispatch.versions import TurnVersions, VersionParts
-from actors.runner.running.origin import FRESH, Continued
-from actors.runner.running.running_turn import OpeningMessage, RunningTurn
+from actors.runner.running.running_turn import Continued, OpeningMessage, RunningTurn
 from actors.runner.turns.admission import OpenSlot, TurnAdmission
 from actors.runner.turns.place import RunnerPlace
 from actors.runner.turns.recovery import TurnResumer
@@ -331,7 +330,7 @@ class TurnStarter:
             p.TurnRef(message.key, begun.invocation_id, begun.epoch, generation=begun.generation),
             CONTROLLER if message.flow else version.routing.select(begun.authors, begun.caller, config.agent),
             OpeningMessage(event, p.StoredEvent(begun.seq, begun.event or opening.raw), config),
-            FRESH if progress is None else Continued(progress),
+            Continued(progress) if progress is not None else None,
             state=begun.state,
             before=begun.before,
             traceparent=begun.traceparent,

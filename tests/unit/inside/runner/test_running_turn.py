@@ -12,8 +12,7 @@ from actors.messages import protocol as p
 from actors.messages.config import RunConfig
 from actors.messages.event import Event
 from actors.messages.flow import FlowMark
-from actors.runner.running.origin import Continued, Fresh, Origin, Resumed
-from actors.runner.running.running_turn import OpeningMessage, RunningTurn
+from actors.runner.running.running_turn import Continued, OpeningMessage, Origin, Resumed, RunningTurn
 from actors.runner.running.runs import Run, numbers
 from tests.support.fixtures.session_fixture import KEY, settled
 
@@ -24,9 +23,9 @@ def progress(**more: Any) -> p.TurnProgress:
     return p.TurnProgress(**{"first_seq": 2, "opened_seq": 5, "head_seq": 5, **more})
 
 
-def turn(origin: Origin | None = None, config: RunConfig | None = None, event: Event | None = None) -> RunningTurn:
+def turn(origin: Origin = None, config: RunConfig | None = None, event: Event | None = None) -> RunningTurn:
     message = OpeningMessage(event or Event(), ASKED, config or RunConfig())
-    return RunningTurn(p.TurnRef(KEY, "e-1", 1), "root", message, origin or Fresh())
+    return RunningTurn(p.TurnRef(KEY, "e-1", 1), "root", message, origin)
 
 
 def run(agent: str, parent: Run | None = None, *, branch: str | None = None, transfer_seq: int | None = None) -> Run:
@@ -36,7 +35,7 @@ def run(agent: str, parent: Run | None = None, *, branch: str | None = None, tra
 @pytest.mark.parametrize(
     ("origin", "is_fresh", "has_begun", "is_resumed"),
     [
-        (Fresh(), True, False, False),
+        (None, True, False, False),
         (Continued(progress()), True, True, False),
         # Nothing has happened since it was opened: it is run from its beginning.
         (Resumed(progress(), is_answered=False), False, False, False),
@@ -47,7 +46,7 @@ def run(agent: str, parent: Run | None = None, *, branch: str | None = None, tra
 def test_the_origin_says_what_is_done_already(origin: Origin, is_fresh: bool, has_begun: bool, is_resumed: bool) -> None:
     of_origin = turn(origin)
     assert (of_origin.is_fresh, of_origin.has_begun, of_origin.is_resumed) == (is_fresh, has_begun, is_resumed)
-    assert of_origin.progress == (None if isinstance(origin, Fresh) else origin.progress)
+    assert of_origin.progress == (None if origin is None else origin.progress)
 
 
 def test_a_turn_of_a_flow_names_its_definition_and_content_may_be_missing() -> None:
@@ -101,10 +100,10 @@ def test_a_turn_follows_the_log_through_its_transfers() -> None:
 @pytest.mark.parametrize(
     ("origin", "told"),
     [
-        pytest.param(Fresh(), p.Transfer(to="a", seq=7), id="too much to travel along"),
-        pytest.param(Fresh(), transfer(7, 8), id="something before it"),
-        pytest.param(Fresh(), transfer(6, 8), id="something between"),
-        pytest.param(Fresh(), transfer(6, at=7), id="something before the transfer"),
+        pytest.param(None, p.Transfer(to="a", seq=7), id="too much to travel along"),
+        pytest.param(None, transfer(7, 8), id="something before it"),
+        pytest.param(None, transfer(6, 8), id="something between"),
+        pytest.param(None, transfer(6, at=7), id="something before the transfer"),
         pytest.param(Resumed(progress(head_seq=6), is_answered=False), transfer(6, 7), id="a state that is not known"),
     ],
 )

@@ -14,7 +14,6 @@ from actors.errors import RepeatMismatchError
 from actors.messages import protocol as p
 from actors.messages.config import RunConfig
 from actors.messages.event import Event
-from actors.runner.running.origin import Fresh
 from actors.runner.running.running_turn import OpeningMessage, RunningTurn
 from actors.runner.turns.table import TurnTable
 from actors.runner.turns.user_message import PreparedMessage
@@ -26,7 +25,7 @@ TURN = (KEY, "e-1")
 
 def running(epoch: int = 1, turn: str = "e-1", generation: str = "g") -> RunningTurn:
     message = OpeningMessage(Event(), p.StoredEvent(1, b""), RunConfig())
-    return RunningTurn(p.TurnRef(KEY, turn, epoch, generation=generation), "root", message, Fresh())
+    return RunningTurn(p.TurnRef(KEY, turn, epoch, generation=generation), "root", message, None)
 
 
 def test_a_turn_is_there_while_it_is_opened_and_while_it_runs() -> None:
