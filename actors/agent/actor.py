@@ -14,10 +14,9 @@ from typing import Any
 import msgspec
 
 from actors.actor import Actor, Handlers, reply_early
-from actors.agent.environment import AgentEnvironment
+from actors.agent.environment import AgentEnvironment, AgentParts
 from actors.agent.invocation import Invocation
 from actors.agent.kinds import CORE_KINDS, AgentKind
-from actors.agent.parts import AgentParts
 from actors.agent.views.session_views import SessionViews
 from actors.behaviours.failure_log import log_failure
 from actors.behaviours.lifecycle import callback_context, tell_of_failure

@@ -1,10 +1,11 @@
-"""What the agents of one process share: their ways to the other actors, and the means of the process."""
+"""What the agents of one process share, such as their ways to the other actors; and what all runs of one agent share."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from actors.agent.views.session_views import ViewMemory
 from actors.behaviours.interceptor import RunInterceptor
@@ -108,3 +109,36 @@ class AgentEnvironment:
     log_file: Callable[[str], str] = no_file
     hand_on_logs: Callable[[], Awaitable[None]] = no_logs
     telemetry: Telemetry = NO_TELEMETRY
+
+
+class AgentParts:
+    """The definition of one agent, the means of its process, and its model.
+
+    Args:
+        spec: the agent's definition and its place in the tree.
+        environment: what the agents of the process share.
+
+    Attributes:
+        counts: the figures of the agent's actor.
+        interceptors: those that runs of the agent may have.
+        ledger: makes what one of them folds of logs; None: none does.
+    """
+
+    def __init__(self, spec: AgentSpec, environment: AgentEnvironment) -> None:
+        self.spec = spec
+        self.environment = environment
+        self.interceptors = [each for each in environment.interceptors if each.concerns(spec)]
+        self.ledger = next((each.ledger for each in self.interceptors if each.ledger is not None), None)
+        self.counts = {"runs": 0, "events": 0, "partials": 0, "llm_calls": 0}
+
+    @cached_property
+    def model(self) -> Model:
+        """The agent's model. Raises UnknownModelError."""
+        return self.environment.resolve(self.spec.name, self.spec.model)
+
+    async def aclose(self) -> None:
+        """Close the connections of the model and of toolsets."""
+        close = getattr(vars(self).get("model"), "aclose", None)
+        if close is not None:
+            await close()
+        await self.environment.toolsets.release(self)

@@ -9,9 +9,9 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from actors.agent.children import Children
+from actors.agent.environment import AgentParts
 from actors.agent.event_writer import EventWriter
 from actors.agent.inbox import RunInbox
-from actors.agent.parts import AgentParts
 from actors.agent.session_reader import SessionReader
 from actors.agent.views.session_view import AgentView
 from actors.behaviours.interceptor import RunParts, linked

@@ -167,24 +167,6 @@ class SessionReader:
             for stored in fetched.events:
                 yield decode_event(stored.raw, stored.seq)
 
-    async def event_at(self, seq: int) -> Event | None:
-        """The event at a place, None where none is seen there."""
-        part = await self._session.ask(p.ReadLog(key=self._message.turn.key, after_seq=seq - 1, before_seq=seq + 1, limit=1))
-        return decode_event(part.events[0].raw, seq) if part.events else None
-
-    async def words_of_turn(self) -> Content | None:
-        """The message with which a turn began that goes on with an answer; None where the log does not have it."""
-        invocation_id = self._message.turn.invocation_id
-        if self._message.first_seq:
-            event = await self.event_at(self._message.first_seq)
-            if event is not None and _are_words(event, invocation_id):
-                return event.content
-        # What a program has put into the session has no record that says where it began.
-        async for event in self.events(0):
-            if _are_words(event, invocation_id):
-                return event.content
-        return None
-
     async def all_events(self) -> Sequence[Event]:
         """Return the session's events, oldest first."""
         return [event async for event in self.events(0)]
@@ -219,9 +201,3 @@ class SessionReader:
             yield fetched
             generation, more = fetched.generation, fetched.more
             after_seq = fetched.events[-1].seq if fetched.events else after_seq
-
-
-def _are_words(event: Event, invocation_id: str) -> bool:
-    """True for a message of the user in a turn that is no answer."""
-    is_of_turn = event.author == USER and event.invocation_id == invocation_id
-    return is_of_turn and event.content is not None and not any(event.function_responses())

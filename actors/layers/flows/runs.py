@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import cast
 
+from actors.agent.environment import AgentParts
 from actors.agent.invocation import Invocation
-from actors.agent.parts import AgentParts
 from actors.agent.session_reader import SessionReader
 from actors.agent.views.session_view import AgentView
 from actors.errors import FlowNotFoundError

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from actors.agent.llm_runs import with_tools
+from actors.agent.kinds import with_tools
 from actors.behaviours.lifecycle import emit_content_of, stored_failure
 from actors.behaviours.llm.model_call import ModelCall
 from actors.behaviours.llm.tool_calls import NO_ANSWERS, CallAnswers, Decisions, ToolCalls, UserAnswer
@@ -48,13 +48,13 @@ async def run_round(spec: AgentSpec, context: RoundInvocation) -> AnyOutcome:
     Returns:
         Finished, or Paused while calls of the agent wait for responses. Its `mark` tells the controller what the round decided.
     """
-    return await with_tools(spec, context, _run, can_wait=False)
-
-
-async def _run(spec: AgentSpec, model: Model, context: RoundInvocation) -> AnyOutcome:
+    model = context.parts.model
+    resolved = await with_tools(spec, context, can_wait=False)
+    if isinstance(resolved, Paused):
+        return resolved
     plan = await plan_of(context, context.work.definition)
     board = (await context.task_view()).board(context.work.run)
-    return await _Round(spec, model, context, plan, board).run()
+    return await _Round(resolved, model, context, plan, board).run()
 
 
 class RoundTools(NamedTuple):

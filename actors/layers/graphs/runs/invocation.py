@@ -8,8 +8,8 @@ from types import MappingProxyType
 
 import msgspec
 
+from actors.agent.environment import AgentParts
 from actors.agent.invocation import Invocation
-from actors.agent.parts import AgentParts
 from actors.agent.session_reader import SessionReader
 from actors.agent.views.session_view import AgentView
 from actors.definitions.agents.output_type import output_type
@@ -18,6 +18,7 @@ from actors.layers.graphs.rules.sight import node_info
 from actors.layers.graphs.rules.user_answers import UserAnswers
 from actors.layers.graphs.runs.reader import NodeReader
 from actors.messages import protocol as p
+from actors.messages.codec import decode_event
 from actors.messages.content import Content
 from actors.messages.event import USER, Event
 from actors.messages.graph import NodeInfo, NodeTask, Unstored, is_below, node_at, root_path
@@ -130,7 +131,7 @@ class NodeInvocation(RunInGraph):
         """The message that a node is asked which is given nothing: where the turn goes on with an answer, the one before."""
         if not any(self.user_content.function_responses()):
             return self.user_content
-        return await self._seen.words_of_turn() or self.user_content
+        return await _words_of_turn(self) or self.user_content
 
     async def _recall_message(self, since: int) -> None:
         """Of a root that works on its message with the user: the turn may go on with a later one, which it sees, too."""
@@ -219,11 +220,11 @@ class GraphInvocation(RunInGraph):
         """
         asked = self.progress.get(ASKED)
         if self.task is None and asked is not None:
-            event = await self.reader.event_at(asked)
+            event = await _event_at(self, asked)
             self.user_content = (event.content if event is not None else None) or self.user_content
         if self.task is None and any(self.user_content.function_responses()):
             # An agent that ran before the graph has paused.
-            self.user_content = await self.reader.words_of_turn() or self.user_content
+            self.user_content = await _words_of_turn(self) or self.user_content
         if self.is_resumed:
             self.writer.recall(await self._recall(since))
         await self.reader.begin_run()
@@ -298,3 +299,29 @@ def with_unstored(state: JsonMapping, unstored: Mapping[str, Unstored]) -> JsonM
     """
     held = {key: each.value for key, each in unstored.items() if each.holds(state, key)}
     return {**state, **held} if held else state
+
+
+async def _event_at(run: Invocation, seq: int) -> Event | None:
+    """The event at a place, None where none is seen there."""
+    asked = p.ReadLog(key=run.message.turn.key, after_seq=seq - 1, before_seq=seq + 1, limit=1)
+    part = await run.parts.environment.session.read_log(asked)
+    return decode_event(part.events[0].raw, seq) if part.events else None
+
+
+async def _words_of_turn(run: Invocation) -> Content | None:
+    """The message with which a turn began that goes on with an answer; None where the log does not have it."""
+    if run.message.first_seq:
+        event = await _event_at(run, run.message.first_seq)
+        if event is not None and _are_words(event, run.invocation_id):
+            return event.content
+    # What a program has put into the session has no record that says where it began.
+    async for event in run.reader.events(0):
+        if _are_words(event, run.invocation_id):
+            return event.content
+    return None
+
+
+def _are_words(event: Event, invocation_id: str) -> bool:
+    """True for a message of the user in a turn that is no answer."""
+    is_of_turn = event.author == USER and event.invocation_id == invocation_id
+    return is_of_turn and event.content is not None and not any(event.function_responses())
