@@ -63,19 +63,7 @@ class Dispatch:
         """Run an agent for its supervisor, or for the agent that has it as a tool. Raises FencedError, StoreError."""
         is_asked = message.user_event is not None
         user_event = message.user_event or turn.message.stored
-        if message.work is not None:
-            place = f"{message.work.run}/{message.work.round}"
-            run = Run(
-                message.child,
-                message.branch,
-                user_event,
-                parent,
-                notes=message.notes,
-                asked=message.child,
-                place=place,
-                node=message.node,
-            )
-            return await self._invoker.invoke(turn, run, resume=False, work=message.work)
+        work = message.work
         run = Run(
             message.child,
             message.branch,
@@ -83,12 +71,14 @@ class Dispatch:
             parent,
             notes=message.notes,
             asked=message.child,
-            place=message.place,
+            place=f"{work.run}/{work.round}" if work is not None else message.place,
             traceparent=message.traceparent,
             node=message.node,
             state=message.state,
             state_seq=message.state_seq,
         )
+        if work is not None:
+            return await self._invoker.invoke(turn, run, resume=False, work=work)
         # The answers of the user are for the tree: an agent that is asked as a tool has no part in them.
         agents = [message.child]
         if not is_asked:
@@ -106,11 +96,8 @@ class Dispatch:
         Returns:
             The first outcome that is no end and no pause; else Paused if any of them waits; else how the last one ended.
         """
-        outcome = await self._run(turn, runs[0], scope=scope, resume=resume)
-        if len(runs) == 1 and not turn.waiting:
-            return outcome
         whole = _Whole()
-        outcome = whole.with_next(outcome)
+        outcome = whole.with_next(await self._run(turn, runs[0], scope=scope, resume=resume))
         for run in runs[1:]:
             if not isinstance(outcome, p.Finished | p.Paused):
                 break
@@ -130,7 +117,7 @@ class Dispatch:
         Returns:
             How the last run ended; it has escalated if any of the runs has. It is paused if any of them waits for the user.
         """
-        whole: _Whole | None = None
+        whole = _Whole()
         while True:
             outcome = _recorded(turn, run) if resume else None
             if outcome is None:
@@ -139,11 +126,6 @@ class Dispatch:
                 # From here on the outcome says which calls of the agent wait, and of a supervisor those below it.
                 if turn.waiting:
                     turn.waiting = self._routing.waiting_beside(turn, run)
-            if whole is None:
-                # By the class itself: for one that is not that of a struct `isinstance` asks its metaclass.
-                if type(outcome) is not p.Transfer:
-                    return outcome
-                whole = _Whole()
             outcome = whole.with_next(outcome)
             if not isinstance(outcome, p.Transfer):
                 return outcome

@@ -179,11 +179,16 @@ class Invoker:
 
     def _message(self, turn: RunningTurn, run: Run, order: _Order) -> p.Invoke:
         is_fresh, turn.is_fresh = turn.is_fresh, False
-        is_turns_own = run.parent is None
-        message = p.Invoke(
+        after_seq = turn.after_seq(run) if order.resume else 0
+        noted_seq, progress = turn.agent_state(run, after_seq) if order.resume or order.resume_at else (0, {})
+        if turn.message.flow and run.agent == CONTROLLER:
+            progress = {**progress, "definition": turn.message.flow}
+        return p.Invoke(
             turn=turn.by(run),
             agent=run.agent,
-            closes=turn.agent if is_turns_own and self._may_close and turn.may_end_early else "",
+            branch=run.branch,
+            as_tool=run.is_tool,
+            closes=turn.agent if run.parent is None and self._may_close and turn.may_end_early else "",
             user_event=run.user_event,
             fresh=is_fresh,
             before=turn.before if is_fresh and turn.before and order.node.is_llm else (),
@@ -197,25 +202,9 @@ class Invoker:
             traceparent=turn.trace.traceparent(run) if turn.trace is not None else turn.traceparent,
             tells_begun=turn.release_slot is not None,
             place=run.path if order.node.kind == CUSTOM else "",
-        )
-        if is_turns_own and run.node is None and turn.progress is None and turn.message.event.flow is None:
-            # All else is as it is in any message.
-            return message
-        return self._going_on(message, turn, run, order)
-
-    def _going_on(self, message: p.Invoke, turn: RunningTurn, run: Run, order: _Order) -> p.Invoke:
-        """The message with where the run goes on, and what it is a part of."""
-        after_seq = turn.after_seq(run) if order.resume else 0
-        progress_seq, progress = turn.agent_state(run, after_seq) if order.resume or order.resume_at else (0, {})
-        if turn.message.flow and run.agent == CONTROLLER:
-            progress = {**progress, "definition": turn.message.flow}
-        return msgspec.structs.replace(
-            message,
-            branch=run.branch,
-            as_tool=run.is_tool,
             resume_at=order.resume_at if order.node.kind in (CUSTOM, GRAPH) or not order.resume else (),
             progress=progress,
-            noted_seq=progress_seq,
+            noted_seq=noted_seq,
             resume=order.resume,
             since=after_seq,
             retried_seq=turn.retried_seq,

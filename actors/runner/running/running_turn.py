@@ -79,9 +79,9 @@ class TurnTask(msgspec.Struct, eq=False):
     _task: asyncio.Task[None] | None = None
     _replaced: tuple[TurnTask, ...] = ()
 
-    def start(self, turn: Coroutine[None, None, None], loop: asyncio.AbstractEventLoop) -> None:
+    def start(self, turn: Coroutine[None, None, None]) -> None:
         """Run the turn, which ends with `forget`."""
-        self._task = loop.create_task(turn)
+        self._task = asyncio.create_task(turn)
 
     def begin_run(self) -> bool:
         """The task makes its first step. Returns False when the turn was stopped before: then it ends at once."""

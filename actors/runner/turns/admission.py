@@ -31,12 +31,16 @@ class OpenSlot(msgspec.Struct, eq=False):
     """One of the turns that may be opened at the same time.
 
     Attributes:
+        turn: it.
         since_s: when the turn has come in.
+        asked_s: when it was asked for.
         is_retained: the turn stays inside when it is open, until its first run is under way.
     """
 
     _gate: TurnGate
+    turn: TurnKey
     since_s: float
+    asked_s: float = 0.0
     is_retained: bool = False
 
     def retain(self) -> bool:
@@ -76,7 +80,6 @@ class TurnGate:
         # The latter.
         self._coming: dict[_Waiter, SessionKey] = {}
         self._timer: asyncio.TimerHandle | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
 
     def __len__(self) -> int:
         """The number of turns that wait."""
@@ -96,11 +99,11 @@ class TurnGate:
         Args:
             is_opened: another request opens the turn, which this one joins: a cancel must find both where it finds one.
         """
-        loop = self._loop = self._loop or asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
         # One that has room and finds nothing before it need not wait.
         is_first = not self._by_turn or not (self._waiting.has_any() or turn[0] in self._coming.values())
         if is_opened or (is_first and self._has_room()):
-            return self._let_in(loop.time())
+            return self._let_in(turn, loop.time())
         waiter = _Waiter(turn, loop.create_future())
         self._waiting.add(waiter, turn[0].user, turn[0])
         self._by_turn.setdefault(turn, []).append(waiter)
@@ -148,9 +151,7 @@ class TurnGate:
             for waiter in [first, *(each for each in self._by_turn[first.turn] if self._waiting.remove(each))]:
                 if not waiter.slot.done():
                     self._coming[waiter] = waiter.turn[0]
-                    # The loop on which it waits: asyncio asks the kernel for the process each time that it is asked for the loop.
-                    assert self._loop is not None
-                    waiter.slot.set_result(self._let_in(self._loop.time()))
+                    waiter.slot.set_result(self._let_in(waiter.turn, waiter.slot.get_loop().time()))
 
     def _has_room(self) -> bool:
         inside = len(self._inside)
@@ -160,8 +161,8 @@ class TurnGate:
         users = self._waiting.count_owners()
         return inside < users and inside < opened_at_once(users, self._at_once, self._of_many)
 
-    def _let_in(self, now_s: float) -> OpenSlot:
-        slot = OpenSlot(self, now_s)
+    def _let_in(self, turn: TurnKey, now_s: float) -> OpenSlot:
+        slot = OpenSlot(self, turn, now_s)
         self._inside[slot] = None
         return slot
 
@@ -214,21 +215,20 @@ class TurnAdmission:
         self._gate = TurnGate(opened_at_once, limits.user_weights, opened_of_many)
         self._telemetry = telemetry
         self._refusals = _Refusals()
-        self._clock: Callable[[], float] | None = None
 
     @property
     def waiting(self) -> int:
         """The number of turns that were asked for and have not begun."""
         return len(self._backlog)
 
-    async def admit(self, message: p.StartTurn, turn: TurnKey) -> AdmittedTurn:
+    async def admit(self, message: p.StartTurn, turn: TurnKey) -> OpenSlot:
         """Let a turn in to be opened, as soon as it may. Until `leave` it counts as one that waits.
 
         Raises:
             OverloadedError: as much waits as may, or no new turn may begin.
             TurnCancelledError: it was cancelled meanwhile.
         """
-        since_s = self._now_s()
+        asked_s = _now_s()
         size = len(encode(message.content)) + (len(encode(message.state_delta)) if message.state_delta else 0)
         refusal = await self.refusal(message.key, message.sent_s)
         if refusal is not None and turn not in self._backlog:
@@ -236,17 +236,18 @@ class TurnAdmission:
                 # Its turn is there, and stays paused.
                 raise refusal
             await self._check_that_it_is_there(message, refusal)
-        full = self._backlog.refusal(turn, size, since_s)
+        full = self._backlog.refusal(turn, size, asked_s)
         if full is not None:
             await self._check_that_it_is_there(message, full)
         is_opened = turn in self._backlog and not self._gate.has(turn)
-        self._backlog.add(turn, size, since_s)
+        self._backlog.add(turn, size, asked_s)
         try:
             slot = await self._gate.enter(turn, is_opened=is_opened)
         except BaseException:
             self._backlog.remove(turn)
             raise
-        return AdmittedTurn(turn, slot, since_s)
+        slot.asked_s = asked_s
+        return slot
 
     async def refusal(self, key: SessionKey, sent_s: float = 0.0) -> OverloadedError | None:
         """The first reason of a feature why no new turn of a session may begin. `sent_s`: see StartTurn."""
@@ -255,19 +256,13 @@ class TurnAdmission:
                 return refusal
         return None
 
-    def leave(self, admitted: AdmittedTurn, *, has_begun: bool) -> None:
+    def leave(self, slot: OpenSlot, *, has_begun: bool) -> None:
         """The turn was opened, or cannot be."""
-        slot = admitted.slot
         if not (has_begun and slot.is_retained):
             slot.release()
         if has_begun:
-            self._telemetry.turn_waited(self._now_s() - admitted.since_s)
-        self._backlog.remove(admitted.turn)
-
-    def _now_s(self) -> float:
-        # Asyncio asks the kernel for the process each time that it is asked for the running loop.
-        clock = self._clock = self._clock or asyncio.get_running_loop().time
-        return clock()
+            self._telemetry.turn_waited(_now_s() - slot.asked_s)
+        self._backlog.remove(slot.turn)
 
     def cancel(self, turn: TurnKey) -> None:
         """Have no request wait any more until the turn may be opened."""
@@ -308,20 +303,11 @@ class _Refusals:
     def count(self, refusal: OverloadedError) -> None:
         """Count a refusal."""
         self._count += 1
-        now_s = asyncio.get_running_loop().time()
+        now_s = _now_s()
         if self._told_s is None or now_s - self._told_s >= TOLD_EACH_S:
             tell_event("overload", "turns are refused, %d since this was told last: %s", self._count, refusal)
             self._count, self._told_s = 0, now_s
 
 
-class AdmittedTurn(msgspec.Struct, eq=False):
-    """One request for a turn, which may be opened.
-
-    Attributes:
-        slot: of the gate.
-        since_s: when the turn was asked for.
-    """
-
-    turn: TurnKey
-    slot: OpenSlot
-    since_s: float
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()

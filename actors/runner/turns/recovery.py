@@ -16,7 +16,7 @@ from actors.messages.flow import CONTROLLER
 from actors.messages.session import SessionKey, TurnKey
 from actors.refs.session import SessionRef
 from actors.rules.recovery.backoff import Backoff
-from actors.runner.dispatch.versions import TurnVersions, VersionParts
+from actors.runner.dispatch.versions import TurnVersions
 from actors.runner.running.running_turn import OpeningMessage, Resumed, RunningTurn
 from actors.runner.turns.admission import TurnAdmission
 from actors.runner.turns.place import RunnerPlace
@@ -304,10 +304,8 @@ class TurnResumer:
             ClusterError: the version of the tree that it began with cannot be loaded. The turn has failed then.
         """
         ref = p.TurnRef(*key, resumed.epoch, generation=resumed.generation)
-        return self._launch(ref, await self._tasks.version_of(ref, resumed.version), resumed)
-
-    def _launch(self, ref: p.TurnRef, version: VersionParts, resumed: p.TurnResumed) -> RunningTurn:
-        routing, event = version.routing, decode_event(resumed.event, resumed.seq)
+        routing = (await self._tasks.version_of(ref, resumed.version)).routing
+        event = decode_event(resumed.event, resumed.seq)
         is_flow = event.flow is not None or CONTROLLER in resumed.progress.agent_states
         turn = RunningTurn(
             ref,

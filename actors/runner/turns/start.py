@@ -120,19 +120,19 @@ class TurnStarter:
             message = msgspec.structs.replace(message, config=config)
         key = (message.key, message.invocation_id)
         with self._table.opening(key):
-            admitted = await self._admission.admit(message, key)
+            slot = await self._admission.admit(message, key)
             has_begun = False
             try:
                 if message.subscriber:
                     # The driver asks where it polls. Where that is wrong it gets UserElsewhereError, and asks again.
                     self._session.note_store(message.key.app, message.key.user, message.store)
-                    started = await self._start_admitted(message, admitted.slot)
+                    started = await self._start_admitted(message, slot)
                 else:
-                    started = await self._start_anywhere(message, admitted.slot)
+                    started = await self._start_anywhere(message, slot)
                 has_begun = True
                 return started
             finally:
-                self._admission.leave(admitted, has_begun=has_begun)
+                self._admission.leave(slot, has_begun=has_begun)
 
     async def _start_anywhere(self, message: p.StartTurn, slot: OpenSlot) -> p.TurnStarted:
         """Start a turn that no driver follows, in whichever store its user is."""

@@ -75,7 +75,6 @@ class TurnTasks:
         self._counts = counts
         self._telemetry = telemetry
         self._leaves = False
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._left: set[TurnTask] = set()
         self._unstored_cancels: set[TurnKey] = set()
         self.on_fenced: Callable[[RunningTurn], None] = lambda _: None
@@ -90,11 +89,9 @@ class TurnTasks:
         if self._leaves or not self._table.add(turn):
             return
         self._counts["turns"] += 1
-        # Asyncio asks the kernel for the process each time that it is asked for the running loop.
-        loop = self._loop = self._loop or asyncio.get_running_loop()
         if self._make_spans is not None:
             turn.trace = self._make_spans(self._telemetry, turn)
-        turn.task.start(self._run(turn), loop)
+        turn.task.start(self._run(turn))
 
     async def version_of(self, ref: p.TurnRef, version: str) -> VersionParts:
         """The version of a turn that is open. Raises ClusterError when it cannot be loaded; the turn has failed then."""

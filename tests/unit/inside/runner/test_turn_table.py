@@ -58,7 +58,7 @@ async def test_who_asks_for_a_turn_that_is_being_closed_waits_for_its_task() -> 
 
     table.add(turn)
     await table.closed(TURN)
-    turn.task.start(run(), asyncio.get_running_loop())
+    turn.task.start(run())
     await settled()
     waiting = asyncio.create_task(table.closed(TURN))
     await settled()
@@ -91,7 +91,7 @@ async def test_a_turn_in_a_newer_epoch_is_alone_when_the_older_one_has_ended() -
     table, old, new = TurnTable(), running(1), running(2)
     may_end = asyncio.Event()
     table.add(old)
-    old.task.start(ended(may_end), asyncio.get_running_loop())
+    old.task.start(ended(may_end))
     table.add(new)
     alone = asyncio.create_task(new.task.is_alone())
     await settled()
