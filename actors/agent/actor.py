@@ -46,10 +46,7 @@ class AgentActor(Actor):
     """Runs one agent, and cancels its runs.
 
     Args:
-        spec: the agent's definition and its place in the tree.
-        environment: what the agents of this process share.
         name: the actor's, for messages and statistics; by default the agent's.
-        kinds: what runs the agents of each kind.
     """
 
     def __init__(

@@ -23,13 +23,7 @@ from actors.rules.routing.branches import tool_branch
 class Children:
     """Has other agents run for one run.
 
-    Args:
-        spec: the agent that asks.
-        message: its run.
-        reader, writer: the run's own.
-
     Attributes:
-        runner: the Runner.
     """
 
     def __init__(self, spec: AgentSpec, message: p.Invoke, runner: RunnerRef, reader: SessionReader, writer: EventWriter) -> None:

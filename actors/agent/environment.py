@@ -75,9 +75,6 @@ class AgentEnvironment:
     """Everything that an agent's actor needs beside its own definition.
 
     Attributes:
-        session: the client of the Session actors.
-        runner: the client of the Runner whose agents these are.
-        artifacts: the artifact store.
         resolve: returns the model for an agent's name and its model, a name or an object. Raises UnknownModelError.
         offload: runs tools that need resources of their own.
         means: what features reach.
@@ -113,10 +110,6 @@ class AgentEnvironment:
 
 class AgentParts:
     """The definition of one agent, the means of its process, and its model.
-
-    Args:
-        spec: the agent's definition and its place in the tree.
-        environment: what the agents of the process share.
 
     Attributes:
         counts: the figures of the agent's actor.

@@ -32,11 +32,7 @@ class EventWriter:
     """Writes the events of one run, and keeps what they say of the run as a whole.
 
     Args:
-        spec: the agent.
-        message: what is run.
-        session: the Session actor.
         reader: takes in every event that is stored.
-        counts: the actor's figures.
 
     Attributes:
         has_escalated: the run has, however it ends: an event of it had `actions.escalate`, or a child's that it does not absorb.
@@ -46,7 +42,6 @@ class EventWriter:
         handover: the run's events, for an agent to which it transfers; None before the first.
         mark: what each event says of the flow that it belongs to, if it says nothing itself; None for no flow.
         node_info: gives what an event says of the node that it comes from, if it says nothing itself; None: the run is no node's.
-        interceptors: of the run.
     """
 
     has_escalated = False

@@ -19,8 +19,6 @@ class RunInbox:
     """Implements `actors.interfaces.access.Inbox`.
 
     Args:
-        session: the Session actor, which has the messages.
-        message: what is run.
         reader: learns that the log has them.
         done: the events of a run that was lost: what it has read behind them it is given again.
 

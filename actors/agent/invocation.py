@@ -48,13 +48,9 @@ class Invocation:
     Implements `actors.interfaces.context.Context`, which describes the attributes that are not listed here.
 
     Args:
-        parts: what all runs of the agent share.
-        message: what to run.
         view: what the actor remembers of the session.
 
     Attributes:
-        reader: reads the log and the state.
-        writer: writes the run's events.
         history: what the log is compiled to; None: as the agent sees a conversation.
         has_messages: see Context.
         interceptors: what features do around its calls: the first of them.

@@ -29,8 +29,6 @@ class SessionReader:
     """Keeps what one run knows of its session up to date, and fetches no more than the run's code looks at.
 
     Args:
-        session: the Session actor.
-        message: what is to be run.
         view: what the agent's actor remembers of the session.
         compiles: the compiled log is needed, because a model drives the agent.
         reads_state: the user's code may read the state during the run; of an agent that compiles the log it plays no part.

@@ -45,10 +45,6 @@ def as_content(given: object) -> Content:
 
 
 def as_response(given: object, model: str) -> LlmResponse:
-    """Convert what a callback returned to the response of a model. Raises TypeError like `as_content`, ModelResponseError.
-
-    Args:
-        model: the model's name.
-    """
+    """Convert what a callback returned to the response of a model. Raises TypeError like `as_content`, ModelResponseError."""
     response = given if isinstance(given, LlmResponse) else LlmResponse(content=as_content(given))
     return model_answer.checked_response(response, model, logger.warning)

@@ -37,11 +37,7 @@ logger = logging.getLogger(__name__)
 
 
 class EventInsteadError(Exception):
-    """Raised by an interceptor around a model call that is not made: the run emits an event in its place.
-
-    Attributes:
-        event: it.
-    """
+    """Raised by an interceptor around a model call that is not made: the run emits an event in its place."""
 
     def __init__(self, event: Event) -> None:
         super().__init__()
@@ -78,9 +74,7 @@ class CallModel(msgspec.Struct, eq=False, kw_only=True):
     """A model call. Interceptors may set its fields before they pass it on.
 
     Attributes:
-        model: what is called.
         name: the model's name, where the request has none.
-        request: what is asked.
         event_id: of the event that will have the response, and of its pieces.
         context: of callbacks that see the call.
         show: takes the pieces of the response before it is complete; None: there is no reader for them.
@@ -116,7 +110,6 @@ class CallTool(msgspec.Struct, eq=False, kw_only=True):
 
     Attributes:
         call: as the model made it.
-        tool: what is run.
         args: of the call, as a copy.
         context: what the tool is given.
         perform: runs the tool, and returns its result.
@@ -169,11 +162,7 @@ class RunParts:
     """What interceptors get of a run.
 
     Attributes:
-        spec: the agent.
-        message: what is run.
         context: the run, as its behaviour has it.
-        session: the client of the Session actor.
-        runner: the client of the Runner.
         resolve: returns the model for an agent's name and its model, a name or an object. Raises UnknownModelError.
         counts: the actor's figures.
         llm_calls: model calls of the run, out of the allowance that came with it.
@@ -191,9 +180,6 @@ class RunParts:
 
 class RunInterceptor:
     """What a feature does around the calls of one run. Every method passes on what it is given.
-
-    Args:
-        run: it.
 
     Attributes:
         next: the interceptor after this one.

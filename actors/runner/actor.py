@@ -44,13 +44,8 @@ class RunnerActor(Actor):
     """Runs the turns of an app, or of a shard of its sessions.
 
     Args:
-        environment: what it works with.
-        name: for messages and statistics.
         app: the app whose open turns it resumes when its process was lost and started again.
         shard: the sessions whose turns it runs; other Runners run those of the others.
-        services: makes its features, each of which has handlers of its own.
-        versions: makes the versions of the tree.
-        hooks: makes what features do around turns.
         spans: makes the spans of turns; None: they have none.
     """
 

@@ -21,8 +21,6 @@ class RunnerEnvironment:
     """The other actors, the stores and the settings of a Runner.
 
     Attributes:
-        session: the Session actor.
-        directory: activates agents' actors.
         artifacts: stores the data in users' messages.
         plugins: the deployment's; the Runner calls their hooks around turns.
         limits: how large an event may be, and how much may wait.

@@ -19,13 +19,8 @@ class RunnerParts(NamedTuple):
     """What the services of one Runner work with.
 
     Attributes:
-        place: this Runner's.
-        app: the app.
-        session: the Session actors.
         table: the turns that run, begin, end or wait in line.
-        tasks: runs turns.
         admission: admits new turns. A feature may refuse them.
-        starter: starts turns.
         recovery: resumes those that have begun before.
     """
 

@@ -36,7 +36,6 @@ class FirstSight(NamedTuple):
     Attributes:
         history: the compiled log, which is not changed any more.
         seq: the last event that was taken in.
-        generation: of the log.
         size: bytes that its entries have on the wire.
     """
 

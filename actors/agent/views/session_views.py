@@ -87,8 +87,6 @@ class SessionViews:
     """A cache of compiled logs. Nothing is lost when one is evicted: it is compiled again from the log.
 
     Args:
-        spec: the agent that sees the sessions.
-        memory: what the agents of a process share.
         ledger: makes what a feature folds of each log; None: none does.
     """
 
@@ -129,12 +127,7 @@ class SessionViews:
         return view
 
     def end_run(self, message: p.Invoke, history: type[History] | None, now_s: float) -> None:
-        """Keep what a run has made of its view for the next one, and evict others to make room.
-
-        Args:
-            history: see `of`.
-            now_s: the time of the event loop.
-        """
+        """Keep what a run has made of its view for the next one, and evict others to make room."""
         key = _key(message, history)
         view = self._views.get(key)
         if view is None:

@@ -22,7 +22,6 @@ class LargeResults:
     """Shortens results.
 
     Args:
-        artifacts: those of the session.
         limit: bytes that a result may have; 0: any number.
     """
 

@@ -38,12 +38,6 @@ class ModelCall:
     """Calls an agent's model.
 
     Args:
-        spec: the agent.
-        model: its model.
-        context: the run.
-        interceptors: what features do around the call.
-        prompt: what the model is shown.
-        tools: what it may call.
         keep_output: takes a final response as the agent's output; None if it is none.
     """
 

@@ -45,7 +45,6 @@ class InterimWords:
     Source: google-adk from 2.13 on, for text that comes before a call.
 
     Args:
-        spec: of the agent.
         done: what the run had stored before it was lost or paused.
     """
 

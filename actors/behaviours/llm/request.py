@@ -37,9 +37,6 @@ class RequestBuilder:
     """Builds the requests of an agent in one run.
 
     Args:
-        spec: the agent.
-        prompt: what the model is shown.
-        tools: what it may call.
         may_change: interceptors change requests.
 
     Attributes:

@@ -71,7 +71,6 @@ class CallAnswers:
         """Take in the answer to one call.
 
         Args:
-            answer: what the user has said.
             asked: what the tool has asked in the middle of the call; None: the call needs consent by its definition.
         """
         if asked is not None and not asked.is_confirmation:
@@ -103,9 +102,6 @@ class ToolCalls:
     """The tools that an agent has in one run, and the calls of its model.
 
     Args:
-        spec: the agent.
-        context: the run.
-        interceptors: what features do around each call.
         given: the tools.
 
     Attributes:

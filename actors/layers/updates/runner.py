@@ -28,7 +28,6 @@ class RunnerUpdates(TurnVersions):
     Args:
         record: which versions the deployment has when the Runner is started.
         trees: where these are kept; None: there are none.
-        environment, events, counts, isolation, make_hooks: see TurnVersions.
     """
 
     def __init__(

@@ -20,14 +20,7 @@ from actors.runner.running.runs import Run
 
 
 class Dispatch:
-    """Runs the agent of a turn, or a child of a run, and follows transfers from there.
-
-    Args:
-        routing: which agent is next.
-        invoker: runs one agent.
-        events: leaves the event of a transfer that is refused.
-        counts: the Runner's figures.
-    """
+    """Runs the agent of a turn, or a child of a run, and follows transfers from there."""
 
     def __init__(self, routing: Routing, invoker: Invoker, events: RunnerEvents, counts: Counter[str]) -> None:
         self._routing = routing

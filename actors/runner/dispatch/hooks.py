@@ -16,9 +16,6 @@ from actors.runner.running.running_turn import RunningTurn
 class TurnHooks:
     """What is done around the turns of one version of the tree; here nothing.
 
-    Args:
-        environment: what the Runner works with.
-
     Attributes:
         has_message_hooks: it wants to see users' messages, and which agent is to get them.
         has_begin_hooks: it does something when a turn begins.

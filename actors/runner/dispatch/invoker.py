@@ -64,12 +64,6 @@ class Invoker:
     """Runs one agent per call of `invoke`, again if its actor is lost, and stops runs.
 
     Args:
-        session: the Session actor.
-        directory: activates agents' actors.
-        routing: the agent tree.
-        events: leaves the events of failures.
-        counts: the Runner's figures.
-        isolation: says when a run may go on in a process of its own.
         may_close: the last event of a turn's last run may carry the end of the turn.
     """
 

@@ -19,15 +19,7 @@ from actors.runner.environment import RunnerEnvironment
 
 @dataclass(frozen=True)
 class VersionParts:
-    """What runs the turns of one version.
-
-    Attributes:
-        directory: activates the actors of its agents.
-        hooks: what features do around its turns.
-        routing: applies the rules to its tree.
-        invoker: runs its agents.
-        dispatch: follows transfers between them.
-    """
+    """What runs the turns of one version."""
 
     directory: AgentDirectory
     hooks: TurnHooks
@@ -41,10 +33,6 @@ class TurnVersions:
 
     Args:
         environment: the tree with which the deployment was started.
-        events: leaves the events of failures.
-        counts: the Runner's figures.
-        isolation: says when runs may go on alone.
-        make_hooks: makes what features do around turns.
 
     Attributes:
         current: the version that new turns get: it decides what is done with a message before its turn is open.

@@ -187,7 +187,6 @@ class RunningTurn:
         version: of the tree, by which it runs.
         agent: the agent that was selected for it.
         message: the message that opened it.
-        config: its RunConfig.
         has_begun: agents have run in it already, before a pause or in the Runner that was lost.
         origin: how it came to run here.
         state: the session's state when it was opened, encoded.
@@ -202,7 +201,6 @@ class RunningTurn:
         may_end_early: the last event of the agent that runs may carry the end of the turn, since no other one is to run.
         calls: its model calls, against its limit.
         transfers: the places of its transfers since the message that opened it.
-        runs: its runs.
         traceparent: the span of the caller, as the header of that name has it; "" without one.
         answerer: the same of who has answered the turn's calls.
         trace: its spans; None without telemetry.

@@ -191,11 +191,8 @@ class TurnAdmission:
     """Admits turns.
 
     Args:
-        session: the Session actor, which knows the turns that are there.
-        limits: of what may wait.
         opened_at_once: how many turns are opened at the same time.
         opened_of_many: how many while many users wait.
-        telemetry: learns how long turns wait.
 
     Attributes:
         refusals: asked by `refusal`; features add to them.

@@ -41,12 +41,7 @@ class TurnResumer:
     """Resumes turns that are open in the log.
 
     Args:
-        place: this Runner's.
         app: the app whose open turns are recovered after this Runner's process was lost.
-        session: the Session actor.
-        versions: which agent gets a turn.
-        table: the turns that run or are being opened.
-        tasks: launches turns.
         admission: knows whether turns are resumed that this deployment has not run.
         is_restarted: this Runner is in the place of one that was lost, and has its turns to recover.
     """

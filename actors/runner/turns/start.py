@@ -38,10 +38,7 @@ class Opening(msgspec.Struct, eq=False):
     """A request that opens a turn.
 
     Attributes:
-        message: the request.
-        prepared: its message.
-        event, raw: that as an event, and encoded.
-        key: the turn.
+        event, raw: the message as an event, and encoded.
         slot: of the gate.
     """
 
@@ -69,14 +66,7 @@ class TurnStarter:
     """Starts turns.
 
     Args:
-        place: this Runner's.
-        session: the Session actor.
-        versions: which agent gets a turn.
-        user_messages: prepares the messages.
-        table: the turns that run or are being opened.
-        tasks: launches turns, and cancels those that are interrupted.
         recovery: resumes turns that are in the way, or that are joined, and lost.
-        admission: says when each turn comes to be opened.
         daily_budget: of the app, which every turn is given; None: there is none.
 
     Attributes:

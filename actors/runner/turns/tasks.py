@@ -40,16 +40,6 @@ MakeSpans = Callable[[Telemetry, RunningTurn], TurnSpans | None]
 class TurnTasks:
     """Launches and cancels turns.
 
-    Args:
-        place: this Runner's.
-        session: the Session actor.
-        table: where running turns are entered.
-        versions: run a turn's agents, and call the plugins' hooks around it.
-        events: stores what hooks leave in the log.
-        counts: the Runner's figures.
-        telemetry: learns of the turns.
-        make_spans: makes the spans of a turn; None: there are none.
-
     Attributes:
         on_fenced: called with a turn whose end was refused: it has ended, or another epoch of it runs.
     """
@@ -270,9 +260,6 @@ class TurnCloser:
     The Session actor keeps an end that the store does not take, and stores it when the store is back. If it is lost before that,
     the turn would be open until the next message of its session, and run again then, although its driver was told how it
     ended. So the Runner keeps such ends, too, and sends them again.
-
-    Args:
-        session: the Session actor.
     """
 
     def __init__(self, session: SessionRef) -> None:

@@ -50,7 +50,6 @@ class UserMessages:
     """Prepares users' messages.
 
     Args:
-        environment: the Session actor, the artifact store and the limits.
         versions: which agent would get the message, which agents cannot run, and the plugins' hooks on messages.
     """
 
