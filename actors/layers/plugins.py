@@ -69,17 +69,13 @@ class PluginHooks(TurnHooks):
         self.has_begin_hooks = bool(self._hooks["before_run_callback"])
         self.has_end_hooks = bool(self._hooks["after_run_callback"])
 
-    async def on_user_message(
-        self, turn: TurnKey, agent: str, content: Content, message: p.StartTurn
-    ) -> tuple[Content, Actions | None]:
-        """The message as the plugins leave it, and the actions that they took; None: there is no plugin.
+    async def on_user_message(self, turn: TurnKey, agent: str, content: Content, message: p.StartTurn) -> tuple[Content, Actions]:
+        """The message as the plugins leave it, and the actions that they took.
 
         Raises:
             InvalidMessageError: what they made of it is no message, or has other function responses.
             PluginFailedError: one of them raised.
         """
-        if not self.has_message_hooks:
-            return content, None
         state = {**await self._state(turn[0]), **message.state_delta}
         asked = _Asked(turn, agent, content, message.config)
         try:
@@ -100,8 +96,6 @@ class PluginHooks(TurnHooks):
         Raises:
             PluginFailedError: a hook raised.
         """
-        if not self.has_begin_hooks:
-            return None
         # A turn that was recovered comes without its state.
         state = decode(turn.state, dict) if turn.state else await self._state(turn.ref.key)
         content, actions = await self._call("before_run_callback", _asked(turn), state)
@@ -111,8 +105,6 @@ class PluginHooks(TurnHooks):
 
     async def after_run(self, turn: RunningTurn) -> Event | None:
         """The event that the end of a turn leaves in the log, if any. Raises PluginFailedError like `before_run`."""
-        if not self.has_end_hooks:
-            return None
         state = await self._state(turn.ref.key)
         _, actions = await self._call("after_run_callback", _asked(turn), state)
         return Event(actions=actions.freeze()) if actions.freeze() != NO_ACTIONS else None

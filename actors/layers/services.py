@@ -29,7 +29,7 @@ from actors.layers.spending.service import SpendingService
 from actors.layers.spending.turn_spending import Spending
 from actors.layers.steering.notifying import MessageNotifier
 from actors.layers.steering.service import Steering
-from actors.layers.tracing.turns import spans_of
+from actors.layers.tracing.turns import TurnTrace
 from actors.layers.updates.environment import ONLY_TREE, SessionTrees, TreeSource
 from actors.layers.updates.runner import RunnerUpdates
 from actors.layers.updates.session import SessionUpdates, VersionChange
@@ -66,7 +66,8 @@ def runner_actor(
 ) -> RunnerActor:
     """A Runner with all features: see `RunnerActor`. `versions`, `trees`: see `RunnerUpdates`."""
     updates = partial(RunnerUpdates, versions, trees)
-    return RunnerActor(environment, name, app, shard, runner_services, updates, PluginHooks, spans_of)
+    spans = partial(TurnTrace, environment.telemetry) if environment.telemetry.is_on else None
+    return RunnerActor(environment, name, app, shard, runner_services, updates, PluginHooks, spans)
 
 
 def runner_services(parts: RunnerParts) -> Sequence[RunnerService]:

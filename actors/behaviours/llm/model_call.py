@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import re
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from typing import cast
 
 import msgspec
 
@@ -14,15 +15,18 @@ from actors.behaviours.interceptor import CallModel, EventInsteadError, PrepareR
 from actors.behaviours.lifecycle import KeepOutput, callback_context
 from actors.behaviours.llm.output import InterimWords
 from actors.behaviours.llm.prompt import Prompt
-from actors.behaviours.llm.request import RequestBuilder
 from actors.behaviours.llm.tool_calls import ToolCalls
+from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import Actions, CallbackContext
+from actors.definitions.tree.own_tools import OwnTools
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.context import Context
 from actors.interfaces.model import Model
 from actors.messages.content import Content, FunctionCall, Part
 from actors.messages.event import NO_ACTIONS, Event, EventActions, new_event_id
-from actors.messages.llm.model import LlmRequest, LlmResponse
+from actors.messages.llm.drafts import ContentDrafts, own_contents
+from actors.messages.llm.fields import GenerateContentConfig
+from actors.messages.llm.model import FunctionDeclaration, LlmRequest, LlmResponse
 from actors.rules.checks import model_answer, user_message
 
 CALL_ID_PREFIX = "call-"
@@ -32,6 +36,64 @@ NUMBERED_ID = re.compile(r"(?:(?:call|tool|toolu|functions?\.[\w-]+)[_:])?\d{1,6
 """Ids of services that number the calls of a conversation: agents that run at the same time get equal ones."""
 
 logger = logging.getLogger(__name__)
+
+
+class RequestBuilder:
+    """Builds the requests of an agent in one run.
+
+    Args:
+        may_change: interceptors change requests.
+
+    Attributes:
+        is_changed: tools or interceptors may change them, so they are copies.
+    """
+
+    def __init__(self, spec: AgentSpec, prompt: Prompt, tools: ToolCalls, *, may_change: bool) -> None:
+        self._spec = spec
+        self._prompt = prompt
+        self._tools = tools
+        # Others are not copied: a long conversation stands in one list for all requests.
+        self.is_changed = bool(tools.given.changing) or may_change
+
+    async def build(self) -> LlmRequest:
+        """Return the request as interceptors get it. It has to be settled when they have changed it."""
+        agent, tools = self._spec.llm, self._tools.own
+        schema = agent.output_type
+        declared = _declared(self._tools.given) if tools else {}
+        contents = await self._prompt.contents()
+        instruction = self._prompt.fixed_instruction
+        if instruction is None:
+            instruction = await self._prompt.system_instruction()
+        request = LlmRequest(
+            model=agent.model,
+            agent=self._spec.name,
+            contents=ContentDrafts(contents) if self.is_changed else contents,
+            tools=list(declared.values()),
+            config=GenerateContentConfig(agent.config, system_instruction=instruction),
+            output_schema=dict(schema.json_schema) if schema is not None and self._prompt.has_output_schema else None,
+        )
+        if agent.code_executor is not None:
+            agent.code_executor.process_request(request)
+        if not self.is_changed:
+            return request
+        # The agent's configuration is not to be changed with the request.
+        request.config = GenerateContentConfig.of(request.config)
+        request.tools_dict.update((name, tools[name]) for name in declared)
+        return request
+
+    def settle(self, request: LlmRequest) -> None:
+        """Bring what tools and interceptors have left in a request into the form that models get.
+
+        Raises:
+            TypeError: a content, the configuration or the system instruction is of a wrong kind.
+            InvalidMessageError: a content has wrong fields.
+        """
+        if not self.is_changed:
+            return
+        contents = request.contents
+        request.contents = contents.settled() if isinstance(contents, ContentDrafts) else own_contents(contents)
+        request.config = GenerateContentConfig.of(request.config)
+        self._tools.by_name = {**self._tools.own, **cast(Mapping[str, Tool], request.tools_dict)}
 
 
 class ModelCall:
@@ -202,3 +264,12 @@ def _add_cost(event: Event, call: CallModel) -> None:
         fill(event, "usage", call.usage)
     fill(event, "model_version", call.model_version)
     fill(event, "duration_s", call.duration_s or None)
+
+
+def _declared(tools: OwnTools) -> dict[str, FunctionDeclaration]:
+    """The tools as models see them, by name, without those that others show them."""
+    return {
+        name: declaration
+        for name, tool in tools.by_name.items()
+        if name not in tools.hidden and (declaration := tool.declaration()) is not None
+    }

@@ -13,11 +13,11 @@ from actors.behaviours.lifecycle import run_lifecycle
 from actors.behaviours.llm.model_call import ModelCall
 from actors.behaviours.llm.output import output_keeper
 from actors.behaviours.llm.prompt import AgentPrompt
-from actors.behaviours.llm.request import own_tools
 from actors.behaviours.llm.tool_calls import NO_ANSWERS, CallAnswers, Decisions, ToolCalls, UserAnswer
 from actors.behaviours.llm.tool_results import StepResults, has_more, held_decisions, pause_of
 from actors.definitions.agents.finish_task import FinishTaskTool
-from actors.definitions.tree.own_tools import may_wait
+from actors.definitions.tools.base import Tool
+from actors.definitions.tree.own_tools import OwnTools, may_wait
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.context import Context
 from actors.interfaces.model import Model
@@ -50,7 +50,7 @@ class LlmRun:
         self._context = context
         self._interceptors = interceptors
         self._held = held_decisions(context.done)
-        tools = self._tools = ToolCalls(spec, context, interceptors, own_tools(spec, finish, interceptors.tools()))
+        tools = self._tools = ToolCalls(spec, context, interceptors, _own_tools(spec, finish, interceptors.tools()))
         keep = self._keep_output = output_keeper(spec) if agent.keeps_output and finish is None else None
         self._model_call = ModelCall(spec, model, context, interceptors, AgentPrompt(spec, context), tools, keep)
 
@@ -266,3 +266,20 @@ class LlmRun:
         if event is None or event.actions.skip_summarization or event.output is not None:
             return Finished()
         return None
+
+
+def _own_tools(spec: AgentSpec, finish: FinishTaskTool | None, more: Sequence[Tool]) -> OwnTools:
+    """The tools of an agent by name: its own, the one that ends its task, those of interceptors, and those of transfers.
+
+    Args:
+        finish: ends the task of an agent that works on one; None for any other agent.
+        more: the tools of interceptors.
+    """
+    if finish is None and not more:
+        return spec.own_tools
+    by_name: dict[str, Tool] = {tool.name: tool for tool in spec.llm_agent.tools}
+    if finish is not None:
+        by_name[finish.name] = finish
+    by_name.update((tool.name, tool) for tool in more)
+    by_name.update(spec.tools_of_transfers(by_name))
+    return OwnTools(by_name)

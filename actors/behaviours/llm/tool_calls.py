@@ -15,8 +15,7 @@ import msgspec
 from actors.behaviours.failure_log import log_failure
 from actors.behaviours.interceptor import CallTool, RunInterceptor
 from actors.behaviours.lifecycle import facts_for_user_code
-from actors.behaviours.llm.large_results import LargeResults, shortened
-from actors.behaviours.llm.tool_results import StepResults, ToolResult
+from actors.behaviours.llm.tool_results import LargeResults, StepResults, ToolResult, shortened
 from actors.definitions.agents.asking_tool import AskingTool
 from actors.definitions.agents.delegate_tool import DelegateTool
 from actors.definitions.agents.finish_task import FinishTaskTool

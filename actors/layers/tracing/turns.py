@@ -31,11 +31,6 @@ class _BegunRun:
     losses: list[LossTold] = field(default_factory=list)
 
 
-def spans_of(telemetry: Telemetry, turn: RunningTurn) -> TurnTrace | None:
-    """The spans of a turn that begins, or is taken up; None without telemetry."""
-    return TurnTrace(telemetry, turn) if telemetry.is_on else None
-
-
 class TurnTrace:
     """Implements `TurnSpans`.
 

@@ -27,11 +27,9 @@ class TurnHooks:
     def __init__(self, environment: RunnerEnvironment) -> None:
         pass
 
-    async def on_user_message(
-        self, turn: TurnKey, agent: str, content: Content, message: p.StartTurn
-    ) -> tuple[Content, Actions | None]:
-        """The message as it is to be, and actions that were taken; None: none. What it raises refuses the message."""
-        return content, None
+    async def on_user_message(self, turn: TurnKey, agent: str, content: Content, message: p.StartTurn) -> tuple[Content, Actions]:
+        """The message as it is to be, and actions that were taken. What it raises refuses the message."""
+        return content, Actions()
 
     async def before_run(self, turn: RunningTurn) -> Event | None:
         """The event that the beginning of a turn leaves in the log, if any; one with content answers the message.

@@ -33,7 +33,7 @@ CANCEL_RETRY_S = 0.1
 BACKOFF = Backoff(first_s=1.0, longest_s=30.0)
 """How long to wait before the ends of turns that could not be stored are sent again."""
 
-MakeSpans = Callable[[Telemetry, RunningTurn], TurnSpans | None]
+MakeSpans = Callable[[RunningTurn], TurnSpans]
 """Makes the spans of a turn that begins, or is taken up."""
 
 
@@ -80,7 +80,7 @@ class TurnTasks:
             return
         self._counts["turns"] += 1
         if self._make_spans is not None:
-            turn.trace = self._make_spans(self._telemetry, turn)
+            turn.trace = self._make_spans(turn)
         turn.task.start(self._run(turn))
 
     async def version_of(self, ref: p.TurnRef, version: str) -> VersionParts:

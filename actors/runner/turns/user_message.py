@@ -81,9 +81,9 @@ class UserMessages:
             raise ModelConfigurationError(*obstacles[agent])
         invocation_id = found.invocation_id or message.invocation_id
         actions = None
-        if message.due is None or message.due.is_new:
+        hooks = self._versions.current.hooks
+        if hooks.has_message_hooks and (message.due is None or message.due.is_new):
             # Plugins see the message as it was sent, with its data. They have seen one that has waited.
-            hooks = self._versions.current.hooks
             content, actions = await hooks.on_user_message((message.key, invocation_id), agent, content, message)
         if (wrong := misfit(content, found.questions)) is not None:
             raise InvalidMessageError(wrong)
