@@ -73,11 +73,7 @@ class ClusterWatch:
         return self._now
 
     def subscribe(self, callback: Callable[[Nodes], None]) -> None:
-        """Have a function called after each change, on the event loop that runs now, until the watch is closed.
-
-        Args:
-            callback: it gets the nodes.
-        """
+        """Have a function called after each change, on the event loop that runs now, until the watch is closed."""
         self._subscribers.append((asyncio.get_running_loop(), callback))
         if self._thread is None:
             self._thread = threading.Thread(target=self._watch, name="nodes", daemon=True)

@@ -18,8 +18,6 @@ class DeploymentInfo:
         settings: the settings with which the deployment was started.
         artifact_store: URL or store of artifacts.
         auto_create_session: what turns do that do not say it themselves.
-        logs: what its processes log.
-        wires: how they are reached.
         deployment: tells it from other deployments of its name.
         stores: how many stores it has.
     """

@@ -27,7 +27,6 @@ class NamedActor(NamedTuple):
 
     Attributes:
         namespace: Ray's.
-        app: the app.
         part: what it is there: `session`, `runner-0`, `host/3` …
         pid: its process; 0: unknown.
         node: the IP address of its node; "": unknown.

@@ -26,7 +26,6 @@ class RayMetrics:
     """What a process hands on to Ray's metrics; nothing where its node collects none, or the setting `ray_metrics` is off.
 
     Args:
-        settings: of the deployment.
         app_name, actor: the labels `app` and `actor`.
     """
 

@@ -26,7 +26,6 @@ class ToolTasks:
     """Implements `actors.interfaces.context.Offload`. A task is killed when its turn is cancelled, and never run twice.
 
     Args:
-        logs: what tasks log.
         runner: takes their lines.
         variables: environment variables for the tasks' processes.
     """

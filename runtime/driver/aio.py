@@ -41,14 +41,6 @@ class AsyncServices(Services[Awaited]):
 
     `rt.run`, `rt.run_flow` and `rt.attach` do not wait, so they have no counterpart here; only the first `run_flow` of a program
     that has joined asks the deployment for its tree.
-
-    Args:
-        client: of the engine.
-        tree: the deployed agents.
-        calls, methods: of the Runtime.
-
-    Attributes:
-        sessions, turns, artifacts, memory, users, schedules, batches, background, limits: the services.
     """
 
     def __init__(self, client: EngineClient, tree: DeployedTree, calls: TurnCalls, methods: Methods) -> None:

@@ -22,10 +22,6 @@ class EngineClient:
 
     Its methods may be called from any thread. All that need the loop raise RuntimeClosedError when the engine is not started, or
     is being ended, and ForkedProcessError in a fork of the process that has started it.
-
-    Attributes:
-        app_name: the app.
-        engine: where its actors live.
     """
 
     def __init__(self, app_name: str, engine: Engine) -> None:

@@ -23,9 +23,7 @@ class Question(Shown, msgspec.Struct, frozen=True, kw_only=True):
     """What an agent of an interactive task asks the user.
 
     Attributes:
-        text: the question.
         call_id: the call that the answer is for.
-        agent: the agent that asks.
         task: the task that it asks about; the first of them, when it works on several.
     """
 
@@ -43,8 +41,6 @@ class TaskRun:
     """A flow of `run_task` that is under way.
 
     Args:
-        flow: the flow.
-        turn: its turn.
         on_question: answers questions; None leaves the turn at the first.
         run_config: options of the turn, which also hold for what comes after an answer.
     """

@@ -65,7 +65,6 @@ class ProcessStatistics(msgspec.Struct, frozen=True, kw_only=True):
     """A process with agents.
 
     Attributes:
-        pid: its process id.
         agents: the agents that live in it, in the order in which they moved in; replicas as `agent/1`, `agent/2` …
         connections: how messages travel to and from it.
         node: the address of its machine.

@@ -47,15 +47,7 @@ MANY = 100_000
 
 
 class TreeUpdates:
-    """Gives the deployment of a Runtime other trees.
-
-    Args:
-        client: of the engine.
-        tree: the deployed agents.
-        turns: of the program.
-        pending: `Runtime.pending`.
-        answer: `Runtime.answer`.
-    """
+    """Gives the deployment of a Runtime other trees."""
 
     def __init__(
         self,

@@ -38,8 +38,6 @@ class Successor(NamedTuple):
     """The deployment that takes another one's place.
 
     Attributes:
-        client: of its engine.
-        start: starts it.
         resume: has it go on with the turns that are open.
     """
 

@@ -36,7 +36,6 @@ class RuntimeService(Generic[M]):
     """What a program asks of a deployment.
 
     Args:
-        client: of the engine.
         mode: Blocking or Awaited.
     """
 

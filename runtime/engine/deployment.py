@@ -72,7 +72,6 @@ class ModelCheck(NamedTuple):
     """What tells, in the process in which agents would run, whether their model can be used.
 
     Attributes:
-        model: the model's name.
         lacks: says what is missing there; None if nothing.
     """
 
@@ -98,9 +97,6 @@ def slow_imports(tree: AgentTree, distinct: DistinctModels) -> tuple[str, ...]:
     """Modules to preload because they are slow to import: the SDK that most agents have whose models load one.
 
     Any agent may live in any process, so each further SDK would cost memory in all of them.
-
-    Args:
-        distinct: the models of the tree.
     """
     by_model = {_identity(model): loads for _, model in distinct if (loads := sdks(model))}
     if not by_model:

@@ -127,8 +127,6 @@ class LocalTrees:
     """Implements `TreeSource` for one Runner.
 
     Args:
-        versions: where trees are kept.
-        directory: the Runner's.
         first: the tree with which the deployment was started.
     """
 

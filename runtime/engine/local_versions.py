@@ -15,7 +15,6 @@ class LocalVersions:
     """Implements `TreeKeeper` and `VersionSource`.
 
     Args:
-        app_name: the app.
         tree: with which the deployment is started.
         plans: takes those of the flows of later trees.
 

@@ -47,8 +47,6 @@ class Stores:
     """The stores of a deployment: URLs with absolute paths, or the stores themselves.
 
     Attributes:
-        session: of sessions.
-        artifact: of artifacts.
         memory: of memory; None: the app has no memory.
         others: where there are several session stores those after the first, each with the memory of its users.
     """

@@ -80,7 +80,6 @@ class Attempt:
         """The error for the caller: the failure, or that the answer broke off after a part of it was shown.
 
         Args:
-            error: what was raised.
             failure: what it means; None if it is raised as it is.
         """
         if self._has_shown and isinstance(failure, ModelServiceError):

@@ -17,7 +17,6 @@ def own_error(model: str, error: Exception) -> ModelError | None:
     """The failure that an exception of a client stands for, by the attributes that clients give to theirs; None if it has none.
 
     Args:
-        model: the model's name.
         error: with a `status_code`, or a `response` that has one; or one that means that no answer came; or one of JSON.
     """
     response = getattr(error, "response", None)

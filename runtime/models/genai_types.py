@@ -175,7 +175,6 @@ def generate_config(request: LlmRequest, *, model: str, vertex: bool) -> dict[st
     It is a dictionary because the SDK makes a deep copy of a GenerateContentConfig, conversation included.
 
     Args:
-        request: the agent's request.
         model: the model's name, for the error.
         vertex: for Vertex AI, which knows other fields than the Gemini API.
 

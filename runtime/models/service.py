@@ -122,7 +122,6 @@ class ServiceModel(ABC, Generic[Client]):
         """Make one call, without repeating it: an async generator.
 
         Args:
-            client: what `connect` has made.
             request: everything that the model is to see. `request.model` is the name to ask for.
             stream: what is yielded is shown as it comes, so yield it in pieces.
 
@@ -198,7 +197,6 @@ class ServiceModel(ABC, Generic[Client]):
         """Ask once.
 
         Args:
-            request: everything the model is to see.
             stream: yield each piece as it arrives, marked `partial`, before the whole.
 
         Yields:

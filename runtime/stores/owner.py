@@ -28,7 +28,6 @@ class ProcessPlace(msgspec.Struct, frozen=True):
     Attributes:
         machine: the system, from one start to the next, in which process ids are counted.
         host: its name, for people.
-        pid: the process id.
         started: when the process was started, in the system's own words; "" where they are not known.
     """
 
@@ -52,7 +51,6 @@ class StoreOwner(msgspec.Struct, frozen=True):
     """A deployment that opens a store.
 
     Attributes:
-        app: the app.
         deployment: an id; its Session actors share it.
         process: the one of the Session actor that has opened the store last.
         driver: the program that ends the deployment with itself; None for a detached one.

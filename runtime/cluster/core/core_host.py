@@ -46,10 +46,8 @@ class CoreHost(PlanHost):
     """The process of an actor that may have a standby: one of two processes, of which one leads and is the actor.
 
     Args:
-        build: builds the actor.
         plans, wires, logs, role: see PlanHost.
         plan: who the other process is; None: the actor has no standby.
-        namespace: its own.
     """
 
     _bound_to = ""

@@ -29,13 +29,7 @@ ANSWER_S = 2.0
 
 
 class Departures:
-    """Observes in the process of the first Runner, and in no other, where all of them are: they leave one after the other.
-
-    Args:
-        processes: all of them.
-        settings: of the deployment.
-        nodes: observes the nodes.
-    """
+    """Observes in the process of the first Runner, and in no other, where all of them are: they leave one after the other."""
 
     def __init__(self, processes: Sequence[CoreProcess], settings: Settings, nodes: ClusterWatch) -> None:
         self._processes = processes

@@ -15,7 +15,6 @@ def pairs_of(actors: Sequence[Handle], standbys: Sequence[str], namespace: str) 
 
     Args:
         standbys: the names of the standbys, which may not be there yet; none: the actors have no standby.
-        namespace: of all of them.
     """
     if not standbys:
         return []

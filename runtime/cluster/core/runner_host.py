@@ -53,7 +53,6 @@ class RunnerHost(CoreHost):
     does so at once, and the process that was started again stands by from then on.
 
     Args:
-        namespace: its own.
         chunks: of what builds the actor, of the pickled definitions of the tree's flows by name, of the Session actors as
             PlanPeers, of its WireOptions and its LogOptions, and of its StandbyPlan or None.
     """

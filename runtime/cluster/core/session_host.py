@@ -22,7 +22,6 @@ class SessionHost(CoreHost):
     """The process of a Session actor. It keeps definitions of flows for the case that a Runner is lost.
 
     Args:
-        namespace: its own.
         chunks: of what builds the actor, of the DeploymentInfo for drivers that join, of the Runners as PlanPeers, of its
             StandbyPlan or None, and of what its node alone may have.
     """

@@ -37,7 +37,6 @@ class StandbyPlan:
 
     Attributes:
         other: the name of its Ray actor.
-        namespace: of both.
         is_first: this process is the first of the two, which leads at the start.
     """
 
@@ -55,7 +54,6 @@ class Standby:
     """Waits for the loss of the process that leads.
 
     Args:
-        wires: of this process.
         prepare: called each time when it has found that the other process leads: makes ready what it would need in its place, and
             returns the ids of the processes that stand by.
     """

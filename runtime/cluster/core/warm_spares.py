@@ -22,7 +22,6 @@ class WarmSpares:
     could not live in a process that has done so.
 
     Args:
-        directory: has the processes.
         has_later: says whether new turns get a later version. Raises ClusterError.
     """
 

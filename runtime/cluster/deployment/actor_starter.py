@@ -15,11 +15,7 @@ FOREVER = -1
 
 
 class ActorStarter:
-    """Starts actors with the options that a deployment's settings ask for, and keeps their handles.
-
-    Attributes:
-        handles: the actors that it has started, by name.
-    """
+    """Starts actors with the options that a deployment's settings ask for, and keeps their handles."""
 
     def __init__(self, deployment: Deployment) -> None:
         self._deployment = deployment
@@ -40,7 +36,6 @@ class ActorStarter:
         """Start an actor.
 
         Args:
-            host: its class.
             args: its first arguments; the chunks of `content` follow.
             refusal: begins the error when `content` cannot travel.
             restarts: how often Ray restarts it when its process is lost.

@@ -97,7 +97,6 @@ class RayConnection:
     local Ray that was started for it; a connection that the program itself has opened stays.
 
     Args:
-        settings: of the deployment.
         address: of a cluster; "auto" looks for one on this machine; None uses the Ray that this process has initialised, or that
             RAY_ADDRESS names, or starts a local one.
         may_start: whether a local Ray may be started, which ends with this process.

@@ -88,11 +88,6 @@ class DeployedLogs:
 class DeployedEngine(DeployedLogs):
     """The clients of a deployment's actors, and how the actors are ended.
 
-    Args:
-        app_name: the app.
-        settings: of this driver.
-        connection: with Ray.
-
     Attributes:
         session, runner: clients of the Session actors and the Runners, once `connect` was called.
         permits: a client of the actor that limits models; None where no model is limited.
@@ -169,11 +164,7 @@ class DeployedEngine(DeployedLogs):
         return self._connection.address
 
     def connect(self, core: CoreHandles, settings: Settings) -> None:
-        """Make the clients.
-
-        Args:
-            settings: the deployment's.
-        """
+        """Make the clients. `settings`: the deployment's, not those of this driver."""
         core = replace(
             core, pairs=pairs_of(core.sessions, session_standbys(self._app_name, settings, core.stores), settings.namespace)
         )
@@ -255,7 +246,6 @@ class DeployedEngine(DeployedLogs):
         """Find the versions of the tree, and keep them, under the id of a deployment.
 
         Args:
-            settings: the deployment's.
             replace_model: gives what travels instead of a model.
         """
         self.settings = settings
@@ -314,7 +304,6 @@ class DeployedEngine(DeployedLogs):
         """End actors at once, and wait until their names are free and the processes on this machine have ended.
 
         Args:
-            handles: the actors by name.
             pids: of all processes to wait for.
         """
         if not self.can_ask_ray:

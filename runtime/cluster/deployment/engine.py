@@ -64,12 +64,8 @@ class RayEngine(DeployedEngine):
     """Implements `runtime.engine.interface.Engine`: starts a deployment.
 
     Args:
-        deployment: what to start.
         address: of a cluster; None uses the Ray that this process has initialised, or starts a local one, which is then
             shut down with the engine.
-
-    Attributes:
-        deployment: what is started.
 
     Raises:
         DefinitionError: the artifact store is in memory, which the processes of a deployment do not share; or there is a clock.

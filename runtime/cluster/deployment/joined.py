@@ -46,7 +46,6 @@ class JoinedEngine(DeployedEngine):
     """Implements `runtime.engine.interface.Engine` for a driver that joins a deployment. It ends nothing when it leaves.
 
     Args:
-        app_name: the app.
         settings: where to look for the actors, and how long to wait for them. All limits are those of the deployment.
         address: of the cluster; None uses the Ray that this process has initialised, else one that is found on this machine.
         logs: what agents log and print from now on comes to this program; or a function, which gets what is kept of it, too.

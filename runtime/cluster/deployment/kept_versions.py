@@ -38,7 +38,6 @@ class KeptVersions:
     """Implements `VersionSource`. Its other methods block their thread.
 
     Attributes:
-        namespace, app_name: name the deployment.
         deployment: tells it from others of that name.
     """
 
@@ -65,7 +64,6 @@ class KeptVersions:
 
         Args:
             deployment: the other one, which has ended.
-            trees: the versions that are taken over.
             version: the one with which the deployment starts.
         """
         other = replace(self, deployment=deployment)
@@ -177,9 +175,7 @@ class KeptTrees:
     """Implements `TreeKeeper` for a program.
 
     Args:
-        kept: where versions are kept.
         replace_model: gives what travels instead of a model.
-        settings: the deployment's.
     """
 
     def __init__(self, kept: KeptVersions, replace_model: ModelReplacement, settings: Settings) -> None:

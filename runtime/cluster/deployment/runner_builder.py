@@ -47,12 +47,8 @@ class RunnerSpec:
     It holds no handles: with handles among an actor's arguments, Ray cannot promise to restart it.
 
     Attributes:
-        tree: the agents.
-        artifact_store: URL or store.
         plugins: pickled.
         version: what tells the tree from later ones.
-        kept: where these are kept.
-        logs: what the processes of agents log.
         stores: how many stores the deployment has.
     """
 
@@ -79,7 +75,6 @@ def build_runner(
     """Build a Runner.
 
     Args:
-        wires: of its process.
         nodes: observed for this process; the directory closes it.
         term: of a Runner that has a standby; 0 in the process that stands by.
         standby: where the Runner has one.

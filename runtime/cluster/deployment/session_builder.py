@@ -41,10 +41,8 @@ class SessionSpec:
     """What a Session actor is built of.
 
     Attributes:
-        place: what the actor serves.
         session_store, memory_store: URLs or stores.
         version: of the tree with which the deployment is started.
-        kept: where later ones are kept.
         deployment: an id, which tells this deployment from any other that uses the session store.
         driver: the program that ends the deployment with itself; None for a detached one.
         program: the name of the program that starts it.
@@ -78,7 +76,6 @@ def build_session(spec: SessionSpec, wires: Wires, stands_by: bool = False) -> t
     """Build a Session actor.
 
     Args:
-        wires: of its process.
         stands_by: it stands by at first.
 
     Returns:

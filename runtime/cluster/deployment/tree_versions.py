@@ -18,13 +18,7 @@ from runtime.cluster.processes.directory import RayDirectory
 
 
 class RayTrees:
-    """Implements `TreeSource`.
-
-    Args:
-        kept: where versions are kept.
-        directory: the Runner's.
-        definitions: of its agents.
-    """
+    """Implements `TreeSource`."""
 
     def __init__(self, kept: KeptVersions, directory: RayDirectory, definitions: VersionDefinitions) -> None:
         self._kept = kept

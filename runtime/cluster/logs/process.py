@@ -30,7 +30,6 @@ class ProcessLogs:
     """What one process logs and prints, on its way to its files and to a hub.
 
     Args:
-        options: the deployment's.
         role: names the file of what belongs to no agent.
         way: gets batches of encoded lines, in a thread of its own.
     """

@@ -30,7 +30,6 @@ class DeploymentNotice(msgspec.Struct, frozen=True, kw_only=True):
     """What a deployment speaks.
 
     Attributes:
-        deployment: its id.
         release: of its actors.
         protocol: the version of the protocol.
         before: ids of the deployments in whose place it is by upgrades, the newest last: programs may still look for them.
@@ -46,7 +45,6 @@ class SourceNotice(msgspec.Struct, frozen=True, kw_only=True):
     """Where the tree of a deployment comes from.
 
     Attributes:
-        deployment: its id.
         path: of the code that came last, on the machine of the command.
         stores: of sessions, as the command was told; None: it was not.
         paths: by versions of the tree, the newest last; empty in notices of releases before it.
@@ -66,7 +64,6 @@ class UpgradeNotice(msgspec.Struct, frozen=True, kw_only=True):
     """A deployment is stopped so that another version of raygrove goes on with it.
 
     Attributes:
-        deployment: its id.
         versions: of its tree, which the next deployment takes over.
         until_s: programs wait for the next deployment until then, in seconds since the epoch.
         before: see DeploymentNotice.
@@ -89,11 +86,7 @@ class UpgradeNotice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Notices:
-    """The notices of one app. All methods block their thread, and raise RayError or RuntimeError where Ray does not answer.
-
-    Args:
-        namespace, app_name: name the app.
-    """
+    """The notices of one app. All methods block their thread, and raise RayError or RuntimeError where Ray does not answer."""
 
     def __init__(self, namespace: str, app_name: str) -> None:
         self._app = f"{namespace}/{app_name}@"

@@ -24,7 +24,6 @@ def tell_source(
 
     Args:
         path: of the code: a folder or a file, maybe with an attribute behind a colon, or a module.
-        version: of the tree.
         stores: of sessions, as the command was told; None: it was not, or the same as before.
         before: what was told of the deployment that an upgrade has replaced.
     """

@@ -128,7 +128,6 @@ class PackedDefinitions(Mapping[str, bytes]):
     Nothing of it is decompressed and decoded but the package that is asked for.
 
     Attributes:
-        topology: the parent map.
         rows: encoded AgentRows, in the order of the topology's nodes.
         codes: pickled SharedCodes.
         models: what is pickled on top of a code, by the number that rows have.
@@ -170,7 +169,6 @@ class PackedTree:
     """What a Runner needs to activate agents; it travels from the driver to the Runner.
 
     Attributes:
-        definitions: of all agents.
         process_groups: of the agents that cannot live in any process.
         modules: slow imports to preload where agents will live.
         models: what tells whether the models of agents can be used, by agent.

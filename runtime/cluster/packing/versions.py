@@ -26,7 +26,6 @@ class PackedVersion:
 
     Attributes:
         version: what tells it from others.
-        tree: its agents.
         plugins: pickled.
         plans: those of its flows, pickled, by the names of their agents.
     """
@@ -68,7 +67,6 @@ class VersionDefinitions:
 
     Args:
         version: with which the deployment was started.
-        definitions: its agents'.
     """
 
     def __init__(self, version: TreeVersion, definitions: PackedDefinitions) -> None:

@@ -29,9 +29,6 @@ class RayDirectory:
     """Implements `actors.interfaces.transport.Directory` in the Runner's process: agents live in Ray actors.
 
     Args:
-        tree: the agents.
-        source: starts processes for them.
-        settings: the deployment's.
         nodes: of the cluster; it is closed with the directory.
         servers: the MCP servers of the agents, which end with them.
 
@@ -82,11 +79,7 @@ class RayDirectory:
         return self._pool.link_for(agent, self._groups.get(agent), key, alone=alone)
 
     def of_version(self, tree: PackedTree, marks: Marks) -> AgentDirectory:
-        """A directory of the agents of a later version.
-
-        Args:
-            marks: of its agents.
-        """
+        """A directory of the agents of a later version."""
         if marks:
             self._pool.replace_loaded_spares()
         return _OfVersion(self._pool, tree, marks)

@@ -50,9 +50,7 @@ def build_environment(
     It sets the environment variables of the settings first: neither definitions nor tools are loaded yet.
 
     Args:
-        wires: of the process.
         threads_left: see AgentEnvironment.
-        name: the process's.
         figures: those of its agents now.
     """
     set_variables(settings.variables)

@@ -33,14 +33,7 @@ def mcp_name(app_name: str, server: str) -> str:
 
 
 class StartedMcpServers:
-    """In a Runner's process: the actors of MCP servers that its agents need. They are lost with the Runner, as its agents are.
-
-    Args:
-        app_name: of the deployment.
-        settings: of the deployment.
-        wires: of the process.
-        logs: what their processes log.
-    """
+    """In a Runner's process: the actors of MCP servers that its agents need. They are lost with the Runner, as its agents are."""
 
     def __init__(self, app_name: str, settings: Settings, wires: Wires, logs: LogOptions) -> None:
         self._app_name = app_name

@@ -99,7 +99,6 @@ def away_from(node: str, asked: Needs) -> RayOptions:
     """Options that start an actor on another node, where there is one.
 
     Args:
-        node: the id of the node.
         asked: by the actor.
     """
     others = [each for each in cluster_nodes() if each.id != node and each.drain is None]

@@ -29,12 +29,7 @@ from runtime.cluster.rules.nodes import Node
 
 
 class Pool:
-    """A bounded set of processes that agents share: activation, passivation, spare processes, and the loss of processes.
-
-    Args:
-        source: starts the processes.
-        limits: the pool's.
-    """
+    """A bounded set of processes that agents share: activation, passivation, spare processes, and the loss of processes."""
 
     def __init__(self, source: ProcessSource, limits: PoolLimits) -> None:
         self._table = ProcessTable(limits)

@@ -72,7 +72,6 @@ class ProcessTable:
     """The processes of a pool and the agents in them.
 
     Attributes:
-        limits: the pool's.
         nodes: of the cluster; none: they are not known, and processes start on any.
         workers: all processes that are not over and take agents, also those that are starting.
         draining: processes that take no agents any more, and end with the last run in them.

@@ -50,10 +50,6 @@ class RayProcess:
     """Implements `runtime.cluster.processes.worker_process.Process` with an AgentHost.
 
     Args:
-        name: the host's.
-        handle: the host.
-        links: to the agents in it.
-        definitions: of all agents.
         modules: slow imports to preload.
         start_timeout_s: how long the host may take to prepare, or to activate an agent.
     """
@@ -135,14 +131,9 @@ class RayProcesses:
     """Implements `runtime.cluster.processes.worker_process.ProcessSource` with Ray actors of class AgentHost.
 
     Args:
-        definitions: of the agents.
         modules: slow imports to preload.
         core: handles of the actors to which agents send messages.
-        wires: of this process.
-        artifact_store: URL or store.
         host_name: gives the name of a process by its number.
-        settings: the deployment's.
-        logs: what processes log.
     """
 
     def __init__(

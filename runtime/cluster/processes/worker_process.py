@@ -23,7 +23,6 @@ class Activated(NamedTuple):
     """What a process says of itself when it is prepared, or an agent is activated.
 
     Attributes:
-        pid: its process id.
         memory_bytes: how much memory it has for itself; 0: unknown.
         node: the id of its node; "": unknown.
     """
@@ -109,8 +108,6 @@ class HostedAgent:
 
     Attributes:
         leader: the replica that leads its process group; agents with the same leader share a process.
-        worker: its process.
-        slot: its number in the process.
         idle_link: a link to the same actor that does not count as use.
         in_use: messages without a reply.
         used_s: when the last reply came, or when it was activated, by the monotonic clock.
@@ -154,13 +151,11 @@ class WorkerProcess:
     """One process of a pool and the agents in it. It may still be starting.
 
     Attributes:
-        started: gives the process once it runs.
         group: the process group for which it was started, which asks for something that other processes do not have; None: any
             agent may live in it.
         node: the id of its node, as far as it is known; until it runs there it may still come to another one.
         makes_room: idle processes may be ended, so that it gets what they hold.
         lacks_resources: what its group asks for was not free.
-        agents: the agents that live in it.
         arriving: the leaders of agents that are being activated in it.
         activations: agents activated in it so far, which is also the next slot.
         is_ready: it has loaded what agents need.

@@ -40,9 +40,7 @@ class CoreProcess(NamedTuple):
     """A process that a deployment cannot be without: of a Session actor, a Runner, or what limits models.
 
     Attributes:
-        name: its own.
         actor: the name of the actor, of which there may be two processes.
-        is_session: it is a Session actor's.
         rest: see Whereabouts.
     """
 
@@ -59,7 +57,6 @@ def leaving(processes: Sequence[CoreProcess], ends_s: Mapping[str, float | None]
     """The names of the processes that leave now.
 
     Args:
-        processes: all of them.
         ends_s: when each node ends that is about to, in seconds since the epoch; None: it has no time. By the ids of the nodes.
         has_room: another node has what they ask for.
         now_s: the time, in seconds since the epoch.

@@ -41,7 +41,6 @@ def node_for(nodes: Sequence[Node], processes: Mapping[str, int], needs: Needs =
     Args:
         nodes: all of them. Among equals the first is taken.
         processes: how many there are, by ids of nodes.
-        needs: of a process.
         suspects: the ids of nodes that may be gone.
     """
     load = {node.id: _load_with_one_more(node, processes, needs) for node in usable(nodes, needs)}

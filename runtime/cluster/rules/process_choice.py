@@ -36,7 +36,6 @@ class Load(NamedTuple):
         has_sibling: another replica of the agent in question lives there.
         is_short: it uses more memory than its share.
         in_use: number of its agents with a run under way or about to begin.
-        agents: number of all its agents.
         used_s: time of the last use.
     """
 

@@ -56,8 +56,6 @@ def session_ref(wires: Wires, core: CoreHandles, restart_timeout_s: float, max_b
     """A client of the Session actors.
 
     Args:
-        wires: of this process.
-        core: with the handles of all of them.
         restart_timeout_s: see RayLink.
         max_bytes: see Ref.
     """

@@ -50,10 +50,8 @@ class RayActorHost:
     """A Ray actor: a process with one actor of this project in it, and with a hub of logs.
 
     Args:
-        build: builds the actor.
         logs: what the process logs; None: it logs as processes of Ray do.
         role: names its log file.
-        wires: how it is reached.
     """
 
     _name = ""
@@ -127,7 +125,6 @@ class PlanHost(RayActorHost):
     """The process of an actor that also keeps the definitions of flows.
 
     Args:
-        build: builds the actor.
         plans: the definitions that it has from the beginning, and where it finds others when it is started again.
         wires, logs, role: see RayActorHost.
     """

@@ -32,7 +32,6 @@ class Standing:
         leads: it is the actor; else it stands by.
         term: of the one that leads; 0 where it stands by.
         endpoint: where it listens; None where messages come over Ray.
-        node: the id of its node.
     """
 
     leads: bool
@@ -47,7 +46,6 @@ class Pair:
     Args:
         first: the first one.
         other: the name of the second, which may not be there yet.
-        namespace: of both.
     """
 
     def __init__(self, first: Handle, other: str, namespace: str) -> None:

@@ -81,9 +81,7 @@ class Peer:
     """The process of a Ray actor: where it listens, and the messages to it.
 
     Args:
-        handle: of the Ray actor.
         name: of the actor, or of the process, for statistics.
-        connections: of this process.
     """
 
     def __init__(self, handle: Handle, name: str, connections: Channels) -> None:

@@ -27,7 +27,6 @@ class RemotePlans:
     """Definitions of flows, fetched from the Runner's process; each is fetched once.
 
     Args:
-        handle: the Runner's.
         load: unpickles a definition.
     """
 
@@ -53,8 +52,6 @@ class FoundMcpServers:
 
     Args:
         runner: has them started.
-        wires: of the process.
-        settings: of the deployment.
     """
 
     def __init__(self, runner: Handle, wires: Wires, settings: Settings) -> None:

@@ -30,11 +30,7 @@ Ray ignores the strategy of an actor that needs no resources, hence one byte of 
 
 
 def on_node(node: str) -> RayOptions:
-    """Options that start an actor on a node, or on another if that one is gone or full.
-
-    Args:
-        node: its id.
-    """
+    """Options that start an actor on a node, or on another if that one is gone or full."""
     return {**SPREAD, "scheduling_strategy": NodeAffinitySchedulingStrategy(node, soft=True)}
 
 
@@ -44,11 +40,7 @@ def this_node() -> str:
 
 
 def only_on(node: str) -> RayOptions:
-    """Options that start an actor on a node and on no other.
-
-    Args:
-        node: its id.
-    """
+    """Options that start an actor on a node and on no other."""
     return {"scheduling_strategy": NodeAffinitySchedulingStrategy(node, soft=False)}
 
 
@@ -56,7 +48,6 @@ def start_actor(host: type[Any], name: str, namespace: str, max_concurrency: int
     """Start a Ray actor.
 
     Args:
-        host: its class.
         name: `get_actor` finds it by this name, in `namespace`.
         max_concurrency: messages that it handles at the same time.
         args: for the host.

@@ -89,7 +89,6 @@ class Detour:
         is_over: there is a connection, or the process is ended.
 
     Args:
-        peer: the process's name.
         reason: why there is no connection.
         connect: tries to make one, and says whether there is one now.
     """

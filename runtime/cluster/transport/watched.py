@@ -22,7 +22,6 @@ class WatchedLink:
     """Implements `actors.interfaces.transport.Link` by another link.
 
     Args:
-        link: the other one.
         explain: asked about each loss.
     """
 
@@ -50,7 +49,6 @@ class WatchedWires(Wires):
     """Makes such links.
 
     Args:
-        options: those of the deployment.
         explain: see WatchedLink.
     """
 

@@ -44,7 +44,6 @@ class WireOptions:
     """What all processes of a deployment have to know to reach each other.
 
     Attributes:
-        transport: how messages travel.
         secret: by which they know each other. It travels over Ray only.
         ports: on which they listen for other nodes, see `port_range`.
     """
@@ -56,9 +55,6 @@ class WireOptions:
 
 class Wires:
     """Makes the links of one process to actors in others. They belong to one event loop.
-
-    Attributes:
-        options: those of the deployment.
 
     Create it in a process that is connected to Ray. It raises ClusterError when Ray's certificates cannot be used.
 
@@ -141,7 +137,6 @@ class ProcessLinks:
     """Makes links to the actors in one process.
 
     Args:
-        handle: of the Ray actor.
         peer: the process; None where messages go over Ray.
         peers: those that statistics tell of.
     """

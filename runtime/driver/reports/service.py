@@ -24,7 +24,6 @@ class TurnReports(RuntimeService[M]):
     """Reports of a turn, as a part of the turns service.
 
     Args:
-        client, mode: see RuntimeService.
         topology: gives the tree; it may wait.
     """
 

@@ -37,7 +37,6 @@ class MapInput(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         index: its position, from 0.
-        given: what the program gave.
         has_own_session: no session was given, so each attempt gets a new one.
     """
 
@@ -62,7 +61,6 @@ class InputReader:
     """Makes inputs of what a program gives, one after the other.
 
     Args:
-        name: of the map.
         user_id: of inputs that name none.
     """
 

@@ -22,7 +22,6 @@ class Counts:
     """What has become of the inputs so far.
 
     Attributes:
-        name: of the map.
         total: how many inputs there are; None when that is not known.
         done: inputs with a result.
         failed: of these, those with an error.

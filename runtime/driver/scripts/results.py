@@ -19,7 +19,6 @@ class MapResult(Shown, msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         index: the input's position, from 0.
-        input: what the program gave.
         user_id, session_id, invocation_id: the turn of the last attempt; "" when the input could not be read.
         result: how the turn ended; None when it failed.
         error: why there is no answer; None when there is one, and when the turn is paused.

@@ -163,15 +163,7 @@ class Steered(Shown, msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Following:
-    """Subscribes to turns that are there. Its coroutines run on the portal's loop.
-
-    Args:
-        client: of the engine.
-
-    Attributes:
-        work: what is done for turns of the program.
-        subscribers: those of the program.
-    """
+    """Subscribes to turns that are there. Its coroutines run on the portal's loop."""
 
     def __init__(self, client: EngineClient) -> None:
         self._engine = client.engine

@@ -32,15 +32,7 @@ from runtime.observability.telemetry.caller import callers_traceparent
 
 
 class ProgramTurns:
-    """Makes turns for a Runtime while it is open.
-
-    Args:
-        client: of the engine.
-        answer: `Runtime.answer`.
-
-    Attributes:
-        types: of the results of flows.
-    """
+    """Makes turns for a Runtime while it is open."""
 
     def __init__(self, client: EngineClient, types: FlowRegistry[Mapping[str, ResultType]], answer: Callable[..., Turn]) -> None:
         self._client = client

@@ -28,7 +28,6 @@ class SelectionReason(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
         because: the message answers a call of the agent ("answers"), is for a run of it that waits for the user's words
             ("awaited"), or is addressed to it ("addressed"); the message began a flow ("flow"); the agent spoke last of those
             that may ("spoke"); none of them has spoken, so it is the root ("root").
-        call_id: the call that is answered.
         passed_over: the agents that spoke more recently, the most recent first.
     """
 
@@ -45,12 +44,6 @@ PAGE = 500
 
 async def reasons_of(session: SessionRef, key: SessionKey, turn: TurnInfo, topology: Topology) -> list[SelectionReason]:
     """The reason for each message of a user in a turn: the one that began it, and those that answered what it waited for.
-
-    Args:
-        session: has the log.
-        key: the session.
-        turn: the turn.
-        topology: the tree.
 
     Raises:
         SessionNotFoundError, StoreError: the log cannot be read.

@@ -45,7 +45,6 @@ class TurnsService(TurnReports[M], BulkTurns[M]):
     """Turns as data, and many turns at once.
 
     Args:
-        client, mode: see RuntimeService.
         topology: gives the tree; it may wait.
         answer: answers calls, see Runtime.answer.
         edit: see ProgramTurns.

@@ -154,7 +154,6 @@ class GivenMessage(NamedTuple):
     """A message that was given to a turn that runs.
 
     Attributes:
-        event_id: of its event.
         begins: the turn that it begins if no agent reads it.
         joined: the turn that it was given to.
     """
@@ -175,7 +174,6 @@ class TurnState:
         keeps: keep events for readers that open later: see TurnReaders.
 
     Attributes:
-        key: the turn's session.
         invocation_id: the turn's id; that of an answer changes when the turn is open.
         is_answer: the turn answers a long-running call, and continues under the id of the turn that made the call.
         opened_seq: the position of the answer in the log; 0 when that is not known, or the turn answers nothing.

@@ -73,7 +73,6 @@ class Starting:
     """Turns that are starting: their news may come under ids that they get only then.
 
     Attributes:
-        turns: the number of turns that are starting.
         unclaimed: news of unknown turns, kept as long as any is.
     """
 
@@ -96,7 +95,6 @@ class Subscriber:
     """Polls one Session actor for news of its turns. Lives on the portal's loop.
 
     Args:
-        session: the Session actor.
         name: the subscriber's, by which the Session actor knows it.
         on_lost: gets the turns that it was feeding when their deployment is upgraded; None: they fail.
         on_given: gets a turn and its outcome that has ended, and that the message of this program was given to.
@@ -104,7 +102,6 @@ class Subscriber:
             follows at once does, when it is on its way. Otherwise the subscriber ends with its last turn.
 
     Attributes:
-        name: as given.
         starting: knows the turns that start: one may turn out to have another id, see `rename`.
     """
 
@@ -377,7 +374,6 @@ class Subscribers:
     """Makes subscribers and closes them. Lives on the portal's loop.
 
     Args:
-        engine: whose Session actors are subscribed to.
         on_lost, on_given: see Subscriber.
     """
 

@@ -44,7 +44,6 @@ class TurnResult(Shown, msgspec.Struct, frozen=True, kw_only=True):
     """How a turn ended.
 
     Attributes:
-        invocation_id: the turn.
         agent: the agent selected for it.
         outcome: Finished, or Paused when it waits for the answers to long-running calls.
         events: its complete events in order, without the user's.
@@ -119,9 +118,6 @@ class Turn:
     gets partial events merged (none once the answer is complete) and older events from the log.
 
     Args:
-        client: starts and cancels turns.
-        state: what has come of the turn.
-        types: the result types of flows' tasks.
         cancels_on_leave: leaving the iteration cancels the turn.
         answer: starts the turn of an answer: see Runtime.answer.
         is_attached: the turn was joined; once the program holds this object no more, its events are fetched no more.

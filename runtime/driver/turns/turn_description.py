@@ -19,8 +19,6 @@ class OpenToolCall(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="cam
     """A call of a tool that has no response yet, of a turn that runs.
 
     Attributes:
-        call_id, name, args: the call.
-        agent: the agent that made it.
         seq: position of the event with the call.
         called_s: the time of that event, in seconds since the epoch.
     """
@@ -37,7 +35,6 @@ class AgentShare(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel
     """What an agent has done in a turn, by the log.
 
     Attributes:
-        agent: the agent.
         events: events that it has stored.
         tool_calls: tools that it has called, agents that it has as tools and transfers included.
         failed_tools: those that have ended with an error.

@@ -33,9 +33,7 @@ def share_node(secret: bytes, max_bytes: int, cache: Cache) -> None:
     """Have the cache of this process take no more than its share of the node's memory for caches, as long as the process lives.
 
     Args:
-        secret: of the deployment.
         max_bytes: of all its caches on the node.
-        cache: of this process.
     """
     with suppress(OSError):
         NodeCaches(temporary_folder(), secret, max_bytes, cache).start()
@@ -46,9 +44,7 @@ class NodeCaches:
 
     Args:
         folder: of the node, which only its owner may enter.
-        secret: of the deployment.
         max_bytes: of all its caches on the node.
-        cache: of this process.
     """
 
     def __init__(self, folder: Path, secret: bytes, max_bytes: int, cache: Cache) -> None:

@@ -41,7 +41,6 @@ class EvalCase:
     Attributes:
         eval_id: names it in its set.
         turns: in order; None when a user simulator would have to make them.
-        user: the id of the user.
         state: the initial state of its session.
     """
 

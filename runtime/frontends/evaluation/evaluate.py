@@ -28,7 +28,6 @@ class CaseResult:
 
     Attributes:
         eval_set: the name of its file.
-        eval_id: the case.
         session: the id of the session in which it ran.
         scores: by metric, means over its turns.
         turns: those that have ended well, in order, each with its scores.
@@ -51,8 +50,6 @@ def evaluate(rt: Runtime, eval_set: EvalSet, criteria: Sequence[Criterion]) -> I
     The results are kept with the sessions: `rt.batches` has them.
 
     Args:
-        rt: runs the turns.
-        eval_set: the cases.
         criteria: those that need a judge are left out.
     """
     thresholds = {each.metric: each.threshold for each in criteria if each.score is not None}

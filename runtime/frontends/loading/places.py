@@ -30,7 +30,6 @@ class Place:
         file: the file or folder that the first part of the name has to lead to; None: any.
         home: the folder of the app, with its `.env`.
         attribute: the name of the root agent in the module; "" when the user named none.
-        app: a name for the app.
         config: the file that describes the root agent; None without one.
     """
 

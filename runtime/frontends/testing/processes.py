@@ -18,7 +18,6 @@ class Process:
     """A process.
 
     Attributes:
-        pid: its id.
         parent_pid: that of the process that started it, or of the one that took it over.
         started: when it was started, in ticks since the system was: ids are used again.
         command: how it was started.

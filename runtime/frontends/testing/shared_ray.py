@@ -59,7 +59,6 @@ def ray_of_run(folder: Path, run_pid: int, worker: str) -> Iterator[str]:
     Args:
         folder: of this run. The first process makes it.
         run_pid: the process that started them. Ray ends when that one has ended.
-        worker: the name of this process.
     """
     os.environ.setdefault(f"{PREFIX}NAMESPACE", f"raygrove-{worker}")
     address = os.environ.get(ADDRESS) or _address(folder, run_pid)

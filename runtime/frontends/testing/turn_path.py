@@ -18,7 +18,6 @@ class Trajectory(Sequence[Step]):
     """The steps of a turn in order, and what became of its state. `print` it for a list.
 
     Args:
-        steps: what happened.
         state: the keys that were written, with their last values.
     """
 

@@ -36,11 +36,7 @@ class BodyLimits:
 
 
 class Bodies:
-    """The memory of all bodies of a server.
-
-    Args:
-        limits: what they may take.
-    """
+    """The memory of all bodies of a server."""
 
     def __init__(self, limits: BodyLimits) -> None:
         self.limits = limits
@@ -80,7 +76,6 @@ class RequestBody:
     """The body of one request.
 
     Args:
-        bodies: those of the server.
         user_id: whose request it is, see `Bodies.take_bytes`.
     """
 

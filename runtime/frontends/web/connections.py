@@ -83,7 +83,6 @@ class HttpConnections:
     """All connections of a server. They belong to one event loop.
 
     Args:
-        limits: what they may take.
         shedding: says which new turns are refused unread.
     """
 
@@ -187,9 +186,6 @@ class HttpConnections:
 
 class HttpConnection(H11Protocol):
     """One connection.
-
-    Args:
-        connections: all of the server.
 
     Attributes:
         is_known: valid credentials have come over it.

@@ -27,7 +27,6 @@ class Guard:
     """Checks where a request was sent to, and from which site.
 
     Args:
-        app: what it guards.
         hosts: the names of the server, without ports; None: any.
         origins: the sites whose pages may use the server, such as `https://desk.example.com`.
     """

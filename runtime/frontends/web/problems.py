@@ -100,9 +100,7 @@ class HttpError(Exception):
     """A request that the server refuses by itself, before the Runtime sees it.
 
     Args:
-        status: the HTTP status.
         detail: what is wrong, and what would be right.
-        headers: of the response.
     """
 
     type = "HttpError"

@@ -27,15 +27,10 @@ ACCEPTED_AT_ONCE = 32
 class WebServer(uvicorn.Server):
     """A server of one application of `app_for`.
 
-    Attributes:
-        connections: those that it has.
-
     Args:
-        app: the application.
         host: where it listens.
         port: the port; 0 has a free one chosen.
         on_ready: called with the URL once the server listens.
-        limits: what its clients may take.
 
     Raises:
         DefinitionError: other machines would reach the server, and it asks for no credentials.

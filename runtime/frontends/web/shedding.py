@@ -211,12 +211,7 @@ class Shedding:
 
 
 class UnreadRefused:
-    """Refuses new turns before their bodies are read, where the server that runs the application does not do so by itself.
-
-    Args:
-        app: what it stands before.
-        shedding: says which.
-    """
+    """Refuses new turns before their bodies are read, where the server that runs the application does not do so by itself."""
 
     def __init__(self, app: ASGIApp, shedding: Shedding) -> None:
         self._app = app

@@ -161,12 +161,7 @@ def own_planner(source: Source, adk: AdkBasePlanner | None) -> BasePlanner | Non
 
 
 class AdkPlanner(BasePlanner):
-    """A planner of google-adk, such as PlanReActPlanner or one that users wrote.
-
-    Args:
-        source: the agent that has it.
-        adk: the planner.
-    """
+    """A planner of google-adk, such as PlanReActPlanner or one that users wrote."""
 
     def __init__(self, source: Source, adk: AdkBasePlanner) -> None:
         self._source = source

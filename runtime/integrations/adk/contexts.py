@@ -41,12 +41,7 @@ _DEFINED = ("model", "instruction", "global_instruction", "static_instruction", 
 
 
 class Source:
-    """An ADK agent as it was defined, and the app that it belongs to: what every converted part of it refers to.
-
-    Attributes:
-        agent: the ADK agent.
-        app_name: the app.
-    """
+    """An ADK agent as it was defined, and the app that it belongs to: what every converted part of it refers to."""
 
     def __init__(self, agent: Any, app_name: str) -> None:
         self.agent = agent
@@ -111,7 +106,6 @@ class UnreadContext(AdkContext):
     """A context that becomes an AdkContext as soon as user code looks at it: making one costs more than most callbacks do.
 
     Args:
-        make: makes its InvocationContext.
         function_call_id: the call, for the context of a tool.
     """
 
@@ -170,9 +164,7 @@ def invocation_context(
     """ADK's view of one run of an agent.
 
     Args:
-        agent: the ADK agent.
         ours: raygrove's context of the run, of whatever kind.
-        app_name: the app.
         state: the session's state; by default as `ours` has it.
         events: the session's events, oldest first; None: they are read when user code looks at them.
     """

@@ -34,8 +34,6 @@ class Island(CustomAgent):
 
     Attributes:
         source: the agent or node.
-        app_name: the app.
-        resumability: the App's ResumabilityConfig, or None.
     """
 
     resumes_itself: ClassVar[bool] = True

@@ -37,9 +37,6 @@ class AdkModel:
     Args:
         adk: the BaseLlm.
         schema: the `output_schema` of the agent that has it.
-
-    Attributes:
-        model: its name.
     """
 
     def __init__(self, adk: Any, schema: Any = None) -> None:

@@ -48,12 +48,8 @@ class RequestView:
     Its contents are converted when user code looks at them: most callbacks read none, or the last, of a long conversation.
 
     Args:
-        ours: the request.
         lend: makes raygrove's tool of one that user code has appended; without it they are declared only.
         schema: the type that the answer has to fit, if the request's schema was made of it.
-
-    Attributes:
-        adk: the request of ADK.
     """
 
     def __init__(

@@ -42,7 +42,6 @@ class AskedAgent(AgentTool):
     """An agent as a tool, whose arguments models get in the form that ADK gives them: with the titles of pydantic.
 
     Args:
-        agent: the agent.
         adk: ADK's AgentTool, which callbacks are given, with an agent that has a name and a description only.
     """
 
@@ -58,10 +57,6 @@ class AskedAgent(AgentTool):
 
 class AdkTool(Tool):
     """A BaseTool as a tool.
-
-    Args:
-        source: the agent that has it.
-        adk: the BaseTool.
 
     Attributes:
         credentials: of the toolset that it comes from, by ADK's keys.

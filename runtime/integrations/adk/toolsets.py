@@ -35,8 +35,6 @@ class AdkToolset(Toolset):
     that has a function as its filter, may have other tools for each session, so it is asked before each run.
 
     Args:
-        source: the agent that has it.
-        adk: the BaseToolset.
         convert: makes a tool of one of its tools.
     """
 

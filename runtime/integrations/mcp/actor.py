@@ -94,9 +94,7 @@ class McpActor(Actor):
     """Holds connections to a server: one for all, or for each session one, and one for each set of headers.
 
     Args:
-        server: the server.
         name: for messages and statistics.
-        connect: makes connections.
     """
 
     def __init__(self, server: McpServer, name: str = "mcp", connect: Connect = connect) -> None:

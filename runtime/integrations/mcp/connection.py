@@ -139,7 +139,6 @@ class McpConnection:
     """Implements `runtime.integrations.mcp.link.ServerLink` with the library.
 
     Args:
-        server: what to connect to.
         headers: of the requests, beside those of the server.
         on_change: called when the server says that its tools have changed.
         idle_s: without a command for so long the connection is closed; None: it stays.

@@ -40,7 +40,6 @@ class ApiKeyAuth:
     """A key in a header, in the query or in a cookie.
 
     Args:
-        key: the key.
         name: of the header, the parameter or the cookie; by default as the document's only scheme of the type `apiKey` says.
         location: "header", "query" or "cookie"; by default as that scheme says.
     """

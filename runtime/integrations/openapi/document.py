@@ -87,9 +87,6 @@ def _key(key: object) -> str:
 class Document:
     """A document of OpenAPI 3.0 or 3.1.
 
-    Args:
-        root: the document.
-
     Attributes:
         is_3_0: its schemas are those of OpenAPI 3.0, which differ from JSON Schema.
 

@@ -189,9 +189,6 @@ class OpenApiTool(Tool):
     """One operation.
 
     Args:
-        api: the toolset that it belongs to.
-        operation: what is called.
-        auth: the credentials.
         key_place: place and name of keys for which the credentials do not say it.
         require_confirmation: the user may have to agree to a call.
         asks: says of a call whether the user has to agree; None: to each, if to any.

@@ -46,7 +46,6 @@ class RunSkillScriptTool(Tool):
     """`run_skill_script`: a script of a skill, run in a folder with all files of the skill.
 
     Args:
-        skills: by name.
         runner: runs the code; None: no script is run, and the model is not shown the tool.
         prefix: begins the names of the toolset's tools.
     """

@@ -30,7 +30,6 @@ class LoadSkillTool(Tool):
     """`load_skill`: the instructions of a skill. It also tells the model which skills there are.
 
     Args:
-        skills: by name.
         prefix: begins the names of the toolset's tools.
         runs_scripts: the agent may run scripts.
     """
@@ -90,7 +89,6 @@ class LoadSkillResourceTool(Tool):
     """`load_skill_resource`: a file of a skill. One that is no text becomes an artifact.
 
     Args:
-        skills: by name.
         prefix: begins the names of the toolset's tools.
         most: characters of a file that a model gets at once.
     """

@@ -38,7 +38,6 @@ def request_body(request: LlmRequest, model: str, *, max_tokens: int, cache: str
     """The body of one call, which asks for a stream.
 
     Args:
-        request: the agent's request.
         model: the name as the service takes it.
         max_tokens: the greatest length of an answer, thinking not counted, unless the agent's configuration says another one.
         cache: how long what comes before the newest message is kept in the service's cache: "5m" or "1h"; None: not at all.

@@ -39,7 +39,6 @@ def request_body(request: LlmRequest, model: str, service: Service, *, stream: b
     """The body of one call.
 
     Args:
-        request: the agent's request.
         model: the name as the service takes it.
         service: whose body it is.
         stream: the answer is to come in pieces.

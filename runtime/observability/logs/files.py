@@ -26,7 +26,6 @@ class LogFiles:
 
     Args:
         options: names, form and folder.
-        folder: of the files.
         role: names the file of what belongs to no agent.
     """
 

@@ -12,12 +12,10 @@ class LogLine(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", 
 
     Attributes:
         at_s: when, in seconds since the epoch.
-        agent: the agent.
         level: the name of the level; prints are INFO.
         logger: the name of the logger; "stdout" or "stderr" for what was printed.
         text: the message, or what was printed.
         details: the traceback, or the stack; "" without one.
-        pid: the process.
     """
 
     at_s: float

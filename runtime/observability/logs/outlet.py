@@ -32,9 +32,6 @@ class Sink(Protocol):
 class Outlet:
     """Takes lines from any thread without blocking it, and hands them on in a thread of its own, which the first line starts.
 
-    Args:
-        sinks: get all lines, in order.
-
     Attributes:
         is_busy: lines are being handed on.
     """

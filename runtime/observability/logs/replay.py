@@ -45,7 +45,6 @@ class Replay:
     """Hands lines to the program's `logging` and prints.
 
     Args:
-        app_name: the app.
         format: of records in a program that has not configured `logging`.
         filters: a record has to pass the level of its logger here; else its level was decided by a setting, and it goes to the
             handlers in any case.

@@ -39,11 +39,7 @@ def _line(line: Line) -> LogLine:
 
 
 class LineRing(UnseenHandler):
-    """A handler that keeps the newest records which agents of an app make in this process.
-
-    Args:
-        app_name: the app.
-    """
+    """A handler that keeps the newest records which agents of an app make in this process."""
 
     def __init__(self, app_name: str) -> None:
         super().__init__()

@@ -141,7 +141,6 @@ class OtelRun:
 
     Args:
         above: the run's span; None: it has none, and its calls begin traces.
-        agent: the agent.
         session_id: the conversation.
     """
 

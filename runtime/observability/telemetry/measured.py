@@ -21,12 +21,7 @@ Span = TypeVar("Span")
 
 
 class MeasuredTelemetry:
-    """Implements `Telemetry`. Whether it is on is said by the telemetry that goes on: measures need none of its spans.
-
-    Args:
-        inner: the telemetry that goes on.
-        measures: where values are counted.
-    """
+    """Implements `Telemetry`. Whether it is on is said by the telemetry that goes on: measures need none of its spans."""
 
     def __init__(self, inner: Telemetry, measures: Measures) -> None:
         self._inner = inner

@@ -30,11 +30,7 @@ FLUSH_S = 2.0
 
 
 class OtelTelemetry:
-    """Implements `Telemetry`.
-
-    Args:
-        tracers, meters: the providers of this process.
-    """
+    """Implements `Telemetry`."""
 
     is_on = True
 

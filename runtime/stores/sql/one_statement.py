@@ -77,8 +77,6 @@ class OneStatementCommits:
     """The commits of a store to PostgreSQL that may be one statement.
 
     Args:
-        database: where to.
-        sessions: knows sids.
         max_shared_bytes: see `Batch`.
     """
 
@@ -206,7 +204,6 @@ class _Part(NamedTuple):
 
     Attributes:
         columns: of the rows that it takes.
-        sql: makes it, of the rows as `given`.
     """
 
     table: Table

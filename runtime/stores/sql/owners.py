@@ -50,7 +50,6 @@ class Ownership:
     """A deployment's ownership of a store.
 
     Args:
-        owner: the deployment.
         store: the store in words, for errors.
         path: the file of a SQLite database; None on PostgreSQL.
     """

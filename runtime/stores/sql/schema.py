@@ -399,7 +399,6 @@ def prepare_tables(connection: Connection, schema_version: Table, known: int, cr
     Args:
         schema_version: the table with the version of the others: see `version_table`.
         known: the version that this program knows.
-        create: creates all tables.
 
     Raises:
         SchemaVersionError: a newer version of raygrove has created the tables; nothing was changed.

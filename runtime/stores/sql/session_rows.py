@@ -32,11 +32,7 @@ class _SessionColumns(NamedTuple):
 
 
 class SessionRows:
-    """Runs queries about one session each.
-
-    Args:
-        database: where they are run.
-    """
+    """Runs queries about one session each."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

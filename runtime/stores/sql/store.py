@@ -12,11 +12,7 @@ from runtime.stores.sql.database import Database
 
 
 class SqlStore(ABC):
-    """A store on SQLite or PostgreSQL.
-
-    Args:
-        database: where it is.
-    """
+    """A store on SQLite or PostgreSQL."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -28,7 +28,6 @@ class ChannelCall(ClientRequest, eq=False):
     """One request, and the wait for its reply. A context manager: what leaves it early needs no reply.
 
     Attributes:
-        owner: the channel.
         early: takes the replies before the last one, as far as they arrive.
         future: of the reply, while it is waited for.
     """

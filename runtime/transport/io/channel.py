@@ -34,7 +34,6 @@ class Channel:
     Requests of at most `MAX_PAYLOAD` bytes reach the handler in the order in which they were sent; see Server.
 
     Attributes:
-        endpoint: of the process.
         address: that of the endpoint which is used, for messages and logs.
         reconnects: how often the connection was made again.
 

@@ -38,7 +38,6 @@ class Dialer:
     """Makes the connections of one process.
 
     Args:
-        secret: of the deployment.
         node: the name of this machine, see Endpoint.
         timeout_s: how long a connection may take until both sides are proven.
         ssl: for TCP.

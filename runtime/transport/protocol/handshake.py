@@ -121,7 +121,6 @@ class ClientHandshake(_Side):
         rest: what was read after the handshake.
 
     Args:
-        secret: of the deployment.
         claim: of this connection.
         nonce: random.
     """
@@ -170,7 +169,6 @@ class ServerHandshake(_Side):
         claim: of the client; None until it is proven.
 
     Args:
-        secret: of the deployment.
         nonce: random.
     """
 

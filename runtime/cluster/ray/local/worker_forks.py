@@ -177,11 +177,7 @@ def _opened_again(process: int, file: int) -> int:
 
 
 def fork_of(asked: AskedWorker, environment: Mapping[bytes, bytes]) -> WorkerFork:
-    """The program that a fork becomes for a worker, or the command that it runs.
-
-    Args:
-        environment: of this program.
-    """
+    """The program that a fork becomes for a worker, or the command that it runs."""
     _, _, *given = asked.command
     worker = worker_program(given)
     if worker is None:

@@ -29,13 +29,7 @@ EVENTS = 20
 
 
 class Commands:
-    """Shows what a command asks for.
-
-    Args:
-        rt: knows it.
-        user: the id of the person.
-        terminal: shows it.
-    """
+    """Shows what a command asks for."""
 
     def __init__(self, rt: Runtime, user: str, terminal: Terminal) -> None:
         self._rt = rt

@@ -40,9 +40,6 @@ class Conversation:
     """Reads lines, and runs a turn for each.
 
     Args:
-        rt: runs the turns.
-        user: the id of the person.
-        session: the id of the conversation.
         state: comes with the first message of each new conversation.
         config: of the turns.
     """

@@ -19,7 +19,6 @@ class Where:
     """Which Runtime to make.
 
     Attributes:
-        path: of the app.
         app_name: None: that of the app.
         store: URLs of the session stores; None: the app's file in the data folder.
         ray: on a Ray of its own; else on the local engine.

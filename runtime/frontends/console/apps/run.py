@@ -86,7 +86,6 @@ class AskedTurn:
         answers: of calls, by their ids.
         state: comes with the message.
         session: None: a new one.
-        user: the id.
         timeout: of the turn, in seconds.
         streams: print pieces of answers as they come.
         json: print events.

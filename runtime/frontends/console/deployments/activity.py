@@ -66,7 +66,6 @@ class Look(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A deployment at one moment.
 
     Attributes:
-        name: of the deployment.
         time: seconds since the epoch.
         age_s: how long its first Session actor runs.
         running: turns under way.

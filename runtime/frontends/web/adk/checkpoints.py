@@ -69,11 +69,7 @@ class _Run:
 
 
 class Checkpoints:
-    """Tells the checkpoints of the events of a session, or of a turn, one after the other.
-
-    Args:
-        topology: the shape of the tree.
-    """
+    """Tells the checkpoints of the events of a session, or of a turn, one after the other."""
 
     def __init__(self, topology: Topology) -> None:
         self._topology = topology

@@ -25,7 +25,6 @@ def decoded(raw: bytes, expected: type[T]) -> T:
     """A body as a struct. `5.0` is an integer, as JSON Schema says; in a value of any kind it stays a float.
 
     Args:
-        raw: the body.
         expected: the struct that it should be.
 
     Raises:
@@ -87,13 +86,7 @@ JSON = "application/json"
 
 
 class Call:
-    """A request whose principal is known.
-
-    Args:
-        request: the request.
-        served: what the server has.
-        principal: on whose behalf the request comes.
-    """
+    """A request whose principal is known."""
 
     def __init__(self, request: Request, served: Served, principal: Principal) -> None:
         self.request = request

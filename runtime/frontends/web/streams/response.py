@@ -30,7 +30,6 @@ class EventStream(Response):
 
     Args:
         frames: an async generator. It is closed when the client leaves, which must not cancel a turn.
-        slots: say when the server stops.
         slot: the stream's place, free again when the stream has ended.
         headers: more headers.
     """

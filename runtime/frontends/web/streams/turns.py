@@ -30,7 +30,6 @@ class TurnEnd(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
     """The last frame of a turn's stream. A stream that ends without it was cut: the client connects again.
 
     Attributes:
-        invocation_id: the turn.
         state: finished, paused, failed or cancelled.
         pending: the calls at which a paused turn waits for a person.
         error: why it failed, or was cancelled.

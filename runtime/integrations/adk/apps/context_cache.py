@@ -33,7 +33,6 @@ class CachingModel(AdkModel):
     Args:
         adk: the BaseLlm.
         schema: the `output_schema` of the agent that has it.
-        config: the App's ContextCacheConfig.
     """
 
     def __init__(self, adk: Any, schema: Any, config: Any) -> None:
@@ -81,7 +80,6 @@ def caching_model(given: Any, schema: Any, config: Any) -> tuple[Any, str]:
 
     Args:
         given: as for `own_model`.
-        config: the App's ContextCacheConfig.
     """
     if not isinstance(given, str):
         return CachingModel(given, schema, config), ""

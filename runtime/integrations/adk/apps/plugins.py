@@ -26,9 +26,7 @@ class AdkPlugin(Plugin):
     """A BasePlugin as a plugin; `adk_plugin` gives it its hooks.
 
     Args:
-        adk: the BasePlugin.
         sources: the agents of the tree by name, which the callbacks are given.
-        root: the root's name.
         alone: agents of whose runs the BasePlugin is not told.
     """
 

@@ -82,7 +82,6 @@ class NodeCode:
 
     Args:
         node: ADK's.
-        app_name: its app.
         state_schema: of the state, as its graph has it, or one around that; None where none has one.
     """
 
@@ -175,8 +174,6 @@ class AdkNodeContext(AdkContext):
 
     Args:
         ours: raygrove's.
-        node: ADK's.
-        app_name: its app.
         state_schema: see NodeCode.
     """
 
@@ -252,7 +249,6 @@ class NodesBelow:
     Args:
         theirs: ADK's context of it.
         ours: raygrove's.
-        app_name: its app.
         state_schema: see NodeCode.
     """
 

@@ -38,7 +38,6 @@ class GraphReader:
 
     Args:
         workflow: the Workflow.
-        app_name: its app.
         convert: makes an agent of raygrove of an agent or a Workflow that is a node.
     """
 

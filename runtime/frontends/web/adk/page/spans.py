@@ -34,7 +34,6 @@ class _AgentRun:
     """Events of an agent without a pause, a transfer or another agent of its branch between them.
 
     Attributes:
-        agent: its name.
         stretch: how often the turn had waited for the user before.
         number: of the run, in the turn.
         start_s, end_s: when it began and ended.
@@ -55,8 +54,6 @@ def spans_of(
     """The spans of a session's turns.
 
     Args:
-        session: with its events.
-        agents: those of the tree, by name.
         requests: what models were asked, by the ids of the events that have their answers; as far as it is known.
     """
     turns = groupby(session.events, key=lambda event: event.invocation_id)
@@ -71,10 +68,6 @@ class _Turn:
     """The trace of one turn.
 
     Args:
-        session_id: of its session.
-        invocation_id: its id.
-        events: its events, in the order of the log.
-        agents: those of the tree, by name.
         requests: see `spans_of`.
     """
 
