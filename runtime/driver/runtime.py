@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -24,8 +23,8 @@ from actors.layers.trees.tree import AgentTree
 from actors.layers.updates.versions import UpdateReport
 from actors.messages.event import USER, new_invocation_id
 from actors.messages.json_types import JsonMapping
+from actors.messages.topology import Topology
 from actors.rules.checks.ids import checked_app_name, checked_id, checked_key, checked_known_id, checked_known_key
-from runtime.driver.aio import AsyncServices, Methods
 from runtime.driver.arguments import checked_choice, checked_number
 from runtime.driver.checked_tree import checked_tree
 from runtime.driver.ending import Drained, drain, drain_async, leave, stop
@@ -36,6 +35,7 @@ from runtime.driver.run_options import RunOptions, run_config_of
 from runtime.driver.scripts.answering import Answering
 from runtime.driver.scripts.inputs import MapInput
 from runtime.driver.scripts.questions import AnswerRun, begin_asking, question
+from runtime.driver.scripts.results import MapResult
 from runtime.driver.scripts.retries import ErrorKind, Retries
 from runtime.driver.scripts.turn_map import Inputs, MapOptions, TurnMap
 from runtime.driver.services.agents import DeployedTree
@@ -47,7 +47,7 @@ from runtime.driver.turns.state import TurnState
 from runtime.driver.turns.turn import OnLeave, Turn
 from runtime.driver.upgrade import WITHIN_S, Successor, upgrade
 from runtime.driver.upgrade_report import UpgradeReport
-from runtime.driver.waits import Blocking
+from runtime.driver.waits import Awaited, Blocking
 from runtime.engine.deployment import Deployment
 from runtime.engine.flow_registry import FlowRegistry
 from runtime.engine.interface import Engine, LoopClock
@@ -185,17 +185,7 @@ class Runtime(Services[Blocking]):
         calls = TurnCalls(self.run, self.answer, program.edit, program.follow_session)
         super().__init__(client, Blocking, deployed, calls)
         self._updates = TreeUpdates(client, deployed, program, self.pending, self.answer)
-        methods = Methods(
-            start_task=self._start_task,
-            start_asking=self._start_asking,
-            map=self.map,
-            shutdown=self.shutdown,
-            drain=partial(drain_async, client, program),
-            update=self.update,
-            rollback=self.rollback,
-            upgrade=self.upgrade,
-        )
-        self.aio = AsyncServices(client, deployed, calls, methods)
+        self.aio = AsyncServices(client, deployed, calls, self)
 
     def __repr__(self) -> str:
         where = f" on the Ray at {self.address}" if self.address is not None else ""
@@ -779,6 +769,57 @@ class Runtime(Services[Blocking]):
         """
         following = Successor(successor._client, successor.start, successor.turns.resume)
         return upgrade(self._client, self._program, following, within_s)
+
+
+@explains_all_wrong_calls
+class AsyncServices(Services[Awaited]):
+    """The waiting methods of a Runtime, for callers on an event loop: `rt.aio`.
+
+    `rt.run`, `rt.run_flow` and `rt.attach` do not wait, so they have no counterpart here; only the first `run_flow` of a program
+    that has joined asks the deployment for its tree.
+    """
+
+    def __init__(self, client: EngineClient, tree: DeployedTree, calls: TurnCalls, rt: Runtime) -> None:
+        super().__init__(client, Awaited, tree, calls)
+        self._rt = rt
+
+    async def run_task(self, objective: str | Task, **options: Any) -> Any:
+        """Have one task done and wait for its result: see Runtime.run_task, which takes the same."""
+        run = await asyncio.to_thread(self._rt._start_task, objective, **options)
+        return await run.result_async()
+
+    async def ask(self, *asked: Any, **options: Any) -> Any:
+        """Ask an agent and wait for its answer, as an object: see Runtime.ask, which takes the same."""
+        return await self._rt._start_asking(*asked, **options).result_async()
+
+    def map(self, inputs: Inputs, **options: Any) -> AsyncIterator[MapResult]:
+        """Run a turn for each of many inputs: see Runtime.map, which takes the same."""
+        return aiter(self._rt.map(inputs, **options))
+
+    async def topology(self) -> Topology:
+        """The shape of the tree, as far as this program knows it: a program that has joined asks for it once."""
+        known = self._tree.definitions
+        return known.topology if known is not None else await asyncio.to_thread(self._tree.topology)
+
+    async def update(self, root_agent: object, **options: Any) -> UpdateReport:
+        """Give the deployment another tree while it runs: see Runtime.update, which takes the same."""
+        return await asyncio.to_thread(self._rt.update, root_agent, **options)
+
+    async def rollback(self) -> UpdateReport:
+        """Go back to the tree before the last update: see Runtime.rollback."""
+        return await asyncio.to_thread(self._rt.rollback)
+
+    async def upgrade(self, successor: Runtime, **options: Any) -> UpgradeReport:
+        """Have a deployment of this program's release take this one's place: see Runtime.upgrade, which takes the same."""
+        return await asyncio.to_thread(self._rt.upgrade, successor, **options)
+
+    async def shutdown(self) -> None:
+        """Stop the deployment for good: see Runtime.shutdown."""
+        await asyncio.to_thread(self._rt.shutdown)
+
+    async def drain(self, within_s: float | None = None) -> Drained:
+        """Stop the deployment for good as soon as its turns have ended: see Runtime.drain."""
+        return await drain_async(self._client, self._rt._program, within_s)
 
 
 def _joining(app_name: str, address: str, namespace: str) -> Runtime:

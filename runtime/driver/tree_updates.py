@@ -150,7 +150,7 @@ class TreeUpdates:
         refusal: object = False if call.is_confirmation else error
         turn = self._answer({call.call_id: refusal}, user_id=call.user_id, session_id=call.session_id, on_leave="continue")
         try:
-            self._client.run(turn.started_async())
+            self._client.run(turn.aio.started())
         except RequestError:
             return False
         return True

@@ -163,7 +163,7 @@ class BulkTurns(RuntimeService[M]):
             given = {call.call_id: response(call) if callable(response) else response for call in calls}
             user_id, session_id = calls[0].user_id, calls[0].session_id
             turn = self._answer(given, user_id=user_id, session_id=session_id, run_config=run_config, on_leave="continue")
-            await turn.started_async()
+            await turn.aio.started()
             turn.detach()
             return 0
 

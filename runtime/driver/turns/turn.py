@@ -193,11 +193,6 @@ class Turn:
         self._state.wait_until_started()
         return self._client.run(self._client.steered(self._state)) if self._state.message is not None else None
 
-    async def steered_async(self) -> Steered | None:
-        """The way of the message to a turn that ran: see `steered`."""
-        await self._state.wait_until_started_async()
-        return await self._client.run_async(self._client.steered(self._state)) if self._state.message is not None else None
-
     def __iter__(self) -> Iterator[Event]:
         state = self._state
         buffer = state.open_reader()
@@ -320,17 +315,6 @@ class Turn:
         options: dict[str, Any] = {"confirmed": confirmed, "run_config": run_config, "on_leave": on_leave}
         return self._answer(call, response, user_id=key.user, session_id=key.session, **options)
 
-    async def started_async(self) -> str:
-        """Wait until the turn is open, and return its id: see `aio.started`."""
-        await self._state.wait_until_started_async()
-        if self._state.error is not None:
-            raise raisable(self._state.error)
-        return self._state.invocation_id
-
-    async def pending_async(self) -> list[PendingCall]:
-        """The calls at which the paused turn waits: see `pending`."""
-        return await self._client.run_async(self._client.pending(self._state))
-
     def detach(self) -> None:
         """Follow the turn no more; the turn goes on. `rt.attach` follows it again, from any event on.
 
@@ -351,16 +335,14 @@ class Turn:
         """
         self._client.cancel_from_any_thread(self._state)
 
-    async def cancel_async(self) -> None:
-        """Stop the turn: see `cancel`."""
-        await self._client.run_async(self._client.cancel(self._state))
-
 
 class AsyncTurn:
     """The waiting methods of a turn, for callers on an event loop: `turn.aio`."""
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
+        self._client = turn._client
+        self._state = turn._state
 
     async def started(self) -> str:
         """Wait until the turn is open, also in the line of its session, and return its id.
@@ -368,17 +350,20 @@ class AsyncTurn:
         Raises:
             RaygroveError: it could not start; nothing is stored then.
         """
-        return await self._turn.started_async()
+        await self._state.wait_until_started_async()
+        if self._state.error is not None:
+            raise raisable(self._state.error)
+        return self._state.invocation_id
 
     async def is_repeated(self) -> bool:
         """Whether the turn was there before: see `Turn.is_repeated`. It waits for the turn's end."""
-        state = self._turn._state
-        await state.wait_for_end_async()
-        return state.is_repeated
+        await self._state.wait_for_end_async()
+        return self._state.is_repeated
 
     async def steered(self) -> Steered | None:
         """The way of the message to a turn that ran: see Turn.steered."""
-        return await self._turn.steered_async()
+        await self._state.wait_until_started_async()
+        return await self._client.run_async(self._client.steered(self._state)) if self._state.message is not None else None
 
     async def result(self) -> TurnResult:
         """Wait for the end of the turn: see Turn.result."""
@@ -386,11 +371,11 @@ class AsyncTurn:
 
     async def pending(self) -> list[PendingCall]:
         """The calls at which the paused turn waits: see Turn.pending."""
-        return await self._turn.pending_async()
+        return await self._client.run_async(self._client.pending(self._state))
 
     async def cancel(self) -> None:
         """Stop the turn: see Turn.cancel."""
-        await self._turn.cancel_async()
+        await self._client.run_async(self._client.cancel(self._state))
 
 
 def _is_on_event_loop() -> bool:

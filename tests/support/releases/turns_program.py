@@ -168,7 +168,7 @@ class JoinedTurns:
     async def leave(self, turn: str, session: str, message: str) -> None:
         with refusals():
             begun = self._rt.run(user_id=USER, session_id=session, message=message, invocation_id=turn, on_leave="continue")
-            await begun.started_async()
+            await begun.aio.started()
             begun.detach()
 
     async def answer(self, turn: str, session: str, call: str) -> str:

@@ -161,7 +161,7 @@ async def _begun(call: Call, turn: Turn) -> tuple[str, dict[str, str]]:
 async def _accepted(call: Call, turn: Turn, *, answers: bool) -> tuple[str, dict[str, str]]:
     """The same of a turn whose client hears no more of it: it has begun, or waits in line. Raises why it could not start."""
     if answers:
-        invocation_id = await turn.started_async()
+        invocation_id = await turn.aio.started()
     else:
         invocation_id = await accepted_id(call, turn, (call.user_id, call.session_id)) or turn.invocation_id
     return invocation_id, _headers(call, invocation_id)
@@ -194,7 +194,7 @@ async def _result(call: Call, turn: Turn, *, for_operator: bool) -> TurnResultVi
         error_code=result.error_code,
         output=result.output,
         events=[shown(event, for_operator=for_operator) for event in result.events],
-        pending=await turn.pending_async() if paused else (),
+        pending=await turn.aio.pending() if paused else (),
     )
 
 
@@ -269,7 +269,7 @@ async def cancel_turn(call: Call) -> TurnInfo:
     """Cancel a turn, and wait until its log is sealed."""
     before = await _info(call)
     turn = attached(call)
-    await turn.cancel_async()
+    await turn.aio.cancel()
     turn.detach()
     try:
         return await _info(call)

@@ -24,7 +24,7 @@ async def started_id(call: Call, turn: Turn) -> str | None:
     """The id of a turn that has begun; None of one that waits. Raises why it could not start."""
     try:
         async with asyncio.timeout(START_S) as waiting:
-            invocation_id = await turn.started_async()
+            invocation_id = await turn.aio.started()
     except TimeoutError:
         if not waiting.expired():
             raise
@@ -52,7 +52,7 @@ async def accepted_id(call: Call, turn: Turn, key: tuple[str, str]) -> str | Non
     Raises:
         RaygroveError: why it could not start.
     """
-    starting = asyncio.ensure_future(turn.started_async())
+    starting = asyncio.ensure_future(turn.aio.started())
     try:
         while True:
             await asyncio.wait((starting,), timeout=START_S)

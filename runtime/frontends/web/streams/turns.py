@@ -109,7 +109,7 @@ _frame_again = lru_cache(REMEMBERED)(_frame)
 async def end_of(turn: Turn) -> TurnEnd:
     """The end of a turn that has neither failed nor was cancelled."""
     if isinstance(turn.outcome, Paused):
-        return TurnEnd(invocation_id=turn.invocation_id, state="paused", pending=await turn.pending_async())
+        return TurnEnd(invocation_id=turn.invocation_id, state="paused", pending=await turn.aio.pending())
     return TurnEnd(invocation_id=turn.invocation_id, state="finished")
 
 
