@@ -126,7 +126,7 @@ test-conformance: $(READY)
 
 # Answers of models' services, cut at every byte; make test cuts them at every seventh.
 test-cuts: $(READY)
-	@$(BIN)/pytest -m soak tests/services/models/test_cut_answers.py
+	@$(BIN)/pytest -m soak tests/services/models/test_each_service.py
 
 chaos: $(READY)
 	@$(BIN)/pytest -n 2 -m soak tests/chaos/test_worlds.py

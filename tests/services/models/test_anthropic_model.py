@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import pickle
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack, aclosing
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -17,8 +15,8 @@ from actors.messages.event import Usage
 from actors.messages.llm.model import FunctionDeclaration, LlmRequest
 from runtime.models.anthropic import AnthropicModel
 from tests.support.models.model_calls import HELLO, streamed, whole
-from tests.support.servers.chat_server import MessagesServer, message, message_event, message_events, said, thought, use
-from tests.support.servers.gemini_server import Failure, Gate, HangUp, Raw, Stream
+from tests.support.servers.chat_server import MessagesServer, message, message_events, said, thought, use
+from tests.support.servers.gemini_server import Failure, HangUp, Raw, Stream
 
 pytestmark = pytest.mark.sampled(2, of="module")
 
@@ -134,33 +132,6 @@ async def test_how_a_model_is_to_think(serve: Serve, make: Make, thinking: objec
     assert request.body.get("output_config") == ({"effort": "high"} if thinking == {"thinking_level": "HIGH"} else None)
 
 
-@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.full)])
-async def test_a_stream_that_is_cut_off_at_any_byte_is_an_error_or_the_whole_answer(serve: Serve, make: Make, every: int) -> None:
-    answer = message(thought("hm", "c2ln"), said("Hé"), use("look", {"city": "Röm"}))
-    start, *events = [event for event in message_events(answer, 16) if event["type"] not in ("ping", "message_stop")]
-    brief = {"type": start["type"], "message": {"usage": start["message"]["usage"]}}
-    sent = b"".join(map(message_event, [brief, *events]))
-    end = sent.index(b'"stop_reason":"tool_use"')
-    cuts = range(len(sent), -1, -every)
-    server = serve(*(Raw(sent[:cut], "text/event-stream") for cut in cuts))
-    model = make(server, retries=0)
-    outcomes = {cut: await outcome(model) for cut in cuts}
-    assert {outcomes[cut] for cut in cuts if cut <= end} <= {"ModelResponseError", "ModelServiceError"}
-    assert {outcomes[cut] for cut in cuts if cut > end} <= {"ModelResponseError", ("Hé", "Röm")}
-    assert outcomes[len(sent)] == ("Hé", "Röm")
-
-
-async def outcome(model: AnthropicModel) -> object:
-    """The text and the argument of the answer, or the class of the error."""
-    try:
-        _, last = await streamed(model)
-    except ModelError as error:
-        return type(error).__name__
-    assert last.content is not None
-    [call] = last.content.function_calls()
-    return last.content.text, call.args["city"]
-
-
 async def test_an_overloaded_service_is_asked_again_also_when_it_says_so_in_the_stream(serve: Serve, make: Make) -> None:
     overloaded = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
     start = message_events(message(said("x")))[0]
@@ -174,31 +145,6 @@ async def test_errors_that_come_in_a_stream_have_their_status(serve: Serve, make
     with pytest.raises(ModelServiceError, match="no such thing") as caught:
         await whole(make(serve(Stream([wrong]))))
     assert caught.value.code == 400
-
-
-async def test_a_wrong_key_is_an_error_that_pickles_without_a_key(serve: Serve, make: Make) -> None:
-    server = serve(Failure(401, "invalid x-api-key"))
-    with pytest.raises(ModelServiceError, match="invalid x-api-key") as caught:
-        await whole(make(server))
-    assert caught.value.code == 401
-    assert b"key-of-the-test" not in pickle.dumps(caught.value)
-
-
-async def test_a_service_that_is_silent_for_too_long_counts_as_lost(serve: Serve, make: Make) -> None:
-    server = serve(Stream(message_events(message(said("never"))), Gate()))
-    with pytest.raises(ModelServiceError) as caught:
-        await streamed(make(server, timeout_s=0.05, retries=0))
-    assert caught.value.code is None
-
-
-async def test_closing_a_stream_frees_its_connection(serve: Serve, make: Make) -> None:
-    gate = Gate()
-    server = serve(Stream(message_events(message(said("a long answer"))), gate))
-    gate.release(5)
-    async with aclosing(make(server).generate(HELLO, stream=True)) as responses:
-        async for _ in responses:
-            break
-    await asyncio.wrap_future(server.abandoned)
 
 
 async def test_a_schema_binds_the_answer_or_stands_in_the_instruction(serve: Serve, make: Make) -> None:

@@ -271,22 +271,6 @@ async def test_an_error_in_the_middle_of_a_stream_ends_it(serve: Serve, make: Ma
     assert last.finish_reason == "STOP"
 
 
-@pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
-async def test_a_passing_failure_is_repeated(serve: Serve, make: Make, status: int, stream: bool) -> None:
-    server = serve(Failure(status), Failure(status), text("third time lucky"))
-    *_, last = [response async for response in make(server).generate(HELLO, stream=stream)]
-    assert last.content == Content.of_text("third time lucky", role="model")
-    assert len(server.requests) == 3
-    assert server.requests[0].body == server.requests[2].body
-
-
-async def test_a_connection_that_is_hung_up_is_repeated(serve: Serve, make: Make) -> None:
-    server = serve(HangUp(), HangUp(), text("hi"))
-    assert (await whole(make(server))).finish_reason == "STOP"
-    assert len(server.requests) == 3
-
-
 async def test_repetitions_come_to_an_end(serve: Serve, make: Make) -> None:
     server = serve(*[Failure(503, "overloaded")] * 9)
     with pytest.raises(ModelServiceError) as caught:
@@ -294,30 +278,6 @@ async def test_repetitions_come_to_an_end(serve: Serve, make: Make) -> None:
     assert str(caught.value) == f"model '{NAME}': the service failed with status 503: UNAVAILABLE: overloaded"
     assert caught.value.code == 503
     assert len(server.requests) == 3
-
-
-@pytest.mark.parametrize("status", [400, 401, 403, 404])
-async def test_a_refusal_is_not_repeated(serve: Serve, make: Make, status: int) -> None:
-    server = serve(Failure(status, "no"), text("never asked for"))
-    with pytest.raises(ModelServiceError, match=f"status {status}"):
-        await whole(make(server))
-    assert len(server.requests) == 1
-
-
-async def test_an_error_can_travel_and_takes_no_key_along(serve: Serve, make: Make) -> None:
-    with pytest.raises(ModelServiceError) as caught:
-        await whole(make(serve(Failure(403, "no"))))
-    raw = pickle.dumps(caught.value)
-    assert str(pickle.loads(raw)) == str(caught.value)
-    assert b"key-of-the-test" not in raw
-
-
-async def test_the_service_is_not_reached_when_nobody_listens(serve: Serve, make: Make) -> None:
-    with GeminiServer([]) as gone:
-        model = make(gone, retries=1)
-    with pytest.raises(ModelServiceError, match="could not be reached") as caught:
-        await whole(model)
-    assert caught.value.code is None
 
 
 async def test_a_silent_service_counts_as_lost(serve: Serve, make: Make) -> None:
@@ -440,15 +400,6 @@ def test_other_processes_reach_the_same_server(serve: Serve) -> None:
     raw = pickle.dumps(Gemini(model=NAME, api_key="k", base_url=server.url))
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         assert pool.submit(ask_elsewhere, raw).result() == "far away"
-
-
-async def test_a_reader_that_leaves_early_frees_the_connection(serve: Serve, make: Make) -> None:
-    gate = Gate()
-    server = serve(Stream([chunk({"text": "one"}), text("two")], gate=gate))
-    gate.release()
-    async with aclosing(make(server).generate(HELLO, stream=True)) as responses:
-        assert (await anext(responses)).partial
-    await asyncio.wrap_future(server.abandoned)
 
 
 VERTEX_HISTORY = LlmRequest(

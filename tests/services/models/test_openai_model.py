@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import pickle
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack, aclosing
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -17,8 +15,8 @@ from actors.messages.event import Usage
 from actors.messages.llm.model import LlmRequest, LlmResponse
 from runtime.models.openai import OpenAIModel
 from tests.support.models.model_calls import HELLO, streamed, whole
-from tests.support.servers.chat_server import ChatServer, chat, chat_chunks
-from tests.support.servers.gemini_server import Failure, Gate, HangUp, Json, Raw, Reply, Stream
+from tests.support.servers.chat_server import ChatServer, chat
+from tests.support.servers.gemini_server import Failure, Json, Raw, Reply, Stream
 
 TOKENS = {"prompt_tokens": 3, "completion_tokens": 9, "total_tokens": 12, "completion_tokens_details": {"reasoning_tokens": 4}}
 
@@ -76,84 +74,11 @@ async def test_a_whole_answer_and_a_streamed_one_say_the_same(serve: Serve, make
     assert server.requests[0].headers["authorization"] == "Bearer key-of-the-test"
 
 
-@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.full)])
-async def test_a_stream_that_is_cut_off_at_any_byte_is_an_error_or_the_whole_answer(serve: Serve, make: Make, every: int) -> None:
-    """Whatever arrives: never half an answer, never an error of the client's own."""
-    answer = chat("Hé", ("look", {"city": "Röm"}), usage=TOKENS)
-    chunks = [{key: chunk[key] for key in ("choices", "usage") if key in chunk} for chunk in chat_chunks(answer, 16)]
-    sent = b"".join(b"data: %s\n\n" % json.dumps(chunk, separators=(",", ":")).encode() for chunk in chunks) + b"data: [DONE]\n\n"
-    end = sent.index(b'"finish_reason":"tool_calls"')
-    cuts = range(len(sent) - 1, -1, -every)
-    server = serve(*(Raw(sent[:cut], "text/event-stream") for cut in cuts))
-    model = make(server, retries=0)
-    outcomes = {cut: await outcome(model) for cut in cuts}
-    assert {outcomes[cut] for cut in cuts if cut <= end} == {"ModelResponseError", "ModelServiceError"}
-    assert {outcomes[cut] for cut in cuts if cut > end} <= {"ModelResponseError", ("Hé", "Röm")}
-    assert outcomes[len(sent) - 1] == ("Hé", "Röm")
-
-
-async def outcome(model: OpenAIModel) -> object:
-    """The text and the argument of the answer, or the class of the error."""
-    try:
-        _, last = await streamed(model)
-    except ModelError as error:
-        return type(error).__name__
-    assert last.content is not None
-    [call] = last.content.function_calls()
-    return last.content.text, call.args["city"]
-
-
-@pytest.mark.parametrize("stream", [False, True])
-async def test_a_busy_service_is_asked_again_and_a_refusing_one_is_not(serve: Serve, make: Make, stream: bool) -> None:
-    server = serve(Failure(429, headers={"Retry-After": "0"}), Failure(500), HangUp(), chat("at last"), Failure(400, "no such"))
-    model = make(server)
-    assert [response async for response in model.generate(HELLO, stream=stream)][-1].content == Content.of_text(
-        "at last", "model"
-    )
-    with pytest.raises(ModelServiceError, match="no such") as caught:
-        await whole(model)
-    assert caught.value.code == 400
-    assert len(server.requests) == 5
-
-
 async def test_once_asks_once_and_says_how_long_to_wait(serve: Serve, make: Make) -> None:
     server = serve(Failure(429, headers={"Retry-After": "7"}))
     with pytest.raises(ModelServiceError) as caught:
         await whole(make(server).once())
     assert (caught.value.code, caught.value.retry_after_s) == (429, 7.0)
-
-
-async def test_a_wrong_key_is_an_error_that_pickles_without_a_key(serve: Serve, make: Make) -> None:
-    server = serve(Failure(401, "Incorrect API key provided: key-…test"))
-    with pytest.raises(ModelServiceError, match="Incorrect API key") as caught:
-        await whole(make(server))
-    assert caught.value.code == 401
-    assert b"key-of-the-test" not in pickle.dumps(caught.value)
-    assert len(server.requests) == 1
-
-
-async def test_a_service_that_is_silent_for_too_long_counts_as_lost(serve: Serve, make: Make) -> None:
-    server = serve(Stream(chat_chunks(chat("never")), Gate()))
-    with pytest.raises(ModelServiceError) as caught:
-        await streamed(make(server, timeout_s=0.05, retries=0))
-    assert caught.value.code is None
-
-
-async def test_a_service_that_is_not_there_is_named(make: Make) -> None:
-    model = OpenAIModel("gpt", base_url="http://127.0.0.1:9/v1", retries=0)
-    with pytest.raises(ModelServiceError, match="could not be reached"):
-        await whole(model)
-    await model.aclose()
-
-
-async def test_closing_a_stream_frees_its_connection(serve: Serve, make: Make) -> None:
-    gate = Gate()
-    server = serve(Stream(chat_chunks(chat("a long answer")), gate))
-    gate.release(3)
-    async with aclosing(make(server).generate(HELLO, stream=True)) as responses:
-        async for _ in responses:
-            break
-    await asyncio.wrap_future(server.abandoned)
 
 
 def one_chunk(**delta: Any) -> Json:

@@ -1,4 +1,4 @@
-"""Answers that are cut off, for each model class: see the conformance suite."""
+"""What each model class does with its service: see the conformance suite."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from runtime.models.anthropic import AnthropicModel
 from runtime.models.gemini import Gemini
 from runtime.models.openai import OpenAIModel
-from tests.support.models.cut_answers_conformance import CutAnswersConformance
+from tests.support.models.service_conformance import ServiceConformance
 from tests.support.servers.chat_server import ChatServer, MessagesServer, chat, chat_chunks, message, message_events, said, use
 from tests.support.servers.gemini_server import GeminiServer, Json, Script, answer
 
@@ -34,36 +34,36 @@ class GeminiInChunks(GeminiServer):
         return [{"candidates": [chunk]} for chunk in [*first, {**candidate, **last}]]
 
 
-class TestOpenAI(CutAnswersConformance):
+class TestOpenAI(ServiceConformance):
     def service(self, script: Script) -> GeminiServer:
         return BriefChat(script)
 
-    def model(self, server: GeminiServer, name: str, *, retries: int) -> OpenAIModel:
-        return OpenAIModel(name, base_url=f"{server.url}/v1", retries=retries, **SETTINGS)
+    def model(self, server: GeminiServer, name: str, **settings: Any) -> OpenAIModel:
+        return OpenAIModel(name, base_url=f"{server.url}/v1", **SETTINGS, **settings)
 
     def answer(self, words: str, calls: Sequence[tuple[str, Json]] = ()) -> Json:
         return chat(words, *calls)
 
 
-class TestAnthropic(CutAnswersConformance):
+class TestAnthropic(ServiceConformance):
     always_streams = True
 
     def service(self, script: Script) -> GeminiServer:
         return BriefMessages(script)
 
-    def model(self, server: GeminiServer, name: str, *, retries: int) -> AnthropicModel:
-        return AnthropicModel(name, base_url=server.url, retries=retries, **SETTINGS)
+    def model(self, server: GeminiServer, name: str, **settings: Any) -> AnthropicModel:
+        return AnthropicModel(name, base_url=server.url, **SETTINGS, **settings)
 
     def answer(self, words: str, calls: Sequence[tuple[str, Json]] = ()) -> Json:
         return message(said(words), *(use(name, args, f"toolu_{name}") for name, args in calls))
 
 
-class TestGemini(CutAnswersConformance):
+class TestGemini(ServiceConformance):
     def service(self, script: Script) -> GeminiServer:
         return GeminiInChunks(script)
 
-    def model(self, server: GeminiServer, name: str, *, retries: int) -> Gemini:
-        return Gemini(model=name, base_url=server.url, retries=retries, **SETTINGS)
+    def model(self, server: GeminiServer, name: str, **settings: Any) -> Gemini:
+        return Gemini(model=name, base_url=server.url, **SETTINGS, **settings)
 
     def answer(self, words: str, calls: Sequence[tuple[str, Json]] = ()) -> Json:
         return answer({"text": words[:9]}, {"text": words[9:]}, *({"functionCall": {"name": n, "args": a}} for n, a in calls))
