@@ -26,7 +26,7 @@ from actors import (
     Tool,
     ToolContext,
 )
-from actors.errors import AgentTreeError, DefinitionError, TurnTimeoutError
+from actors.errors import DefinitionError, TurnTimeoutError
 from actors.testing import PatternModel, ScriptedModel
 from tests.support.agents.conversation_tools import Gate
 from tests.support.fixtures.tool_contexts import tool_context
@@ -330,12 +330,6 @@ def test_what_only_adks_contexts_have_is_named_with_what_to_do_instead(name: str
     assert not hasattr(context, name)
     with pytest.raises(AttributeError, match=f"ToolContext has no attribute '{name}'.*{instead}|{instead}"):
         getattr(context, name)
-
-
-@pytest.mark.parametrize("name", ["my agent", "my-agent", "user", ""])
-def test_a_name_that_is_none_is_refused_at_definition(name: str) -> None:
-    with pytest.raises(AgentTreeError, match=f"'{name}'"):
-        Agent(name=name)
 
 
 def test_a_custom_agent_with_the_method_of_adks_is_refused_when_its_class_is_made() -> None:

@@ -51,10 +51,6 @@ def described(rt: Runtime, session: str = "s1") -> list[UsedBudget]:
     return [*rt.turns.describe("ada", session, rt.turns.list("ada", session, limit=1)[0].invocation_id).budgets]
 
 
-def test_a_turn_that_waits_is_described_with_its_budgets(local: Deploy) -> None:
-    describes_a_turn_that_waits(local)
-
-
 def test_a_deployment_that_does_not_know_the_question_is_described_without_budgets(
     local: Deploy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -75,12 +71,7 @@ def test_a_deployment_that_does_not_know_the_question_is_described_without_budge
         assert described(rt) == []
 
 
-@pytest.mark.full
-def test_a_turn_that_waits_is_described_on_each_engine(deploy: Deploy) -> None:
-    describes_a_turn_that_waits(deploy)
-
-
-def describes_a_turn_that_waits(deploy: Deploy) -> None:
+def test_a_turn_that_waits_is_described_with_its_budgets(deploy: Deploy) -> None:
     """A turn whose budgets are of all kinds, before an answer, after it, and when its deployment is another one."""
     asks = Budget(llm_calls=2, at_limit="ask")
     config = RunConfig(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from actors import (
     BackgroundRun,
     CustomAgent,
     Event,
-    FunctionTool,
     InvocationContext,
     LlmAgent,
     RunConfig,
@@ -334,32 +332,3 @@ def test_a_message_may_be_addressed_to_an_agent(deploy: Deploy) -> None:
             ask(rt, run_config=RunConfig(agent="helpr"))
         with pytest.raises(RunNotFoundError, match="no background run 'x'"):
             rt.background.get("ada", "s1", "x")
-
-
-def waits_for(path: Path) -> FunctionTool:
-    """A tool that returns once a file is there."""
-
-    def wait() -> str:
-        path.with_suffix(".came").touch()
-        until(path.exists)
-        return "there"
-
-    return FunctionTool(wait)
-
-
-def test_a_run_goes_on_in_the_next_deployment(deploy: Deploy, tmp_path: Path) -> None:
-    def deployed() -> Runtime:
-        agent, _ = tree(ASK, "begun", helper=[{"call": "wait"}, "42", "42"], tools=[waits_for(tmp_path / "go")])
-        return deploy(agent)
-
-    with deployed() as rt:
-        ask(rt)
-        until((tmp_path / "go.came").exists)
-        rt.close(leave_turns=True)
-    (tmp_path / "go").touch()
-    with deployed() as rt:
-        run = ended(rt)
-        assert run.result == "42", run
-        # Its parent's script begins anew as well.
-        until(lambda: len(log(rt)) >= 4)
-        assert log(rt)[2].endswith("of helper is done. It says:\n42")

@@ -26,6 +26,7 @@ CALL = {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}}]}
         ({"save_input_blobs_as_artifacts": 1}, "RunConfig.save_input_blobs_as_artifacts must be a bool, not 1"),
         ({"streaming": True}, "RunConfig.streaming must be one of 'none', 'sse', not True"),
         ({"streaming": []}, "RunConfig.streaming must be one of 'none', 'sse', not []"),
+        ({"on_concurrent_turn": "wait"}, "RunConfig.on_concurrent_turn must be one of 'enqueue', 'steer', 'reject', 'interrupt'"),
         ({"custom_metadata": "x"}, "RunConfig.custom_metadata must be a dict or None, not 'x'"),
         ({"model_input_context": "x"}, "RunConfig.model_input_context must be a list of contents or texts, or None, not 'x'"),
         (

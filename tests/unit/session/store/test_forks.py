@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from actors import RunConfig
-from actors.errors import SessionExistsError, StoreError
+from actors.errors import SessionExistsError
 from actors.layers.forks.messages import ForkSession
 from actors.layers.stores.schedule import WaitingMessage, waiting_row
 from actors.messages import protocol as p
@@ -68,15 +68,3 @@ async def test_a_request_that_is_sent_again_finds_the_fork_by_its_message(sessio
     with pytest.raises(SessionExistsError):
         await session.ref.ask(msgspec.structs.replace(AGAIN, begins=other))
     assert await events(session) == 2 + 2 * len(begun)
-
-
-async def test_a_fork_that_cannot_be_stored_is_not_there_at_all(session: SessionFixture) -> None:
-    await session.turn("e-1", "a")
-    session.store.failures = 2
-    with pytest.raises(StoreError):
-        await session.ref.ask(FORK)
-    assert await events(session) == -1
-    await session.ref.ask(FORK)
-    assert await events(session) == 2
-    # The session is free again.
-    await session.turn("e-3", "d")
