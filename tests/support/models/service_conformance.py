@@ -54,7 +54,7 @@ class ServiceConformance(ABC):
 
     @pytest.mark.parametrize("stream", [False, True])
     async def test_a_failure_that_may_pass_is_repeated_and_a_refusal_is_not(self, stream: bool) -> None:
-        passing = [*map(Failure, (429, 500, 502, 503, 504)), HangUp()]
+        passing: list[Reply] = [*map(Failure, (429, 500, 502, 503, 504)), HangUp()]
         async with self._asked(*passing, self.answer(WORDS), Failure(400, "no such"), retries=len(passing)) as (model, server):
             *_, last = [response async for response in model.generate(HELLO, stream=stream)]
             assert last.content is not None

@@ -304,7 +304,7 @@ def with_unstored(state: JsonMapping, unstored: Mapping[str, Unstored]) -> JsonM
 async def _event_at(run: Invocation, seq: int) -> Event | None:
     """The event at a place, None where none is seen there."""
     asked = p.ReadLog(key=run.message.turn.key, after_seq=seq - 1, before_seq=seq + 1, limit=1)
-    part = await run.parts.environment.session.read_log(asked)
+    part = await run.parts.environment.session.ask(asked)
     return decode_event(part.events[0].raw, seq) if part.events else None
 
 
