@@ -19,7 +19,7 @@ from actors.layers.flows.behaviour.round import task_tools
 from actors.layers.flows.rules.board import Board
 from actors.layers.flows.rules.task_history import TaskHistory
 from actors.layers.flows.rules.tool_names import END_TURN, fail_tool, is_controllers, succeed_tool
-from actors.layers.flows.rules.turn_order import candidates, next_rounds, peers
+from actors.layers.flows.rules.turn_order import TurnScheduler, candidates, peers
 from actors.messages.event import USER
 from actors.rules.prompt.compiler import FOREIGN_MARK
 from actors.testing import ScriptedModel
@@ -116,7 +116,7 @@ def _check_agent(case: Case) -> None:
     if "ended" in given:
         board.add(str(active), FlowMark(run=RUN, ends_turn=True, next_agent=given["ended"]))
     # One agent at a time: the case asks for the choice of one round, not for parallel ones.
-    chosen = next_rounds(msgspec.structs.replace(flow.plan.rules, max_parallel=1), board, seeded_draw)[0]
+    chosen = TurnScheduler(msgspec.structs.replace(flow.plan.rules, max_parallel=1), board, seeded_draw).assign()[0]
     expect = checked_keys(given["expect"], "candidates", "agent", "tasks", of=case.id)
     if "candidates" in expect:
         assert set(pool) == set(expect["candidates"])

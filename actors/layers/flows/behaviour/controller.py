@@ -21,7 +21,7 @@ from actors.errors import FlowLimitExceededError, FlowStalledError, TemplateErro
 from actors.layers.flows.definitions.plan import FlowPlan
 from actors.layers.flows.rules.board import Board, last_tasks
 from actors.layers.flows.rules.task_briefing import result_text, shortened
-from actors.layers.flows.rules.turn_order import Assignment, TurnRules, next_rounds, peers
+from actors.layers.flows.rules.turn_order import Assignment, TurnRules, TurnScheduler, peers
 from actors.layers.flows.rules.until import Facts
 from actors.layers.flows.runs import ControllerInvocation, plan_of
 from actors.messages.content import Content
@@ -162,7 +162,8 @@ class _FlowRun:
         board = self._board
         self._is_held_back = False
         begun: list[Assignment] = []
-        for assigned in next_rounds(self._rules, board, seeded_draw, list(self._rounds.values()), self._waiting.keys()):
+        scheduler = TurnScheduler(self._rules, board, seeded_draw, list(self._rounds.values()), self._waiting.keys())
+        for assigned in scheduler.assign():
             if self._limit_reached(begun=len(begun)) is not None:
                 break
             if self._is_stopped(begun, assigned):

@@ -69,52 +69,18 @@ def peers(board: Board, agent: str, tasks: Sequence[str]) -> tuple[str, ...]:
     return tuple(other for other in candidates(board, tasks) if other != agent)
 
 
-def choose(rules: TurnRules, board: Board, pool: Mapping[str, Sequence[str]], draw: Draw) -> str:
-    """The agent whose turn begins, out of a pool of candidates with their tasks."""
-    if board.next_agent in pool:
-        return str(board.next_agent)
-    names = list(pool)
-    match rules.strategy:
-        case "single" | "popcorn":
-            return board.last_agent if board.last_agent in pool else names[0]
-        case "moderated":
-            moderator = rules.moderator or rules.agents[0]
-            return moderator if moderator in pool else names[0]
-        case "random":
-            return draw(f"{rules.seed}/{board.rounds}/{len(board.turns)}", names)
-        case "most_busy":
-            return max(names, key=lambda name: len(pool[name]))
-        case "round_robin":
-            return _next_after(board.last_agent, names, rules.agents)
-
-
-def _next_after(last: str, names: Sequence[str], agents: Sequence[str]) -> str:
-    """The candidate after `last`; if `last` is none itself, the first candidate after it among the flow's agents."""
-    if last in names:
-        return names[(names.index(last) + 1) % len(names)]
-    if last not in agents:
-        return names[0]
-    index = agents.index(last)
-    return next((agent for agent in (*agents[index:], *agents[:index]) if agent in names), names[0])
-
-
-def next_rounds(
-    rules: TurnRules, board: Board, draw: Draw, at_work: Sequence[Assignment] = (), waiting: Set[str] = frozenset()
-) -> list[Assignment]:
-    """The rounds that can begin now.
+class TurnScheduler:
+    """Assigns the free ready tasks of one moment to agents.
 
     Args:
         draw: how the "random" strategy chooses.
         at_work: the rounds under way; no other agent gets their tasks.
         waiting: the agents that wait for the user in the middle of a turn; no other agent gets their tasks.
     """
-    return TurnScheduler(rules, board, draw, at_work, waiting).assign()
 
-
-class TurnScheduler:
-    """Assigns the free ready tasks of one moment to agents. The arguments are those of `next_rounds`."""
-
-    def __init__(self, rules: TurnRules, board: Board, draw: Draw, at_work: Sequence[Assignment], waiting: Set[str]) -> None:
+    def __init__(
+        self, rules: TurnRules, board: Board, draw: Draw, at_work: Sequence[Assignment] = (), waiting: Set[str] = frozenset()
+    ) -> None:
         self._rules = rules
         self._board = board
         self._draw = draw
@@ -135,7 +101,7 @@ class TurnScheduler:
             wanted = {*kept[agent], *more}
             self._take(agent, [task for task in self._free if task in wanted], begins=False)
         while self._free and self._slots > 0 and (pool := self._pool()):
-            agent = choose(self._rules, self._board_after_new_turns(), pool, self._draw)
+            agent = self._choose(pool)
             self._take(agent, pool[agent], begins=True)
         return list(self._assigned.values())
 
@@ -156,12 +122,32 @@ class TurnScheduler:
         for_each = ((agent, tuple(task for task in tasks if self._is_for(task, agent))) for agent, tasks in idle)
         return {agent: tasks for agent, tasks in for_each if tasks}
 
-    def _board_after_new_turns(self) -> Board:
-        """The board as far as `choose` reads it, as it will be when the turns assigned so far have begun."""
+    def _choose(self, pool: Mapping[str, Sequence[str]]) -> str:
+        """The agent whose turn begins, out of a pool of candidates with their tasks."""
+        rules, board, names = self._rules, self._board, list(pool)
         begun = [each.agent for each in self._assigned.values() if each.begins]
-        if not begun:
-            return self._board
-        after = Board()
-        after.last_agent = begun[-1]
-        after.rounds, after.turns = self._board.rounds + len(begun), self._board.turns
-        return after
+        last = begun[-1] if begun else board.last_agent
+        if not begun and board.next_agent in pool:
+            return str(board.next_agent)
+        match rules.strategy:
+            case "single" | "popcorn":
+                return last if last in pool else names[0]
+            case "moderated":
+                moderator = rules.moderator or rules.agents[0]
+                return moderator if moderator in pool else names[0]
+            case "random":
+                return self._draw(f"{rules.seed}/{board.rounds + len(begun)}/{len(board.turns)}", names)
+            case "most_busy":
+                return max(names, key=lambda name: len(pool[name]))
+            case "round_robin":
+                return _next_after(last, names, rules.agents)
+
+
+def _next_after(last: str, names: Sequence[str], agents: Sequence[str]) -> str:
+    """The candidate after `last`; if `last` is none itself, the first candidate after it among the flow's agents."""
+    if last in names:
+        return names[(names.index(last) + 1) % len(names)]
+    if last not in agents:
+        return names[0]
+    index = agents.index(last)
+    return next((agent for agent in (*agents[index:], *agents[:index]) if agent in names), names[0])

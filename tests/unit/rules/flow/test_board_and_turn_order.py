@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from actors.layers.flows.rules.board import COMPLETE, Board
 from actors.layers.flows.rules.task_graph import cycle
-from actors.layers.flows.rules.turn_order import Assignment, Strategy, TurnRules, candidates, next_rounds, peers
+from actors.layers.flows.rules.turn_order import Assignment, Strategy, TurnRules, TurnScheduler, candidates, peers
 from actors.messages.flow import FlowMark, TaskChange, TaskNode
 
 AGENTS = ("a", "b", "c")
@@ -118,7 +118,7 @@ def after(board: Board, agent: str, *, named: str | None = None) -> Board:
 
 
 def begin_rounds(how: TurnRules, board: Board, *, at_work: Sequence[Assignment] = ()) -> list[Assignment]:
-    return next_rounds(how, board, lambda seed, names: random.Random(seed).choice(names), at_work)
+    return TurnScheduler(how, board, lambda seed, names: random.Random(seed).choice(names), at_work).assign()
 
 
 def chosen(board: Board, how: TurnRules) -> str:
