@@ -13,8 +13,8 @@ from actors.actor import Actor
 from actors.errors import ActorLostError
 from actors.interfaces.records import VersionedState
 from actors.interfaces.transport import EarlyReply, Link
+from actors.layers.placing.client import stores_client
 from actors.layers.services import session_actor
-from actors.layers.sharing.client import session_client
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.session import SessionKey, Shard
@@ -93,7 +93,7 @@ class SessionPair:
         self.stores = [CountingStore(url) for _ in range(SHARDS)]
         self._links = [LocalLink(self._actor(shard)) for shard in all_shards(SHARDS)]
         self.peer_links = [PeerLink(link) for link in self._links]
-        self.session = session_client([SessionRef(link) for link in self._links])
+        self.session = stores_client([SessionRef(link) for link in self._links], 1)
 
     def writer(self, shard: int) -> str:
         """The name of an actor's place in the store."""
@@ -104,7 +104,7 @@ class SessionPair:
         self.stores[shard] = CountingStore(self._url)
         link = LocalLink(self._actor(all_shards(SHARDS)[shard], is_successor=True))
         self._links[shard] = self.peer_links[shard].link = link
-        self.session = session_client([SessionRef(each) for each in self._links])
+        self.session = stores_client([SessionRef(each) for each in self._links], 1)
 
     async def turn(self, key: SessionKey, changes: Mapping[str, int] | None = None) -> dict[str, int]:
         """Run a turn whose agent changes the state. Returns the state with which it has begun."""

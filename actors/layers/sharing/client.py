@@ -26,9 +26,14 @@ M = TypeVar("M", bound=p.Message)
 
 
 class _ShardedRef(Ref, Generic[AnyRef]):
-    """A client of several actors, which sends each request where its route says."""
+    """A client of several actors, which sends each request where its route says.
 
-    _shards: Sequence[AnyRef]
+    Args:
+        shards: their clients, in order.
+    """
+
+    def __init__(self, shards: Sequence[AnyRef]) -> None:
+        self._shards = tuple(shards)
 
     def _serving(self, key: SessionKey) -> AnyRef:
         """A client of the one that serves a session."""
@@ -61,13 +66,7 @@ class ShardedSessionRef(_ShardedRef[SessionRef], SessionRef):
 
     A message about a session goes to the actor that serves it; a message for all of them goes to each. A subscriber is known only
     to the actor to which it has subscribed, so it uses `of` for a client of that one.
-
-    Args:
-        shards: their clients, in order.
     """
-
-    def __init__(self, shards: Sequence[SessionRef]) -> None:
-        self._shards = tuple(shards)
 
     @property
     def shards(self) -> Sequence[SessionRef]:
@@ -81,21 +80,11 @@ class ShardedSessionRef(_ShardedRef[SessionRef], SessionRef):
 
     def of(self, key: SessionKey) -> SessionRef:
         """A client of the actor that serves a session."""
-        return self._shards[shard_of(key, len(self._shards))]
-
-    def _serving(self, key: SessionKey) -> SessionRef:
-        return self.of(key)
+        return self._serving(key)
 
 
 class ShardedRunnerRef(_ShardedRef[RunnerRef], RunnerRef):
-    """A client of several Runners: a message about a session goes to the Runner of its shard, one for all of them to each.
-
-    Args:
-        shards: their clients, in order.
-    """
-
-    def __init__(self, shards: Sequence[RunnerRef]) -> None:
-        self._shards = tuple(shards)
+    """A client of several Runners: a message about a session goes to the Runner of its shard, one for all of them to each."""
 
     @property
     def count(self) -> int:
@@ -105,11 +94,6 @@ class ShardedRunnerRef(_ShardedRef[RunnerRef], RunnerRef):
     def number_of(self, key: SessionKey) -> int:
         """The number of the one that serves a session, from 0."""
         return shard_of(key, len(self._shards))
-
-
-def session_client(shards: Sequence[SessionRef]) -> SessionRef:
-    """The client of a deployment's Session actors, made of a client of each."""
-    return shards[0] if len(shards) == 1 else ShardedSessionRef(shards)
 
 
 def runner_client(shards: Sequence[RunnerRef]) -> RunnerRef:

@@ -60,11 +60,8 @@ class InterruptsTools(RunInterceptor):
         assert isinstance(run.spec.definition, LlmAgent)
         return cls(run, run.spec.definition.interrupt_tools)
 
-    def take_step(self, step: TakeStep) -> Awaitable[AnyOutcome | None]:
+    async def take_step(self, step: TakeStep) -> AnyOutcome | None:
         """Listen as long as the step takes."""
-        return self._listening(step)
-
-    async def _listening(self, step: TakeStep) -> AnyOutcome | None:
         try:
             return await self.next.take_step(step)
         finally:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.interfaces.transport import Link
-from actors.layers.placing.client import StoresSessionRef
-from actors.layers.sharing.client import session_client
+from actors.layers.placing.client import StoresSessionRef, stores_client
 from actors.messages.session import SessionKey, Shard
 from actors.refs.session import SessionRef
 from actors.rules.capacity.sharding import holds
@@ -25,7 +24,7 @@ def clients(count: int) -> list[SessionRef]:
 
 @pytest.mark.parametrize(("sessions", "runners"), [(1, 1), (1, 3), (4, 1), (4, 4), (3, 2), (2, 3)])
 def test_those_that_serve_any_session_of_a_shard_are_spoken_to(sessions: int, runners: int) -> None:
-    client = session_client(clients(sessions))
+    client = stores_client(clients(sessions), 1)
     keys = [SessionKey("app", f"u{number}", "s") for number in range(500)]
     for index in range(runners):
         shard = Shard(index, runners)
@@ -34,7 +33,7 @@ def test_those_that_serve_any_session_of_a_shard_are_spoken_to(sessions: int, ru
 
 
 def test_as_many_runners_as_session_actors_have_one_each_in_every_store() -> None:
-    stores = [session_client(clients(3)) for _ in range(2)]
+    stores = [stores_client(clients(3), 1) for _ in range(2)]
     both = StoresSessionRef(stores)
     for index in range(3):
         assert both.sharing(Shard(index, 3)) == [store.shards[index] for store in stores]

@@ -15,8 +15,9 @@ from actors.agent.environment import AgentEnvironment
 from actors.errors import ActorLostError, RaygroveError
 from actors.interfaces.transport import EarlyReply
 from actors.layers.interceptors import INTERCEPTORS
+from actors.layers.placing.client import stores_client
 from actors.layers.services import session_actor
-from actors.layers.sharing.client import ShardedRunnerRef, ShardedSessionRef, runner_client, session_client
+from actors.layers.sharing.client import ShardedRunnerRef, ShardedSessionRef, runner_client
 from actors.layers.toolsets.open import OpenToolsets
 from actors.layers.trees.tree import AgentTree
 from actors.messages import protocol as p
@@ -178,7 +179,7 @@ async def test_all_are_stopped_although_one_is_gone() -> None:
 
 def test_where_there_is_one_its_plain_client_is_used() -> None:
     session, runner = SessionRef(Recorder(0, p.Ack())), RunnerRef(Recorder(0, p.Ack()))
-    assert session_client([session]) is session
+    assert stores_client([session], 1) is session
     assert runner_client([runner]) is runner
     assert session.of(KEYS[0]) is session
     assert session.shards == (session,)
