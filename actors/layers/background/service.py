@@ -84,6 +84,7 @@ class BackgroundRuns(SessionService):
 
     def __init__(self, parts: SessionParts, due: DueTimes) -> None:
         self._parts = parts
+        self._store = store_of(parts.access)
         self._due = due
         self._in_order: KeyedLocks[SessionKey] = KeyedLocks()
         # Of the runs whose logs are in memory, as they were read; how they end the store knows.
@@ -277,10 +278,10 @@ class BackgroundRuns(SessionService):
 
     async def _is_known(self, key: SessionKey, event: Event) -> bool:
         """A message was sent before: it waits in the session, or is in its log. Raises StoreError."""
-        prefix, store = message_prefix(key), store_of(self._parts.access)
+        prefix = message_prefix(key)
 
         def waits() -> bool:
-            return any(row.id == event.invocation_id for row in store.schedules_with(key.app, key.user, prefix))
+            return any(row.id == event.invocation_id for row in self._store.schedules_with(key.app, key.user, prefix))
 
         return await self._parts.access.read(waits) or await self._parts.reader.position(key, event.id) is not None
 
@@ -364,10 +365,10 @@ class BackgroundRuns(SessionService):
 
     def _notes(self, rows: Sequence[ScheduleRow]) -> list[Write]:
         """In the store's thread: the notes that the artifacts of runs are still there, where these have begun."""
-        store, notes = store_of(self._parts.access), list[Write]()
+        notes = list[Write]()
         for key in map(_key_of, rows):
-            if (session := store.session(key)) is not None:
-                turns = store.turns(TurnFilter(app=key.app, user=key.user, session=key.session, limit=session.head_seq))
+            if (session := self._store.session(key)) is not None:
+                turns = self._store.turns(TurnFilter(app=key.app, user=key.user, session=key.session, limit=session.head_seq))
                 notes.append(NoteRemoval(key, OldSession(key, session.updated_s, session.head_seq, len(turns))))
         return notes
 
@@ -495,14 +496,13 @@ class BackgroundRuns(SessionService):
         """The record of a run, by its own session. Raises StoreError."""
         if run_of(key.session) is None:
             return None
-        row = await self._parts.access.read(store_of(self._parts.access).schedule, key.app, key.user, run_name(key.session))
+        row = await self._parts.access.read(self._store.schedule, key.app, key.user, run_name(key.session))
         return row if row is not None and row.plan.run is not None else None
 
     async def _found(self, key: SessionKey, runs: Sequence[str]) -> list[ScheduleRow]:
         """The runs of a session, in the order in which they were started. Raises RunNotFoundError, StoreError."""
-        store = store_of(self._parts.access)
         named = [(key.user, run_name(run_session(key.session, run))) for run in runs]
-        rows_named = (await self._parts.access.read(store.schedules_named, key.app, named)).values() if runs else ()
+        rows_named = (await self._parts.access.read(self._store.schedules_named, key.app, named)).values() if runs else ()
         found = [row for row in rows_named if row.key == key]
         if not runs or len(found) < len({*runs}):
             rows = {row.id: row for row in await self._rows(key, key.session) if row.key == key}
@@ -514,8 +514,7 @@ class BackgroundRuns(SessionService):
 
     async def _rows(self, key: SessionKey, session: str) -> list[ScheduleRow]:
         """The runs below a session. Raises StoreError."""
-        store = store_of(self._parts.access)
-        return await self._parts.access.read(lambda: store.schedules_with(key.app, key.user, runs_prefix(session)))
+        return await self._parts.access.read(lambda: self._store.schedules_with(key.app, key.user, runs_prefix(session)))
 
 
 def _conversation(key: SessionKey) -> SessionKey:

@@ -28,6 +28,7 @@ class KeptBatches(SessionService):
 
     def __init__(self, parts: SessionParts, user_holds: UserHolds) -> None:
         self._access = parts.access
+        self._store = store_of(parts.access)
         self._user_holds = user_holds
 
     def handlers(self) -> Handlers:
@@ -54,16 +55,15 @@ class KeptBatches(SessionService):
 
     async def list_batches(self, message: ListBatches) -> BatchesReply:
         """List batches. Raises StoreError."""
-        store = store_of(self._access)
         return BatchesReply(
-            batches=await self._access.read(lambda: store.batches(message.app, message.batch, limit=message.limit))
+            batches=await self._access.read(lambda: self._store.batches(message.app, message.batch, limit=message.limit))
         )
 
     async def list_items(self, message: ListBatchItems) -> BatchItemsReply:
         """List what is kept of a batch's items. Raises StoreError."""
-        store, app, batch = store_of(self._access), message.app, message.batch
+        app, batch = message.app, message.batch
         return BatchItemsReply(
-            items=await self._access.read(lambda: store.batch_items(app, batch, after=message.after, limit=message.limit))
+            items=await self._access.read(lambda: self._store.batch_items(app, batch, after=message.after, limit=message.limit))
         )
 
     def forgetting_user(self, app: str, user: str) -> list[Write]:

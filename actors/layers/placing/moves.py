@@ -61,6 +61,7 @@ class UserMoves(SessionService):
         self._parts = parts
         self._user_holds = user_holds
         self._access = parts.access
+        self._store = store_of(parts.access)
         self._memory = memory
         self._placements = placements
         self._batches = batches
@@ -103,7 +104,7 @@ class UserMoves(SessionService):
             if raw:
                 return UserRows(raw=raw, next=_OF_MEMORY + session.encode())
             after = _OF_ROWS
-        raw, rows, place = await self._access.read(store_of(self._access).user_rows, app, user, after.removeprefix(_OF_ROWS))
+        raw, rows, place = await self._access.read(self._store.user_rows, app, user, after.removeprefix(_OF_ROWS))
         return UserRows(raw=raw, rows=rows, next=_OF_ROWS + place) if rows else UserRows()
 
     async def _memory_part(self, app: str, user: str, after: str) -> tuple[bytes, str]:
@@ -117,21 +118,19 @@ class UserMoves(SessionService):
     async def begin_arrival(self, message: BeginArrival) -> p.Ack:
         """Keep parts of a user from now on. Raises StoreError."""
         arrival = Arrival(message.user, message.token, message.source)
-        await self._write(store_of(self._access).begin_arrival, message.app, arrival, message.replaces)
+        await self._write(self._store.begin_arrival, message.app, arrival, message.replaces)
         self._placements.note_arriving(message.app, arrival)
         return p.Ack()
 
     async def stage_user_rows(self, message: StageUserRows) -> p.Ack:
         """Keep a part. Raises StoreError."""
         part = (message.app, message.user, message.token, message.number, message.raw)
-        await self._access.write(store_of(self._access).stage, *part)
+        await self._access.write(self._store.stage, *part)
         return p.Ack()
 
     async def get_arrival_digest(self, message: GetArrivalDigest) -> ArrivalDigest:
         """Tell what is kept for a move. Raises StoreConflictError where it is for another one, StoreError."""
-        return ArrivalDigest(
-            digest=await self._access.read(store_of(self._access).arrival_digest, message.app, message.user, message.token)
-        )
+        return ArrivalDigest(digest=await self._access.read(self._store.arrival_digest, message.app, message.user, message.token))
 
     async def leave_store(self, message: LeaveStore) -> p.Ack:
         """Remove all of a user whom the move holds. Raises StoreError; the store says where the user is then."""
@@ -141,7 +140,7 @@ class UserMoves(SessionService):
             if holds.is_held_by(app, user, message.token):
                 with holds.kept(app, user, message.token):
                     await self._leave(app, user, placement, message.digest)
-            elif await self._access.read(store_of(self._access).placement, app, user) != placement:
+            elif await self._access.read(self._store.placement, app, user) != placement:
                 raise StoreError(f"user {user!r} is not held by this move any more: nothing is moved, move the user again")
             # Else it was done, and the reply was lost.
             await self._memory.forget_user(app, user)
@@ -151,26 +150,25 @@ class UserMoves(SessionService):
         before, session = b"", ""
         while (part := await self._memory_part(app, user, session))[0]:
             before, session = digest_with(before, part[0]), part[1]
-        await self._write(store_of(self._access).leave, app, user, placement, digest, before)
+        await self._write(self._store.leave, app, user, placement, digest, before)
         self._placements.note_left(app, user, placement.store)
 
     async def admit_user(self, message: AdmitUser) -> p.Ack:
         """Write all that is kept of a user, who has left the other store. Raises StoreError."""
         app, user = message.app, message.user
-        store = store_of(self._access)
         async with self._settling:
-            if user in {each.user for each in await self._access.read(store.arrivals, app)}:
+            if user in {each.user for each in await self._access.read(self._store.arrivals, app)}:
                 # What is left of an earlier stay here.
                 await self._memory.forget_user(app, user)
-                for name, row in await self._access.read(store.staged, app, user, message.token):
+                for name, row in await self._access.read(self._store.staged, app, user, message.token):
                     if name == MEMORY:
                         entries = [decode(raw, MemoryEntry) for raw in row["entries"]]
                         await self._memory.take_over(SessionKey(app, user, row["session"]), entries)
-                await self._write(store.admit, app, user, message.token)
+                await self._write(self._store.admit, app, user, message.token)
                 self._parts.forget_user(app, user)
             # The user may have gone on to another store since.
-            self._placements.note_arrived(app, user, await self._access.read(store.placement, app, user))
-        for schedule in await self._access.read(store.schedules, app, user):
+            self._placements.note_arrived(app, user, await self._access.read(self._store.placement, app, user))
+        for schedule in await self._access.read(self._store.schedules, app, user):
             self._due_times.note_due(schedule.due_s)
         return p.Ack()
 
@@ -179,18 +177,18 @@ class UserMoves(SessionService):
         if message.with_batches:
             writes = self._batches.forgetting_user(message.app, message.user)
             await self._access.commits.submit(SessionKey(message.app, message.user, ""), writes)
-        app, user, store = message.app, message.user, store_of(self._access)
+        app, user = message.app, message.user
         async with self._settling:
-            await self._write(store.drop_arrival, app, user, message.token)
-            if user not in {each.user for each in await self._access.read(store.arrivals, app)}:
-                self._placements.note_arrived(app, user, await self._access.read(store.placement, app, user))
+            await self._write(self._store.drop_arrival, app, user, message.token)
+            if user not in {each.user for each in await self._access.read(self._store.arrivals, app)}:
+                self._placements.note_arrived(app, user, await self._access.read(self._store.placement, app, user))
         return p.Ack()
 
     async def list_arrivals(self, message: ListArrivals) -> Arrivals:
         """List the users of whom parts are kept. Raises StoreError."""
-        return Arrivals(users=await self._access.read(store_of(self._access).arrivals, message.app))
+        return Arrivals(users=await self._access.read(self._store.arrivals, message.app))
 
     async def get_placement(self, message: GetPlacement) -> PlacementReply:
         """Tell where the store says that a user is. Raises StoreError."""
-        found = await self._access.read(store_of(self._access).placement, message.app, message.user)
+        found = await self._access.read(self._store.placement, message.app, message.user)
         return PlacementReply(store=found.store, token=found.token) if found is not None else PlacementReply()

@@ -34,6 +34,7 @@ class UserPlacements(SessionService):
 
     def __init__(self, parts: SessionParts, memory: Memory, holds: UserHolds) -> None:
         self._access = parts.access
+        self._store = store_of(parts.access)
         self._memory = memory
         self._holds = holds
         holds.on_passed = self.check_key
@@ -119,8 +120,7 @@ class UserPlacements(SessionService):
 
     def _read_notes(self, app: str) -> tuple[dict[bytes, int], Sequence[Arrival]]:
         """In the store's thread: the notes of users elsewhere, and the users of whom parts are kept."""
-        store = store_of(self._access)
-        return dict(store.placements(app)), store.arrivals(app)
+        return dict(self._store.placements(app)), self._store.arrivals(app)
 
     def note_left(self, app: str, user: str, store: int) -> None:
         """Note in memory that a user is in another store, as it stands in this one."""
@@ -146,17 +146,17 @@ class UserPlacements(SessionService):
 
     async def get_store_seat(self, message: GetStoreSeat) -> StoreSeatReply:
         """Tell what the store has of an app. Raises StoreError."""
-        app, store = message.app, store_of(self._access)
-        seat = await self._access.read(store.seat, app)
+        app = message.app
+        seat = await self._access.read(self._store.seat, app)
         if seat is not None or not self.is_one_of_several:
-            return StoreSeatReply(store=FoundStore(str(store), seat=seat))
-        of_app, _ = await self._access.read(store.state, app, "")
+            return StoreSeatReply(store=FoundStore(str(self._store), seat=seat))
+        of_app, _ = await self._access.read(self._store.state, app, "")
         is_empty = not (of_app or await self._users(app, "", 1))
-        return StoreSeatReply(store=FoundStore(str(store), is_empty=is_empty, has_app_state=bool(of_app)))
+        return StoreSeatReply(store=FoundStore(str(self._store), is_empty=is_empty, has_app_state=bool(of_app)))
 
     async def take_store_seat(self, message: TakeStoreSeat) -> p.Ack:
         """Have the store keep its place. Raises StoreError."""
-        await self._access.write(store_of(self._access).take_seat, message.app, message.seat)
+        await self._access.write(self._store.take_seat, message.app, message.seat)
         return p.Ack()
 
     async def list_store_users(self, message: ListStoreUsers) -> StoreUsers:
@@ -164,13 +164,13 @@ class UserPlacements(SessionService):
         return StoreUsers(users=await self._users(message.app, message.after, message.limit))
 
     async def _users(self, app: str, after: str, limit: int) -> list[str]:
-        stored = await self._access.read(store_of(self._access).users, app, after, limit)
+        stored = await self._access.read(self._store.users, app, after, limit)
         return sorted({*stored, *await self._memory.users(app, after, limit)})[:limit]
 
     async def place_users(self, message: PlaceUsers) -> p.Ack:
         """Note that users are in another store, from now on. Raises StoreError."""
         placements: Mapping[bytes, int] = dict.fromkeys(message.digests, message.store)
-        await self._access.write(store_of(self._access).place_users, message.app, placements)
+        await self._access.write(self._store.place_users, message.app, placements)
         if message.app in self._elsewhere:
             self._elsewhere[message.app].update(placements)
         return p.Ack()

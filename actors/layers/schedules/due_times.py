@@ -70,6 +70,7 @@ class DueTimes:
     ) -> None:
         self._longest_nap_s = longest_nap_s
         self._access = access
+        self._store = store_of(access)
         self._shard = shard
         self.now_s = now_s
         self._tallies = tallies
@@ -101,7 +102,7 @@ class DueTimes:
             found: dict[tuple[str, str, str], ScheduleRow | None] = dict.fromkeys(places)
             for app in dict.fromkeys(app for app, _, _ in places):
                 of_users = [(user, name) for of_app, user, name in places if of_app == app]
-                named = store_of(self._access).schedules_named(app, of_users)
+                named = self._store.schedules_named(app, of_users)
                 found.update(((app, user, name), row) for (user, name), row in named.items())
             return found
 
@@ -187,7 +188,7 @@ class DueTimes:
         return DueReply(turns=found, after=after)
 
     def _page(self, app: str, after: DuePlace | None) -> list[ScheduleRow]:
-        return store_of(self._access).next_schedules(app, limit=PAGE, after=after)
+        return self._store.next_schedules(app, limit=PAGE, after=after)
 
     async def _due_turns(self, rows: Sequence[ScheduleRow], now_s: float, wait: _Wait) -> list[DueTurn]:
         """The turns that schedules make now. Those that pass over what they have missed make none."""

@@ -48,6 +48,7 @@ class Schedules(SessionService):
     def __init__(self, parts: SessionParts, user_holds: UserHolds) -> None:
         self._parts = parts
         self._access = parts.access
+        self._store = store_of(parts.access)
         environment = parts.environment
         self.due = DueTimes(
             parts.access,
@@ -99,7 +100,7 @@ class Schedules(SessionService):
         key, name = message.key, message.name
         same = await self._find(key, name)
         if same is None:
-            self._check_number(message, await self._access.read(store_of(self._access).schedules, key.app, key.user))
+            self._check_number(message, await self._access.read(self._store.schedules, key.app, key.user))
             await self.due.write(key, [AddSchedule(key, self._new(message))])
             # Another Session actor may have created one of that name for a session of its own.
             same = await self._find(key, name)
@@ -110,15 +111,14 @@ class Schedules(SessionService):
 
     async def list_schedules(self, message: ListSchedules) -> SchedulesReply:
         """List schedules. Raises StoreError."""
-        store = store_of(self._access)
         if message.name and message.user is not None:
-            row = await self._access.read(store.schedule, message.app, message.user, message.name)
+            row = await self._access.read(self._store.schedule, message.app, message.user, message.name)
             return SchedulesReply(schedules=[row] if row is not None else [])
 
         def found() -> list[ScheduleRow]:
             rows, after = list[ScheduleRow](), message.after
             while True:
-                page = store.schedules(message.app, message.user, limit=message.limit, after=after)
+                page = self._store.schedules(message.app, message.user, limit=message.limit, after=after)
                 rows += [row for row in page if not row.name.startswith(MESSAGE)]
                 if len(page) < message.limit or len(rows) >= message.limit:
                     return rows[: message.limit]
@@ -194,4 +194,4 @@ class Schedules(SessionService):
         return due_s
 
     async def _find(self, key: SessionKey, name: str) -> ScheduleRow | None:
-        return await self._access.read(store_of(self._access).schedule, key.app, key.user, name)
+        return await self._access.read(self._store.schedule, key.app, key.user, name)

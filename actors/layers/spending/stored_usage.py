@@ -65,6 +65,7 @@ class StoredUsage:
 
     def __init__(self, parts: SessionParts) -> None:
         self._access = parts.access
+        self._store = store_of(parts.access)
         self._reader = parts.reader
 
     async def spent(self, wanted: UsageFilter, without: Collection[tuple[SessionKey, str]]) -> Spent:
@@ -97,26 +98,23 @@ class StoredUsage:
 
     async def by_turn(self, wanted: UsageFilter) -> StoredTurns:
         """The sums of turns, and of each of them. Raises StoreError."""
-        found = StoredTurns(store_of(self._access).turn_names, self._access.read)
+        found = StoredTurns(self._store.turn_names, self._access.read)
         async for turns, names in self.single(wanted):
             found.add(turns, names)
         return found
 
     async def named(self, turns: Sequence[tuple[TurnId | TurnName, T]]) -> Sequence[tuple[TurnName, T]]:
         """The names of turns of `single`, without those that were deleted meanwhile. Raises StoreError."""
-        names = await self._access.read(
-            store_of(self._access).turn_names, [name for name, _ in turns if not isinstance(name, TurnName)]
-        )
+        names = await self._access.read(self._store.turn_names, [name for name, _ in turns if not isinstance(name, TurnName)])
         found = [(name if isinstance(name, TurnName) else names.get(name), value) for name, value in turns]
         return [(name, value) for name, value in found if name is not None]
 
     async def _pages(self, wanted: UsageFilter) -> AsyncIterator[UsagePage]:
-        store = store_of(self._access)
         await self._access.commits.flush()
-        page = await self._access.read(store.usage, wanted)
+        page = await self._access.read(self._store.usage, wanted)
         yield page
         while page.next is not None:
-            page = await self._access.read(store.usage, wanted, page.next)
+            page = await self._access.read(self._store.usage, wanted, page.next)
             yield page
 
     async def _of_events(self, turn: UnsummedTurn) -> bytes:

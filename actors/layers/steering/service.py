@@ -75,6 +75,7 @@ class Steering(SessionService):
 
     def __init__(self, parts: SessionParts, due: DueTimes) -> None:
         self._parts = parts
+        self._store = store_of(parts.access)
         self._due = due
         self._lookup = TurnLookup(parts)
         self._in_order: KeyedLocks[tuple[SessionKey, str]] = KeyedLocks()
@@ -319,10 +320,9 @@ class Steering(SessionService):
         return sorted(rows, key=lambda row: row.name.partition("/")[2])[:most]
 
     async def _named(self, key: SessionKey, prefixes: Sequence[str], most: int | None) -> list[ScheduleRow]:
-        store = store_of(self._parts.access)
 
         def read() -> list[ScheduleRow]:
-            return [row for prefix in prefixes for row in store.schedules_with(key.app, key.user, prefix, limit=most)]
+            return [row for prefix in prefixes for row in self._store.schedules_with(key.app, key.user, prefix, limit=most)]
 
         return await self._parts.access.read(read)
 

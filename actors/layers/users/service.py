@@ -33,6 +33,7 @@ class UserDeletion(SessionService):
 
     def __init__(self, parts: SessionParts, memory: Memory, batches: KeptBatches, user_holds: UserHolds) -> None:
         self._parts = parts
+        self._store = store_of(parts.access)
         self._user_holds = user_holds
         self._logs = parts.logs
         self._memory = memory
@@ -93,7 +94,7 @@ class UserDeletion(SessionService):
         await access.commits.flush()
         rows, state, removed = await access.read(self._found, app, user)
         access.commits.clear_failure(of_user)
-        schedules = await access.read(store_of(access).schedules, app, user)
+        schedules = await access.read(self._store.schedules, app, user)
         writes = [
             *(RemoveSession(row.key) for row in rows),
             *map(ForgetRemoval, removed),
@@ -104,7 +105,7 @@ class UserDeletion(SessionService):
         await access.commits.submit(of_user, writes)
         self._parts.forget_user(app, user)
         memories = await self._memory.forget_user(app, user)
-        await access.read(store_of(access).erase_traces)
+        await access.read(self._store.erase_traces)
         events, kept = sum(row.head_seq for row in rows), [row for row in schedules if not row.name.startswith(MESSAGE)]
         sessions = [row.key.session for row in rows]
         return UserRemoved(sessions=sessions, events=events, state_keys=len(state), memories=memories, schedules=len(kept))
@@ -127,9 +128,8 @@ class UserDeletion(SessionService):
 
     def _found(self, app: str, user: str) -> tuple[list[SessionRow], JsonObject, list[SessionKey]]:
         """In the store's thread: the user's sessions and state, and sessions that were pruned and have artifacts yet."""
-        store = store_of(self._parts.access)
-        removed = [each.key for each in store.removals(app, user)]
-        return store.sessions(app, user), store.state(app, user)[1], removed
+        removed = [each.key for each in self._store.removals(app, user)]
+        return self._store.sessions(app, user), self._store.state(app, user)[1], removed
 
 
 def _without(of_user: SessionKey, state: JsonObject) -> list[Write]:
