@@ -288,19 +288,6 @@ class _Wait:
             due in the same second, or the clock was set back.
     """
 
-    __slots__ = (
-        "_after_s",
-        "_changed",
-        "_shard",
-        "is_behind",
-        "is_between",
-        "is_over",
-        "is_reading",
-        "number",
-        "rows",
-        "until_s",
-    )
-
     def __init__(self, shard: Shard, after: DuePlace | None, number: int) -> None:
         self._shard = shard
         self.number = number
