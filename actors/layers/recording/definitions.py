@@ -5,11 +5,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from hashlib import blake2b
 
 from actors.errors import DefinitionError
-
-_BYTES = 8
+from actors.rules.capacity.sharding import is_in_share
 
 
 @dataclass(frozen=True)
@@ -37,10 +35,7 @@ class Recording:
 
     def covers(self, invocation_id: str) -> bool:
         """Whether the model calls of a turn are recorded: the same in every process, and after every loss."""
-        if self.share <= 0 or self.share >= 1:
-            return self.share >= 1
-        digest = blake2b(invocation_id.encode("utf-8", "surrogatepass"), digest_size=_BYTES).digest()
-        return int.from_bytes(digest) < self.share * 2.0 ** (8 * _BYTES)
+        return is_in_share(invocation_id, self.share)
 
 
 NO_RECORDING = Recording()

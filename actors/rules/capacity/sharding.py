@@ -25,9 +25,18 @@ def heaviest(key: SessionKey, shards: Sequence[int]) -> int:
     if len(shards) == 1:
         return shards[0]
     # No id has such a character in it, so no two keys have the same text.
-    text = "\0".join((key.app, key.user, conversation_of(key.session))).encode("utf-8", "surrogatepass")
-    name = int.from_bytes(blake2b(text, digest_size=8).digest(), "big")
+    name = _number("\0".join((key.app, key.user, conversation_of(key.session))))
     return max(shards, key=lambda shard: _mixed(name + (shard + 1) * 0x9E3779B97F4A7C15))
+
+
+def is_in_share(name: str, share: float) -> bool:
+    """True for so large a share of all names, from 0 to 1; with a larger share for these names, too."""
+    return _number(name) < share * 2.0**64
+
+
+def _number(name: str) -> int:
+    """The digest of a name, of 64 bits."""
+    return int.from_bytes(blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
 
 
 def _mixed(word: int) -> int:

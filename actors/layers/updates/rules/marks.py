@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from hashlib import blake2b
 from typing import NamedTuple
 
 from actors.layers.updates.versions import TreeVersion, VersionRecord
 from actors.messages.session import SessionKey
-
-_BYTES = 8
-_ALL = 1 << (8 * _BYTES)
+from actors.rules.capacity.sharding import is_in_share
 
 
 def version_for(record: VersionRecord, key: SessionKey, created_s: float) -> str:
@@ -22,13 +19,8 @@ def version_for(record: VersionRecord, key: SessionKey, created_s: float) -> str
     share = record.share
     if share is None or created_s < share.since_s:
         return record.current
-    return share.version if _place(share.version, key) < share.part else record.current
-
-
-def _place(version: str, key: SessionKey) -> float:
-    """A number from 0 to 1 that each session has for a version, evenly spread over sessions."""
-    named = "\0".join((version, key.app, key.user, key.session)).encode(errors="surrogatepass")
-    return int.from_bytes(blake2b(named, digest_size=_BYTES).digest()) / _ALL
+    is_in = is_in_share("\0".join((share.version, key.app, key.user, key.session)), share.part)
+    return share.version if is_in else record.current
 
 
 Marks = Mapping[str, str]
