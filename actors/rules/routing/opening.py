@@ -23,11 +23,7 @@ from actors.messages.protocol.turns import CancelRequired, ResumeRequired
 
 
 class Free(msgspec.Struct, frozen=True):
-    """No turn is open, and nothing keeps one from beginning."""
-
-
-class Kept(msgspec.Struct, frozen=True):
-    """No turn is open. The session was kept for this request, which has waited in the queue."""
+    """No turn is open, and nothing keeps one from beginning; or the session was kept for this request, which has waited."""
 
 
 class Taken(msgspec.Struct, frozen=True):
@@ -50,7 +46,7 @@ class Open(msgspec.Struct, frozen=True):
     takes_message: bool = False
 
 
-SessionUse = Free | Kept | Taken | Open
+SessionUse = Free | Taken | Open
 """What a session is used for when a turn is to be opened."""
 
 
@@ -113,7 +109,7 @@ def decide(facts: OpeningFacts) -> Decision:
             return Join(is_lost=not is_live and facts.known_turn == invocation_id)
         case _ if facts.known_turn:
             return Join()
-        case Free() | Kept():
+        case Free():
             return Begin()
         case Open(invocation_id, is_live=False):
             return ResumeRequired(invocation_id=invocation_id)

@@ -38,7 +38,6 @@ from actors.rules.routing.opening import (
     Decision,
     Free,
     Join,
-    Kept,
     Leave,
     Open,
     OpeningFacts,
@@ -109,9 +108,7 @@ class PendingOpen:
                 # Messages that come while it is being opened wait until it is, and are given to it in their order.
                 takes_message=self.steers and not self.log.is_opening and self.log.takes(self.event.id),
             )
-        if self.holds_session:
-            return Kept()
-        return Taken() if self.log.queue.is_taken else Free()
+        return Taken() if self.log.queue.is_taken and not self.holds_session else Free()
 
 
 def check_answers(request: PendingOpen, turn: SessionTurn) -> None:

@@ -15,7 +15,6 @@ from actors.rules.routing.opening import (
     Decision,
     Free,
     Join,
-    Kept,
     Leave,
     Open,
     OpeningFacts,
@@ -31,10 +30,10 @@ POLICIES = typing.get_args(OnConcurrentTurn)
 turns = st.sampled_from(["e-1", "e-2"])
 maybe_turns = st.just("") | turns
 opened: st.SearchStrategy[Open] = st.builds(Open, turns, st.booleans(), st.booleans(), st.booleans())
-unopened: st.SearchStrategy[Free | Kept | Taken] = st.sampled_from([Free(), Kept(), Taken()])
+unopened: st.SearchStrategy[Free | Taken] = st.sampled_from([Free(), Taken()])
 
 
-def facts_of(session: st.SearchStrategy[Free | Kept | Taken | Open]) -> st.SearchStrategy[OpeningFacts]:
+def facts_of(session: st.SearchStrategy[Free | Taken | Open]) -> st.SearchStrategy[OpeningFacts]:
     return st.builds(OpeningFacts, session, maybe_turns, st.sampled_from(POLICIES), maybe_turns)
 
 
@@ -50,7 +49,7 @@ def test_every_combination_of_facts_has_one_outcome_and_always_the_same(facts: O
 
 @given(any_facts)
 def test_a_turn_begins_only_where_none_is_open_and_the_session_is_free_or_kept_for_it(facts: OpeningFacts) -> None:
-    may_begin = isinstance(facts.session, Free | Kept) and not facts.known_turn
+    may_begin = isinstance(facts.session, Free) and not facts.known_turn
     assert (decide(facts) == Begin()) is may_begin
 
 
@@ -114,7 +113,7 @@ def test_what_runner_and_session_do_in_turn_comes_to_an_end(facts: OpeningFacts)
             case CancelRequired(invocation_id=turn):
                 facts = OpeningFacts(facts.session, facts.known_turn, facts.on_concurrent_turn, interrupting=turn)
             case Wait():
-                facts = OpeningFacts(Kept(), facts.known_turn, facts.on_concurrent_turn, facts.interrupting)
+                facts = OpeningFacts(Free(), facts.known_turn, facts.on_concurrent_turn, facts.interrupting)
     pytest.fail(f"no end with {facts}")
 
 
@@ -127,8 +126,7 @@ READING = Open("e-1", is_live=True, takes_message=True)
     ("facts", "decision"),
     [
         (OpeningFacts(Free()), Begin()),
-        (OpeningFacts(Kept(), on_concurrent_turn="reject"), Begin()),
-        (OpeningFacts(Kept(), known_turn="e-2"), Join()),
+        (OpeningFacts(Free(), on_concurrent_turn="reject"), Begin()),
         (OpeningFacts(Free(), known_turn="e-2"), Join()),
         (OpeningFacts(LIVE), Wait()),
         (OpeningFacts(LIVE, on_concurrent_turn="reject"), Refuse("e-1")),
