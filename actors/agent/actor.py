@@ -114,8 +114,7 @@ class AgentActor(Actor):
         enter_run(RunFacts(run.agent_name, run.user_id, run.session_id, run.invocation_id, message.turn.key.app, trace_id))
         run.telemetry.enter()
         try:
-            if run.is_resumed or not run.reader.has_begun_with(message):
-                await run.begin_run(message.since)
+            await run.begin_run(message.since)
             outcome: p.AnyOutcome = await kind.behave(self._spec.as_tool if message.as_tool else self._spec, run)
             if not run.writer.is_stopped:
                 await run.interceptors.end_run()

@@ -64,7 +64,7 @@ class Children:
             )
         )
         if outcome.escalated and not self._spec.definition.absorbs_escalation:
-            self._writer.note_escalation()
+            self._writer.has_escalated = True
         return outcome
 
     def _place(self, name: str, progress: JsonMapping) -> str:
@@ -146,7 +146,7 @@ class Children:
             )
         )
         if outcome.escalated:
-            self._writer.note_escalation()
+            self._writer.has_escalated = True
         return outcome
 
     async def stop(self, branch: str = "", child: str = "") -> None:

@@ -75,12 +75,8 @@ class EventWriter:
     def recall(self, done: Sequence[Event]) -> None:
         """Take in what the run had stored before it was lost."""
         if any(event.actions.escalate for event in done):
-            self.note_escalation()
+            self.has_escalated = True
         self.state_seq = max((event.seq for event in done if event.actions.state_delta), default=0)
-
-    def note_escalation(self) -> None:
-        """The run has escalated, by an event of its own or by a child."""
-        self.has_escalated = True
 
     async def emit(self, event: Event, *, is_last: bool = False) -> Event:
         """Show an event to interceptors, and store or deliver it: see Context."""
@@ -95,11 +91,9 @@ class EventWriter:
         events = [self.addressed(event) for event in events]
         return await self._store([event if _is_note(event) else await change(event) for event in events], end)
 
-    async def record(self, event: Event, *, is_last: bool = False) -> Event:
-        """Store or deliver an event that interceptors do not see: otherwise like `emit`."""
-        if event.partial:
-            return await self._deliver(self.addressed(event))
-        return (await self.record_all((event,), end=p.Finished(agent=self._spec.name) if is_last else None))[0]
+    async def record(self, event: Event) -> Event:
+        """Store a complete event that interceptors do not see."""
+        return (await self.record_all((event,)))[0]
 
     async def record_all(self, events: Sequence[Event], *, end: p.Finished | None = None) -> Sequence[Event]:
         """Store events together that interceptors do not see: otherwise like `emit_all`."""
@@ -202,7 +196,7 @@ class EventWriter:
 
     def _take_in_stored(self, event: Event, raw: bytes, changed: StateDelta, before_seq: int) -> None:
         if event.actions.escalate:
-            self.note_escalation()
+            self.has_escalated = True
         if changed:
             self.state_seq = event.seq
         self._reader.add_own(event, len(raw), changed, before_seq)

@@ -53,19 +53,13 @@ class SessionReader:
         self._reads_state = reads_state
         self.state: JsonObject = {}
 
-    def has_begun_with(self, message: p.Invoke) -> bool:
-        """Take in all that an LLM agent has to know, if the message brings it. False: `begin_run` has to be called."""
-        view = self._view
-        if not (message.fresh and self._compiles and view.follow(message, self.user_event)):
-            return False
-        self.state = view.state.value
-        return True
-
     async def begin_run(self) -> None:
         """Bring the state up to date, and the log of an LLM agent."""
         message = self._message
         if self._compiles:
-            if not self.has_begun_with(message):
+            if message.fresh and self._view.follow(message, self.user_event):
+                self.state = self._view.state.value
+            else:
                 await self._catch_up()
         elif message.fresh:
             self._is_stale = True

@@ -148,7 +148,8 @@ class AgentView:
 
     def begin_again(self) -> None:
         """Forget everything, so that the log is read again, and keep all of it until the run is over."""
-        self._forget()
+        self._clear()
+        self.seq = self._begins_after
         self._keeps_all = True
 
     def end_run(self) -> None:
@@ -217,10 +218,6 @@ class AgentView:
             self.history.keep_latest()
             # Which of the entries were the large ones is not known.
             self._size = self._size * len(self.history) // entries
-
-    def _forget(self) -> None:
-        self._clear()
-        self.seq = self._begins_after
 
     def _clear(self) -> None:
         self.history = self._make(self._agent, self._branch, logger.warning)

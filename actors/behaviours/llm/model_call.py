@@ -38,64 +38,6 @@ NUMBERED_ID = re.compile(r"(?:(?:call|tool|toolu|functions?\.[\w-]+)[_:])?\d{1,6
 logger = logging.getLogger(__name__)
 
 
-class RequestBuilder:
-    """Builds the requests of an agent in one run.
-
-    Args:
-        may_change: interceptors change requests.
-
-    Attributes:
-        is_changed: tools or interceptors may change them, so they are copies.
-    """
-
-    def __init__(self, spec: AgentSpec, prompt: Prompt, tools: ToolCalls, *, may_change: bool) -> None:
-        self._spec = spec
-        self._prompt = prompt
-        self._tools = tools
-        # Others are not copied: a long conversation stands in one list for all requests.
-        self.is_changed = bool(tools.given.changing) or may_change
-
-    async def build(self) -> LlmRequest:
-        """Return the request as interceptors get it. It has to be settled when they have changed it."""
-        agent, tools = self._spec.llm, self._tools.own
-        schema = agent.output_type
-        declared = _declared(self._tools.given) if tools else {}
-        contents = await self._prompt.contents()
-        instruction = self._prompt.fixed_instruction
-        if instruction is None:
-            instruction = await self._prompt.system_instruction()
-        request = LlmRequest(
-            model=agent.model,
-            agent=self._spec.name,
-            contents=ContentDrafts(contents) if self.is_changed else contents,
-            tools=list(declared.values()),
-            config=GenerateContentConfig(agent.config, system_instruction=instruction),
-            output_schema=dict(schema.json_schema) if schema is not None and self._prompt.has_output_schema else None,
-        )
-        if agent.code_executor is not None:
-            agent.code_executor.process_request(request)
-        if not self.is_changed:
-            return request
-        # The agent's configuration is not to be changed with the request.
-        request.config = GenerateContentConfig.of(request.config)
-        request.tools_dict.update((name, tools[name]) for name in declared)
-        return request
-
-    def settle(self, request: LlmRequest) -> None:
-        """Bring what tools and interceptors have left in a request into the form that models get.
-
-        Raises:
-            TypeError: a content, the configuration or the system instruction is of a wrong kind.
-            InvalidMessageError: a content has wrong fields.
-        """
-        if not self.is_changed:
-            return
-        contents = request.contents
-        request.contents = contents.settled() if isinstance(contents, ContentDrafts) else own_contents(contents)
-        request.config = GenerateContentConfig.of(request.config)
-        self._tools.by_name = {**self._tools.own, **cast(Mapping[str, Tool], request.tools_dict)}
-
-
 class ModelCall:
     """Calls an agent's model.
 
@@ -117,8 +59,10 @@ class ModelCall:
         self._model = model
         self._context = context
         self._interceptors = interceptors
-        self._requests = RequestBuilder(spec, prompt, tools, may_change=interceptors.changes_requests)
+        self._prompt = prompt
         self._tools = tools
+        # Tools or interceptors may change requests, so these are copies. Others are not: a long conversation stands in one list.
+        self._changes_requests = bool(tools.given.changing) or interceptors.changes_requests
         self._keep_output = keep_output
         self._interim = InterimWords(spec, context.done) if keep_output is not None and context.node_path else None
 
@@ -131,7 +75,7 @@ class ModelCall:
         """
         actions = Actions()
         context = callback_context(self._context, actions)
-        request = await self._requests.build()
+        request = await self._built_request()
         call = CallModel(
             model=self._model,
             name=self._spec.model_name,
@@ -174,16 +118,54 @@ class ModelCall:
         if not self._interceptors.changes_requests or all(call.name in self._tools.by_name for call in calls):
             return
         context = callback_context(self._context, Actions())
-        await self._prepared(await self._requests.build(), context)
+        await self._prepared(await self._built_request(), context)
 
     async def _prepared(self, request: LlmRequest, context: CallbackContext) -> LlmResponse | None:
         """Have tools and interceptors change the request. Returns the response that one has in place of the model's, or None."""
-        if not self._requests.is_changed:
+        if not self._changes_requests:
             return None
         perform = partial(self._tools.change_request, request, context)
         replaced = await self._interceptors.prepare_request(PrepareRequest(request=request, context=context, perform=perform))
-        self._requests.settle(request)
+        self._settle(request)
         return replaced
+
+    async def _built_request(self) -> LlmRequest:
+        """Return the request as interceptors get it. It has to be settled when they have changed it."""
+        agent, tools = self._spec.llm, self._tools.own
+        schema = agent.output_type
+        declared = _declared(self._tools.given) if tools else {}
+        contents = await self._prompt.contents()
+        instruction = self._prompt.fixed_instruction
+        if instruction is None:
+            instruction = await self._prompt.system_instruction()
+        request = LlmRequest(
+            model=agent.model,
+            agent=self._spec.name,
+            contents=ContentDrafts(contents) if self._changes_requests else contents,
+            tools=list(declared.values()),
+            config=GenerateContentConfig(agent.config, system_instruction=instruction),
+            output_schema=dict(schema.json_schema) if schema is not None and self._prompt.has_output_schema else None,
+        )
+        if agent.code_executor is not None:
+            agent.code_executor.process_request(request)
+        if not self._changes_requests:
+            return request
+        # The agent's configuration is not to be changed with the request.
+        request.config = GenerateContentConfig.of(request.config)
+        request.tools_dict.update((name, tools[name]) for name in declared)
+        return request
+
+    def _settle(self, request: LlmRequest) -> None:
+        """Bring what tools and interceptors have left in a request into the form that models get.
+
+        Raises:
+            TypeError: a content, the configuration or the system instruction is of a wrong kind.
+            InvalidMessageError: a content has wrong fields.
+        """
+        contents = request.contents
+        request.contents = contents.settled() if isinstance(contents, ContentDrafts) else own_contents(contents)
+        request.config = GenerateContentConfig.of(request.config)
+        self._tools.by_name = {**self._tools.own, **cast(Mapping[str, Tool], request.tools_dict)}
 
     async def _show(self, call: CallModel, content: Content | None) -> None:
         """Emit a piece of a response."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -34,8 +34,7 @@ def run_llm(spec: AgentSpec, model: Model, context: Context, interceptors: RunIn
         interceptors: what features do around its calls.
     """
     run = LlmRun(spec, model, context, interceptors)
-    is_answer = any(context.user_content.function_responses())
-    return run.go_on() if context.done else run.answer() if is_answer else run.begin()
+    return run.answer() if not context.done and any(context.user_content.function_responses()) else run.begin()
 
 
 class LlmRun:
@@ -55,28 +54,22 @@ class LlmRun:
         self._model_call = ModelCall(spec, model, context, interceptors, AgentPrompt(spec, context), tools, keep)
 
     def begin(self) -> Coroutine[Any, Any, AnyOutcome]:
-        """The run from its beginning to its end, when the user has said something."""
-        return run_lifecycle(self._spec, self._context, self._next_steps, self._keep_output)
+        """The run from its beginning to its end; first what one that was lost, or has paused, has left to do."""
+        return self._run(self._finish_last_step if self._context.done else None)
 
     async def answer(self) -> AnyOutcome:
-        """The same when the user has answered calls."""
+        """The run from its beginning to its end, when the user has answered calls."""
         answered = [response.id for response in self._context.user_content.function_responses()]
         if waiting := (await self._context.view()).still_open(answered):
             return Paused(call_ids=waiting)
-        return await run_lifecycle(self._spec, self._context, self._begin_with_decided, self._keep_output)
+        return await self._run(self._run_decided_calls)
 
-    def go_on(self) -> Coroutine[Any, Any, AnyOutcome]:
-        """Do what a run that was lost, or has paused, has left to do."""
-        return run_lifecycle(self._spec, self._context, self._go_on, self._keep_output)
+    def _run(self, left: Callable[[], Awaitable[AnyOutcome | None]] | None) -> Coroutine[Any, Any, AnyOutcome]:
+        return run_lifecycle(self._spec, self._context, partial(self._steps, left), self._keep_output)
 
-    async def _begin_with_decided(self) -> AnyOutcome:
-        return await self._next_steps(await self._run_decided_calls())
-
-    async def _go_on(self) -> AnyOutcome:
-        return await self._next_steps(await self._finish_last_step())
-
-    async def _next_steps(self, outcome: AnyOutcome | None = None) -> AnyOutcome:
-        """Go on to the end of the run, if what was left to do before the next step, whose outcome it is, does not end it."""
+    async def _steps(self, left: Callable[[], Awaitable[AnyOutcome | None]] | None) -> AnyOutcome:
+        """Do what is left to do before the next step, and go on to the end of the run, if that does not end it."""
+        outcome = await left() if left is not None else None
         step = TakeStep(perform=self._step, run_tools=self._run_calls)
         while outcome is None:
             outcome = await self._interceptors.take_step(step)

@@ -96,9 +96,9 @@ class ControllerInvocation(RunInGraph):
         """The answer of the flow, for the nodes after it: see Invocation."""
         return self._answer if self._task is not None else None
 
-    async def record(self, event: Event, *, is_last: bool = False) -> Event:
+    async def record(self, event: Event) -> Event:
         """Like `emit`, but plugins do not see the event."""
-        return await self.writer.record(event, is_last=is_last)
+        return await self.writer.record(event)
 
     async def work_round(self, agent: str, work: Work, note: Event | None = None) -> p.AnyOutcome:
         """Have an agent, wherever in the tree it stands, do a round.
