@@ -52,15 +52,14 @@ class Dispatch:
     def _first_run(self, turn: RunningTurn, agent: str) -> Run:
         return Run(agent, None, turn.message.stored, None, node=self._routing.own_task(agent))
 
-    async def child(self, turn: RunningTurn, parent: Run, message: p.RunChild) -> p.AnyOutcome:
-        """Run an agent for its supervisor, or for the agent that has it as a tool. Raises FencedError, StoreError."""
-        is_asked = message.user_event is not None
-        user_event = message.user_event or turn.message.stored
+    @staticmethod
+    def child_run(turn: RunningTurn, parent: Run, message: p.RunChild) -> Run:
+        """The run that a supervisor asks for, or an agent that has another one as a tool."""
         work = message.work
-        run = Run(
+        return Run(
             message.child,
             message.branch,
-            user_event,
+            message.user_event or turn.message.stored,
             parent,
             notes=message.notes,
             asked=message.child,
@@ -70,11 +69,14 @@ class Dispatch:
             state=message.state,
             state_seq=message.state_seq,
         )
-        if work is not None:
-            return await self._invoker.invoke(turn, run, resume=False, work=work)
+
+    async def child(self, turn: RunningTurn, run: Run, message: p.RunChild) -> p.AnyOutcome:
+        """Carry out a `child_run`. Raises FencedError, StoreError."""
+        if message.work is not None:
+            return await self._invoker.invoke(turn, run, resume=False, work=message.work)
         # The answers of the user are for the tree: an agent that is asked as a tool has no part in them.
         agents = [message.child]
-        if not is_asked:
+        if message.user_event is None:
             callers, progress = turn.callers, turn.progress
             if message.resume and progress is not None and turn.after_seq(run) < progress.opened_seq:
                 # The newest message has come since the run began: what has gone on since was lost as well.

@@ -213,11 +213,11 @@ class Invoker:
         is_news = turn.note_lost(run.link or error)
         if run.link is not None:
             self._directory.drop_link(run.agent, run.link)
-        lost = turn.runs.below(run)
+        lost = turn.runs.which(lambda each: each.is_below(run))
         # The lost one, too: its process may live on without a connection, until the Session actor refuses what it writes.
         turn.runs.begin_stopping(lost)
         waits = turn.runs.waits(run)
-        turn.runs.stop_waiting(below=run)
+        turn.runs.stop_waiting(lambda asked: asked is not run and asked.is_below(run))
         await self.stop(turn, [each for each in lost if each is not run])
         known = turn.progress.losses if turn.progress is not None else {}
         abandon = p.AbandonRuns(

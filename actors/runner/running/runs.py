@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
 
 import msgspec
 
@@ -13,7 +12,7 @@ from actors.interfaces.transport import Link
 from actors.messages.event import now_s
 from actors.messages.graph import NodeTask
 from actors.messages.protocol import AnyOutcome, Note, StoredEvent
-from actors.rules.routing.branches import is_below_branch, state_key, tool_root
+from actors.rules.routing.branches import state_key, tool_root
 
 
 class Run(msgspec.Struct, eq=False):
@@ -107,12 +106,16 @@ class Run(msgspec.Struct, eq=False):
         return self.parent is not None and self.parent.serves(parent, asked)
 
 
+Concerns = Callable[[Run], bool]
+"""Chooses runs of a turn."""
+
+
 class Runs(msgspec.Struct, eq=False):
     """The runs of a turn that have begun and not ended, by number, and the tasks in which runs wait for others."""
 
     _by_number: dict[int, Run] = {}
     _last_number: int = 0
-    _waiting: dict[asyncio.Task[AnyOutcome], _Wait] | None = None
+    _waiting: dict[asyncio.Task[AnyOutcome], Run] | None = None
 
     def begin_run(self, run: Run) -> None:
         """Number a run that begins."""
@@ -148,25 +151,17 @@ class Runs(msgspec.Struct, eq=False):
         """Every run."""
         return list(self._by_number.values())
 
-    def on_branch(self, branch: str) -> list[Run]:
-        """The runs on a branch or below it."""
-        return [run for run in self._by_number.values() if is_below_branch(run.branch, branch)]
-
-    def below(self, run: Run) -> list[Run]:
-        """A run, and all that it has asked for."""
-        return [each for each in self._by_number.values() if each.is_below(run)]
-
-    def serving(self, run: Run, asked: str) -> list[Run]:
-        """The runs that a run has asked for by the name of one agent, and all below them."""
-        return [each for each in self._by_number.values() if each.serves(run, asked)]
+    def which(self, concerns: Concerns) -> list[Run]:
+        """Those runs that something concerns."""
+        return [run for run in self._by_number.values() if concerns(run)]
 
     @contextmanager
-    def waiting(self, task: asyncio.Task[AnyOutcome], branch: str | None, parent: Run, asked: str) -> Iterator[None]:
-        """Inside the block `parent` waits for the task, which runs the agent `asked` on `branch`."""
+    def waiting(self, task: asyncio.Task[AnyOutcome], asked: Run) -> Iterator[None]:
+        """Inside the block a run waits for the task, which carries out the run that it has asked for."""
         waiting = self._waiting
         if waiting is None:
             waiting = self._waiting = {}
-        waiting[task] = _Wait(branch, parent, asked)
+        waiting[task] = asked
         try:
             yield
         finally:
@@ -174,31 +169,13 @@ class Runs(msgspec.Struct, eq=False):
 
     def waits(self, run: Run) -> bool:
         """True while a run waits for another that it has asked for."""
-        return any(wait.parent is run for wait in (self._waiting or {}).values())
+        return any(asked.parent is run for asked in (self._waiting or {}).values())
 
-    def stop_waiting(self, *, on_branch: str | None = None, below: Run | None = None, asked: str = "") -> None:
-        """Cancel the tasks that wait for runs on a branch, or for runs that `below` has asked for; with neither, all.
-
-        Args:
-            asked: only those that `below` has asked for by this name.
-        """
-        for task, wait in (self._waiting or {}).items():
-            if on_branch is not None and not is_below_branch(wait.branch, on_branch):
-                continue
-            if below is None or (wait.serves(below, asked) if asked else wait.parent.is_below(below)):
+    def stop_waiting(self, concerns: Concerns) -> None:
+        """Cancel the tasks that wait for runs which something concerns."""
+        for task, asked in (self._waiting or {}).items():
+            if concerns(asked):
                 task.cancel()
-
-
-class _Wait(NamedTuple):
-    """What a task waits for: the run of an agent on a branch, for a parent that has asked for it by a name."""
-
-    branch: str | None
-    parent: Run
-    asked: str
-
-    def serves(self, run: Run, asked: str) -> bool:
-        """See Run.serves."""
-        return self.asked == asked if self.parent is run else self.parent.serves(run, asked)
 
 
 def numbers(runs: Collection[Run]) -> tuple[int, ...]:

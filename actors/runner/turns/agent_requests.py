@@ -9,6 +9,7 @@ import msgspec
 from actors.errors import FencedError, LlmCallsLimitExceededError, RaygroveError
 from actors.errors.user_code import is_being_cancelled
 from actors.messages import protocol as p
+from actors.rules.routing.branches import is_below_branch
 from actors.runner.dispatch.versions import TurnVersions
 from actors.runner.running.running_turn import RunningTurn
 from actors.runner.running.runs import Run
@@ -30,9 +31,11 @@ class AgentRequests:
         """Run an agent for its supervisor, or for the agent that has it as a tool."""
         turn, parent = self._asking(message.turn)
         await _require_going_on(message.turn, parent)
-        task = asyncio.create_task(self._versions.of(turn.version).dispatch.child(turn, parent, message))
+        dispatch = self._versions.of(turn.version).dispatch
+        run = dispatch.child_run(turn, parent, message)
+        task = asyncio.create_task(dispatch.child(turn, run, message))
         try:
-            with turn.runs.waiting(task, message.branch, parent, message.child):
+            with turn.runs.waiting(task, run):
                 outcome = await task
         except asyncio.CancelledError:
             if is_being_cancelled():
@@ -50,15 +53,16 @@ class AgentRequests:
         if asking.stopped is not None:
             # It is stopped together with all that it has asked for, and must not wait for itself here.
             raise _fenced(message.turn)
-        if message.branch:
-            runs = turn.runs.on_branch(message.branch)
-            turn.runs.stop_waiting(on_branch=message.branch)
-        elif message.child:
-            runs = turn.runs.serving(asking, message.child)
-            turn.runs.stop_waiting(below=asking, asked=message.child)
-        else:
-            runs = [run for run in turn.runs.below(asking) if run is not asking]
-            turn.runs.stop_waiting(below=asking)
+
+        def is_stopped(run: Run) -> bool:
+            if message.branch:
+                return is_below_branch(run.branch, message.branch)
+            if message.child:
+                return run.serves(asking, message.child)
+            return run is not asking and run.is_below(asking)
+
+        runs = turn.runs.which(is_stopped)
+        turn.runs.stop_waiting(is_stopped)
         await self._versions.of(turn.version).invoker.stop_for_good(turn, runs)
         return p.Ack()
 

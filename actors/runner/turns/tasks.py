@@ -153,7 +153,7 @@ class TurnTasks:
                     turn.release_slot()
             turn.task.decide_end()
             if not turn.runs.are_over():
-                turn.runs.stop_waiting()
+                turn.runs.stop_waiting(lambda asked: True)
                 if left := turn.runs.all():
                     await version.invoker.stop(turn, left)
             if turn.task in self._left or turn.task.life.was_replaced:

@@ -12,6 +12,7 @@ from actors.messages import protocol as p
 from actors.messages.config import RunConfig
 from actors.messages.event import Event
 from actors.messages.flow import FlowMark
+from actors.rules.routing.branches import is_below_branch
 from actors.runner.running.running_turn import Continued, OpeningMessage, Origin, Resumed, RunningTurn
 from actors.runner.running.runs import Run, numbers
 from tests.support.fixtures.session_fixture import KEY, settled
@@ -141,9 +142,9 @@ def test_the_runs_below_one_are_found_and_those_on_its_branches() -> None:
     below = run("below", left, branch="p.left")
     for each in (top, left, right, below):
         runs.begin_run(each)
-    assert runs.below(left) == [left, below]
-    assert runs.on_branch("p.left") == [left, below]
-    assert runs.on_branch("p") == [left, right, below]
+    assert runs.which(lambda each: each.is_below(left)) == [left, below]
+    assert runs.which(lambda each: is_below_branch(each.branch, "p.left")) == [left, below]
+    assert runs.which(lambda each: is_below_branch(each.branch, "p")) == [left, right, below]
     assert runs.all() == [top, left, right, below]
 
 
@@ -155,9 +156,9 @@ def test_what_serves_a_request_is_found_through_transfers_and_by_the_name_that_w
     below, other = Run("c", None, ASKED, moved, asked="c"), Run("d", None, ASKED, top, asked="d")
     for each in (top, asked, moved, below, other, moved.repeated()):
         runs.begin_run(each)
-    assert [each.agent for each in runs.serving(top, "a")] == ["a", "b", "c", "b"]
-    assert [each.agent for each in runs.serving(moved, "c")] == ["c"]
-    assert runs.serving(top, "b") == []
+    assert [each.agent for each in runs.which(lambda run: run.serves(top, "a"))] == ["a", "b", "c", "b"]
+    assert [each.agent for each in runs.which(lambda run: run.serves(moved, "c"))] == ["c"]
+    assert runs.which(lambda run: run.serves(top, "b")) == []
 
 
 async def test_waiting_ends_for_a_branch_or_below_a_run_or_altogether() -> None:
@@ -171,19 +172,19 @@ async def test_waiting_ends_for_a_branch_or_below_a_run_or_altogether() -> None:
 
     async def waits(branch: str | None, parent: Run, asked: str) -> None:
         task = asyncio.create_task(for_ever())
-        with runs.waiting(task, branch, parent, asked):
+        with runs.waiting(task, Run(asked, branch, ASKED, parent, asked=asked)):
             await asyncio.wait([task])
 
     waiting = (("p.a", top, "left"), (None, top, "late"), (None, below, "deep"), (None, run("other"), "late"))
     on_branch, late, under, other = (asyncio.create_task(waits(*each)) for each in waiting)
     await settled()
-    runs.stop_waiting(on_branch="p")
+    runs.stop_waiting(lambda asked: is_below_branch(asked.branch, "p"))
     await on_branch
-    runs.stop_waiting(below=top, asked="late")
+    runs.stop_waiting(lambda asked: asked.serves(top, "late"))
     await late
     assert not under.done()
-    runs.stop_waiting(below=top)
+    runs.stop_waiting(lambda asked: asked.is_below(top))
     await under
     assert not other.done()
-    runs.stop_waiting()
+    runs.stop_waiting(lambda asked: True)
     await other
