@@ -10,6 +10,7 @@ import asyncio
 import os
 import uuid
 from collections import Counter
+from functools import partial
 
 import msgspec
 
@@ -22,7 +23,7 @@ from actors.refs.agent import AgentRef
 from actors.runner.dispatch.events import RunnerEvents
 from actors.runner.dispatch.hooks import MakeHooks, TurnHooks
 from actors.runner.dispatch.isolation import Isolation
-from actors.runner.dispatch.versions import MakeTurnVersions, TurnVersions
+from actors.runner.dispatch.versions import MakeTurnVersions, TurnVersions, version_parts
 from actors.runner.environment import RunnerEnvironment
 from actors.runner.service import RunnerParts, RunnerServices, no_services
 from actors.runner.turns.admission import TurnAdmission
@@ -75,7 +76,8 @@ class RunnerActor(Actor):
         self._table = table = TurnTable()
         events = RunnerEvents(session)
         isolation = Isolation(lambda: self._recovery.recovered())
-        self._versions = turn_versions = versions(environment, events, self._counts, isolation, hooks)
+        make_parts = partial(version_parts, events, self._counts, isolation, hooks)
+        self._versions = turn_versions = versions(environment, make_parts)
         self._requests = AgentRequests(table, turn_versions)
         self._tasks = tasks = TurnTasks(place, session, table, turn_versions, events, self._counts, environment.telemetry, spans)
         self._admission = admission = TurnAdmission(

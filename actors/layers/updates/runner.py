@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from dataclasses import replace
 
 from actors.actor import Handlers
@@ -14,11 +13,8 @@ from actors.layers.updates.environment import TreeSource
 from actors.layers.updates.messages import LoadVersion, UseVersions
 from actors.layers.updates.versions import VersionRecord
 from actors.messages import protocol as p
-from actors.runner.dispatch.events import RunnerEvents
-from actors.runner.dispatch.hooks import MakeHooks, TurnHooks
-from actors.runner.dispatch.isolation import Isolation
 from actors.runner.dispatch.routing import Routing
-from actors.runner.dispatch.versions import TurnVersions, VersionParts
+from actors.runner.dispatch.versions import MakeParts, TurnVersions, VersionParts
 from actors.runner.environment import RunnerEnvironment
 
 
@@ -31,16 +27,9 @@ class RunnerUpdates(TurnVersions):
     """
 
     def __init__(
-        self,
-        record: VersionRecord,
-        trees: TreeSource | None,
-        environment: RunnerEnvironment,
-        events: RunnerEvents,
-        counts: Counter[str],
-        isolation: Isolation,
-        make_hooks: MakeHooks = TurnHooks,
+        self, record: VersionRecord, trees: TreeSource | None, environment: RunnerEnvironment, make_parts: MakeParts
     ) -> None:
-        super().__init__(environment, events, counts, isolation, make_hooks)
+        super().__init__(environment, make_parts)
         self._trees = trees
         self._loaded = {environment.version: self._first}
         self._loading = asyncio.Lock()
@@ -125,7 +114,7 @@ class RunnerUpdates(TurnVersions):
             raise ClusterError(f"version {version!r} of the tree is not known here")
         tree = await self._trees.tree(version)
         environment = replace(self._environment, plugins=tree.plugins)
-        return self.parts(environment, tree.directory, Routing(environment.session, tree.topology))
+        return self._make_parts(environment, tree.directory, Routing(environment.session, tree.topology))
 
 
 def _tell_change(before: VersionRecord, after: VersionRecord) -> None:

@@ -28,32 +28,41 @@ class VersionParts:
     dispatch: Dispatch
 
 
+MakeParts = Callable[[RunnerEnvironment, AgentDirectory, Routing], VersionParts]
+"""Makes the parts of a version of the tree, whose actors the directory activates."""
+
+
+def version_parts(
+    events: RunnerEvents,
+    counts: Counter[str],
+    isolation: Isolation,
+    make_hooks: MakeHooks,
+    environment: RunnerEnvironment,
+    directory: AgentDirectory,
+    routing: Routing,
+) -> VersionParts:
+    """Make the parts of a version: with the first arguments given, a MakeParts."""
+    hooks = make_hooks(environment)
+    invoker = Invoker(environment.session, directory, routing, events, counts, isolation, may_close=not hooks.has_end_hooks)
+    return VersionParts(directory, hooks, routing, invoker, Dispatch(routing, invoker, events, counts))
+
+
 class TurnVersions:
     """The versions of the tree in a Runner.
 
     Args:
         environment: the tree with which the deployment was started.
+        make_parts: see `version_parts`.
 
     Attributes:
         current: the version that new turns get: it decides what is done with a message before its turn is open.
     """
 
-    def __init__(
-        self,
-        environment: RunnerEnvironment,
-        events: RunnerEvents,
-        counts: Counter[str],
-        isolation: Isolation,
-        make_hooks: MakeHooks = TurnHooks,
-    ) -> None:
+    def __init__(self, environment: RunnerEnvironment, make_parts: MakeParts) -> None:
         self._environment = environment
-        self._make_hooks = make_hooks
-        self._events = events
-        self._counts = counts
-        self._isolation = isolation
-        self._first = self.current = self.parts(
-            environment, environment.directory, Routing(environment.session, environment.topology)
-        )
+        self._make_parts = make_parts
+        routing = Routing(environment.session, environment.topology)
+        self._first = self.current = make_parts(environment, environment.directory, routing)
 
     def handlers(self) -> Handlers:
         """The messages of a feature that has several versions."""
@@ -90,16 +99,6 @@ class TurnVersions:
     def release(self, version: str) -> None:
         """A turn that runs by the version has ended."""
 
-    def parts(self, environment: RunnerEnvironment, directory: AgentDirectory, routing: Routing) -> VersionParts:
-        """Make the parts of a version."""
-        hooks = self._make_hooks(environment)
-        may_close = not hooks.has_end_hooks
-        invoker = Invoker(
-            environment.session, directory, routing, self._events, self._counts, self._isolation, may_close=may_close
-        )
-        dispatch = Dispatch(routing, invoker, self._events, self._counts)
-        return VersionParts(directory, hooks, routing, invoker, dispatch)
 
-
-MakeTurnVersions = Callable[[RunnerEnvironment, RunnerEvents, Counter[str], Isolation, MakeHooks], TurnVersions]
-"""Makes the versions of a Runner: see TurnVersions."""
+MakeTurnVersions = Callable[[RunnerEnvironment, MakeParts], TurnVersions]
+"""Makes the versions of a Runner."""
