@@ -6,8 +6,7 @@ import logging
 from collections.abc import Sequence
 
 from actors.definitions.agents.callback import UserCallback
-from actors.definitions.tools.context import ReadonlyContext
-from actors.errors.user_code import UserFunction, UserResult
+from actors.errors.user_code import UserResult
 from actors.messages.content import Content
 from actors.messages.llm.model import LlmResponse
 from actors.rules.checks import model_answer
@@ -22,11 +21,6 @@ async def first_result(functions: Sequence[UserCallback], *args: object) -> User
         if result is not None:
             return result
     return None
-
-
-async def call(instruction: UserFunction, context: ReadonlyContext) -> UserResult:
-    """Call the function of an instruction, and return its result."""
-    return await UserCallback(instruction, "instruction")(context)
 
 
 def as_content(given: object) -> Content:

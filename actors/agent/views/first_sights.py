@@ -50,19 +50,14 @@ class FirstSights:
 
     Args:
         max_bytes: of them all.
+
+    Attributes:
+        cache: decides which of them are kept.
     """
 
     def __init__(self, max_bytes: int) -> None:
-        self._cache: CacheEviction[SightKey] = CacheEviction(max_bytes, IDLE_S)
+        self.cache: CacheEviction[SightKey] = CacheEviction(max_bytes, IDLE_S)
         self._kept: dict[SightKey, FirstSight] = {}
-
-    def __len__(self) -> int:
-        return len(self._kept)
-
-    @property
-    def cache(self) -> CacheEviction[SightKey]:
-        """It decides which of them are kept."""
-        return self._cache
 
     def find(self, key: SightKey) -> FirstSight | None:
         """The log that an agent may begin with that has not spoken."""
@@ -74,10 +69,10 @@ class FirstSights:
             return
         now_s = asyncio.get_running_loop().time()
         self._kept[key] = seen
-        self._cache.use(key, seen.size + EVENT_OVERHEAD * len(seen.history), now_s)
-        for other in self._cache.surplus(now_s):
+        self.cache.use(key, seen.size + EVENT_OVERHEAD * len(seen.history), now_s)
+        for other in self.cache.surplus(now_s):
             if other == key:
                 # A session may be larger than the cache: the latest one stays all the same.
                 return
-            self._cache.drop_key(other)
+            self.cache.drop_key(other)
             del self._kept[other]

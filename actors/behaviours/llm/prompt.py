@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from actors.behaviours.callbacks import call
 from actors.behaviours.lifecycle import facts_for_user_code
+from actors.definitions.agents.callback import UserCallback
 from actors.definitions.agents.finish_task import RULES
 from actors.definitions.tools.context import ReadonlyContext
 from actors.definitions.tree.spec import AgentSpec
@@ -95,7 +95,7 @@ class Templates:
         if not given:
             return ""
         if callable(given):
-            return str(await call(given, ReadonlyContext(**facts_for_user_code(self._context))))
+            return str(await UserCallback(given, "instruction")(ReadonlyContext(**facts_for_user_code(self._context))))
         names = instructions.artifact_names(given)
         artifacts = {name: await self._artifact_text(name) for name in names} if names else {}
         return instructions.render(given, self._context.state, artifacts, self._spec.name)

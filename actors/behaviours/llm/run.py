@@ -50,7 +50,7 @@ class LlmRun:
         self._interceptors = interceptors
         self._held = held_decisions(context.done)
         tools = self._tools = ToolCalls(spec, context, interceptors, _own_tools(spec, finish, interceptors.tools()))
-        keep = self._keep_output = output_keeper(spec) if agent.keeps_output and finish is None else None
+        keep = self._keep_output = output_keeper(spec) if finish is None else None
         self._model_call = ModelCall(spec, model, context, interceptors, AgentPrompt(spec, context), tools, keep)
 
     def begin(self) -> Coroutine[Any, Any, AnyOutcome]:

@@ -12,7 +12,7 @@ import msgspec
 
 from actors.errors import ActorRestartsError, StoreError, UserElsewhereError
 from actors.messages import protocol as p
-from actors.messages.codec import decode_event, encode, encode_event
+from actors.messages.codec import decode_event, encode_event
 from actors.messages.config import Budget
 from actors.messages.content import Content
 from actors.messages.event import Event
@@ -29,7 +29,7 @@ from actors.runner.turns.place import RunnerPlace
 from actors.runner.turns.recovery import TurnResumer
 from actors.runner.turns.table import TurnTable
 from actors.runner.turns.tasks import TurnTasks
-from actors.runner.turns.user_message import PreparedMessage, UserMessages, needs_check, saves, user_event
+from actors.runner.turns.user_message import PreparedMessage, UserMessages, saves, user_event
 
 logger = logging.getLogger(__name__)
 
@@ -206,7 +206,7 @@ class TurnStarter:
         if actions is not None and actions.state_delta:
             message = msgspec.structs.replace(message, state_delta={**message.state_delta, **actions.state_delta})
         event = user_event(message, prepared.content, event_id, invocation_id, actions)
-        raw = encode_event(event) if needs_check(event, prepared) else encode(event)
+        raw = encode_event(event)
         opening = Opening(message, prepared, event, raw, key, slot)
         if message.config.agent and message.due is not None and message.due.is_message:
             # One that was sent could wait for an agent to which no turn is addressed; others were checked when they came.

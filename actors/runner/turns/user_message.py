@@ -191,12 +191,6 @@ def user_event(message: p.StartTurn, content: Content, event_id: str, invocation
     )
 
 
-def needs_check(event: Event, prepared: PreparedMessage) -> bool:
-    """False for the event of a message whose content was checked as it came, and has nothing else that may be malformed."""
-    is_as_it_came = prepared.actions is None and not prepared.answers
-    return not is_as_it_came or bool(event.actions.state_delta) or event.custom_metadata is not None
-
-
 def _actions(state_delta: StateDelta, actions: Actions | None) -> EventActions:
     if actions is None:
         return EventActions(state_delta=without_temp(state_delta)) if state_delta else NO_ACTIONS

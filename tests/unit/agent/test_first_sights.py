@@ -42,4 +42,4 @@ async def test_the_log_used_least_recently_goes_first_and_the_latest_stays(rooms
     for key in keys:
         sights.keep(key, sight(100))
     assert [number for number, key in enumerate(keys) if sights.find(key) is not None] == kept
-    assert len(sights) == len(kept)
+    assert len(sights.cache) == len(kept)
