@@ -155,7 +155,6 @@ class Runtime(Services[Blocking]):
         of the deployment with these names.
 
         Args:
-            app_name: the app.
             address: of the Ray cluster; None uses the Ray that is initialised, else one that is found on this machine.
             settings: of this program, by default from the environment. The namespace must be that of the deployment.
             logs: True brings what agents log and print from now on to this program, as to the one that started the deployment. A

@@ -35,11 +35,7 @@ RETRY_S = 1.0
 
 
 class Successor(NamedTuple):
-    """The deployment that takes another one's place.
-
-    Attributes:
-        resume: has it go on with the turns that are open.
-    """
+    """The deployment that takes another one's place."""
 
     client: EngineClient
     start: Callable[[], object]

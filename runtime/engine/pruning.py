@@ -25,7 +25,6 @@ class PrunedSessions(msgspec.Struct, frozen=True, kw_only=True):
     """What was pruned, or would be.
 
     Attributes:
-        sessions: how many sessions.
         events: how many events their logs had, rewound ones included.
         turns: how many turns they had.
         artifacts: how many artifacts, each with all its versions; None where they are only counted: no store is asked for them.

@@ -28,12 +28,10 @@ class DeletedUser(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What was deleted of a user.
 
     Attributes:
-        sessions: how many sessions.
         events: how many events their logs had, rewound ones included.
         state_keys: how many keys of `user:` state.
         memories: how many entries of memory.
         artifacts: how many artifacts, each with all its versions.
-        schedules: how many schedules.
     """
 
     sessions: int

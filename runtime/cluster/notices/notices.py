@@ -30,8 +30,6 @@ class DeploymentNotice(msgspec.Struct, frozen=True, kw_only=True):
     """What a deployment speaks.
 
     Attributes:
-        release: of its actors.
-        protocol: the version of the protocol.
         before: ids of the deployments in whose place it is by upgrades, the newest last: programs may still look for them.
     """
 

@@ -29,7 +29,6 @@ class Answering:
     An attempt that failed, or was cancelled, in an earlier run is no attempt of this one: the next follows at once.
 
     Attributes:
-        question: how the answer is read.
         retries: which failures are worth another attempt.
         on_leave: what becomes of the turn when the map is left.
     """

@@ -30,13 +30,10 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """An agent of the deployed tree. `print` it for a drawing of what is below it.
 
     Attributes:
-        name: the agent.
         kind: llm, custom, sequential, parallel, loop, graph or flow.
         description: what it is good for.
         parent: the agent above it; None for the root, and for an agent that is only a tool.
         model: the name of its model, its own or an inherited one; "" for an agent without one.
-        tools: the names of its tools.
-        agent_tools: the agents that it has as tools.
         workers: of a flow, the agents that work on its tasks.
         edges: of a graph, its edges, with one for each route: source, target and route, which is "" where it is always followed.
         child_count: the number of agents right below it.
@@ -104,7 +101,6 @@ class DeployedTree:
     """The tree of a deployment. A program that has joined asks for it once, when it is first needed.
 
     Args:
-        client: of the engine.
         tree: the definitions; None in a program that has joined the deployment.
     """
 

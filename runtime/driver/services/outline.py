@@ -17,7 +17,6 @@ class Outline:
     """An agent in a list of some of the agents.
 
     Attributes:
-        node: the agent.
         children: the names of its children, in order, as far as they are listed.
         hidden: the number of agents below it, at any depth, that are not listed.
     """

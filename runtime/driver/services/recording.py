@@ -46,7 +46,6 @@ class BatchRecorder:
     Args:
         client: of the deployment that runs the turns.
         kind: a map, or an evaluation.
-        name: of the batch.
         total: how many inputs or cases there are; None where that is not known.
         thresholds: the least scores of a case that passes, by metric.
     """

@@ -32,7 +32,6 @@ class SchedulesService(RuntimeService[M]):
     """Messages that sessions get at times.
 
     Args:
-        client, mode: see RuntimeService.
         run: starts a turn.
     """
 

@@ -34,12 +34,7 @@ class Services(DeploymentMethods[M]):
     """All services, with the same names for both modes.
 
     Args:
-        client, mode: see RuntimeService.
-        tree: the deployed agents.
         calls: of the Runtime.
-
-    Attributes:
-        sessions, turns, artifacts, memory, users, schedules, batches, background, limits: the services.
     """
 
     def __init__(self, client: EngineClient, mode: type[M], tree: DeployedTree, calls: TurnCalls) -> None:

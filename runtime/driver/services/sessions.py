@@ -34,12 +34,7 @@ Follow = Callable[[SessionKey, int], Turn]
 
 @explains_all_wrong_calls
 class SessionsService(RuntimeService[M]):
-    """Sessions of the app.
-
-    Args:
-        client, mode: see RuntimeService.
-        follow: follows a session after a position.
-    """
+    """Sessions of the app."""
 
     def __init__(self, client: EngineClient, mode: type[M], follow: Follow) -> None:
         super().__init__(client, mode)

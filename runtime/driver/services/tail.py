@@ -18,7 +18,6 @@ class SessionTail:
     with RuntimeClosedError when the Runtime is closed. Leaving it cancels no turn.
 
     Args:
-        events: follows the session.
         partials: whether partial events are given, too.
     """
 

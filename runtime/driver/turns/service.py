@@ -47,7 +47,6 @@ class TurnsService(TurnReports[M], BulkTurns[M]):
     Args:
         topology: gives the tree; it may wait.
         answer: answers calls, see Runtime.answer.
-        edit: see ProgramTurns.
     """
 
     def __init__(

@@ -43,9 +43,7 @@ class Check(NamedTuple):
     """What was looked at, how it is, and what that means.
 
     Attributes:
-        name: what it is.
         state: ok; missing: some programs need it; wrong.
-        text: what was found, or what to do.
     """
 
     name: str

@@ -23,8 +23,6 @@ class WatchedLine(NamedTuple):
     Attributes:
         key: tells what it is about.
         shown: it is printed again when this is another one.
-        cells: what is printed.
-        data: what is printed as JSON.
     """
 
     key: Hashable
@@ -63,7 +61,6 @@ def follow(
     """Print lines as they change, until Ctrl-C. Raises what looking raises.
 
     Args:
-        columns: their names.
         widths: of the columns, since a line is printed before the next one is known; by default those of the first lines.
     """
     changes = Changes(look)

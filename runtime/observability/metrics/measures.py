@@ -19,7 +19,6 @@ class Counted(NamedTuple):
     Attributes:
         labels: their values, in the order of the metric's labels.
         buckets: how many values each bound has taken, and then how many were above all.
-        total: the sum of the values.
     """
 
     labels: tuple[str, ...]

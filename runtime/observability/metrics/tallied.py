@@ -34,7 +34,6 @@ class Times(NamedTuple):
         name, labels: of the histogram; the app is not among them.
         up_to: how many took at most so many seconds, by the bounds of the buckets as texts, `+Inf` the last.
         total_s: of all, in seconds.
-        number: how many.
     """
 
     name: str

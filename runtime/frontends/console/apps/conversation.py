@@ -41,7 +41,6 @@ class Conversation:
 
     Args:
         state: comes with the first message of each new conversation.
-        config: of the turns.
     """
 
     def __init__(self, rt: Runtime, *, user: str, session: str, state: Mapping[str, Any], config: RunConfig) -> None:

@@ -16,7 +16,6 @@ class TreePart:
     """Some agents of a tree, parents before their children.
 
     Attributes:
-        agents: those that are shown, by name.
         tools: by agent, the names of its tools that are shown, agents that are its tools among them.
         hidden: by agent, how many agents below it are not shown, as far as they are below none of its shown children.
         hidden_tools: by agent, how many of its tools are not shown.
