@@ -81,12 +81,12 @@ class RayDirectory:
     def of_version(self, tree: PackedTree, marks: Marks) -> AgentDirectory:
         """A directory of the agents of a later version."""
         if marks:
-            self._pool.replace_loaded_spares()
+            self._pool.spares.replace_loaded()
         return _OfVersion(self._pool, tree, marks)
 
     def retain(self, is_needed: Callable[[Replica], bool]) -> None:
         """End the agents that are idle and needed no more, and processes in which none is left."""
-        self._pool.retain(is_needed)
+        self._pool.passivation.retain(is_needed)
 
     def start_spares(self, most: int | None = None) -> None:
         """Begin to start spare processes, `most` at most, and to follow the nodes of the cluster."""
@@ -105,11 +105,11 @@ class RayDirectory:
         root = self._root
         if root in self._groups and self._groups[root].placement.asks:
             return
-        await self._pool.load_spares(root)
+        await self._pool.spares.load(root)
 
     def replace_loaded_spares(self) -> None:
         """Have spare processes that have loaded no code take the place of those that have."""
-        self._pool.replace_loaded_spares()
+        self._pool.spares.replace_loaded()
 
     def replace(self, name: str, why: str) -> None:
         """Replace a process that is of no use for further runs. `why`: ends a sentence about it."""
@@ -117,27 +117,27 @@ class RayDirectory:
 
     def drop_link(self, agent: str, link: Link) -> None:
         """End the process of an agent that is dead or does not answer; the next `link` activates the agent in another."""
-        self._pool.drop_link(link)
+        self._pool.table.drop_link(link)
 
     def live(self) -> Sequence[tuple[str, Link]]:
         """All agents that live, by name; of replicas from the second on by `name/1` and so on."""
-        return [(str(replica), link) for replica, link in self._pool.live()]
+        return [(str(replica), link) for replica, link in self._pool.table.live()]
 
     def counts(self) -> Mapping[str, int]:
         """The numbers of processes, and of agents that were activated and passivated."""
-        return self._pool.counts()
+        return self._pool.table.counts()
 
     def losses(self) -> Mapping[str, int]:
         """The number of times that the process of an agent was lost, by the names that `live` has."""
-        return {str(replica): count for replica, count in self._pool.losses().items()}
+        return {str(replica): count for replica, count in self._pool.table.losses.items()}
 
     def activations(self) -> Mapping[str, int]:
         """The number of times that each agent was activated, by the names that `live` has."""
-        return {str(replica): times for replica, times in self._pool.activations().items()}
+        return {str(replica): times for replica, times in self._pool.table.activations.items()}
 
     def spare_pids(self) -> Sequence[int]:
         """The process ids of processes in which no agent lives."""
-        return self._pool.spare_pids()
+        return self._pool.table.spare_pids()
 
     async def close(self) -> None:
         """Stop every agent's actor, and end the processes."""
@@ -162,4 +162,4 @@ class _OfVersion:
 
     def drop_link(self, agent: str, link: Link) -> None:
         """End the process of an agent that is dead or does not answer."""
-        self._pool.drop_link(link)
+        self._pool.table.drop_link(link)

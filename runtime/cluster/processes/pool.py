@@ -8,12 +8,11 @@ link refuses messages from that moment on: so no message ever reaches a process 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from typing import Any
 
 from actors.errors import ActorLostError
-from actors.interfaces.transport import Link
 from actors.layers.trees.process_groups import ProcessGroup, Replica, replica_of, scaled_group
 from actors.messages.codec import encode
 from actors.messages.protocol.lifecycle import Stop
@@ -29,16 +28,20 @@ from runtime.cluster.rules.nodes import Node
 
 
 class Pool:
-    """A bounded set of processes that agents share: activation, passivation, spare processes, and the loss of processes."""
+    """A bounded set of processes that agents share: activation, passivation, spare processes, and the loss of processes.
+
+    Attributes:
+        table: the processes and the agents in them.
+    """
 
     def __init__(self, source: ProcessSource, limits: PoolLimits) -> None:
-        self._table = ProcessTable(limits)
-        starter = ProcessStarter(source, self._table)
-        self._spares = SpareProcesses(self._table, starter)
-        self._passivation = Passivation(self._table, self._spares)
-        self._activation = Activation(self._table, starter, self._spares, self._passivation)
-        self._scaled = ScaledReplicas(self._table, self._activation, self._spares)
-        self._moving = Moving(self._table, starter, self._spares, self._activation)
+        self.table = ProcessTable(limits)
+        starter = ProcessStarter(source, self.table)
+        self.spares = SpareProcesses(self.table, starter)
+        self.passivation = Passivation(self.table, self.spares)
+        self._activation = Activation(self.table, starter, self.spares, self.passivation)
+        self._scaled = ScaledReplicas(self.table, self._activation, self.spares)
+        self._moving = Moving(self.table, starter, self.spares, self._activation)
 
     def link(
         self, replica: Replica, group: ProcessGroup | None = None, *, alone: bool = False
@@ -60,7 +63,7 @@ class Pool:
         self, agent: str, group: ProcessGroup | None, key: SessionKey, mark: str = "", *, alone: bool = False
     ) -> Coroutine[Any, Any, HostedAgent]:
         """The link to the replica of an agent that serves a session: see `link`."""
-        if self._table.limits.claims:
+        if self.table.limits.claims:
             group = scaled_group(group, agent)
         return self.link(self.serving(agent, group, key, mark), group, alone=alone)
 
@@ -74,20 +77,12 @@ class Pool:
 
     def start_spares(self, most: int | None = None) -> None:
         """Begin to start the spare processes that are missing, and end those that are too many: see SpareProcesses."""
-        self._spares.start_spares(at_once=True, most=most)
+        self.spares.start_spares(at_once=True, most=most)
 
     async def spares_started(self) -> None:
         """Wait until spare processes that are being started are ready."""
-        if self._spares.starting is not None:
-            await asyncio.wait((self._spares.starting,))
-
-    async def load_spares(self, agent: str) -> None:
-        """Have the spare processes load the code of an agent: see SpareProcesses.load."""
-        await self._spares.load(agent)
-
-    def replace_loaded_spares(self) -> None:
-        """Replace the spare processes that have loaded code: see SpareProcesses.replace_loaded."""
-        self._spares.replace_loaded()
+        if self.spares.starting is not None:
+            await asyncio.wait((self.spares.starting,))
 
     def adapt(self, limits: PoolLimits, nodes: Sequence[Node]) -> None:
         """Go by other limits, on a cluster with these nodes.
@@ -95,64 +90,30 @@ class Pool:
         Args:
             nodes: among equal ones the first gets the next process.
         """
-        table = self._table
+        table = self.table
         may_spread = limits.max_processes > table.limits.max_processes
         table.limits, table.nodes = limits, nodes
         if may_spread:
-            self._passivation.thin_out()
+            self.passivation.thin_out()
         self._moving.begin()
-        self._spares.adapt()
-
-    def passivate_idle(self) -> None:
-        """Passivate the agents that were idle for too long."""
-        self._passivation.passivate_idle()
-
-    def retain(self, is_needed: Callable[[Replica], bool]) -> None:
-        """Passivate the agents that are idle and needed no more."""
-        self._passivation.retain(is_needed)
-
-    def drop_link(self, link: Link) -> None:
-        """End the process of the agent with that link, which was found dead or does not answer, and all agents in it."""
-        self._table.drop_link(link)
+        self.spares.adapt()
 
     def drain(self, name: str, why: str) -> None:
         """Replace the process with that name: see ProcessTable.drain."""
-        for worker in self._table.workers:
+        for worker in self.table.workers:
             process = worker.process()
             if process is not None and process.name == name:
-                self._table.drain(worker, why)
-                self._spares.start_spares()
+                self.table.drain(worker, why)
+                self.spares.start_spares()
                 return
-
-    def live(self) -> list[tuple[Replica, Link]]:
-        """All agents that live, with links that do not count as use."""
-        return self._table.live()
-
-    def counts(self) -> dict[str, int]:
-        """`hosts` (processes with agents), `spares` (prepared ones without), `starting` (those that start or wait for a node),
-        `activations`, `passivations`, `shared`: how often an agent was activated beside others in use, because there were enough
-        processes; how many processes were `replaced`, since they were worn out, and `lost`."""
-        return self._table.counts()
-
-    def losses(self) -> Mapping[Replica, int]:
-        """The number of times that the process of an agent was lost."""
-        return self._table.losses
-
-    def activations(self) -> Mapping[Replica, int]:
-        """The number of times that each agent was activated, those that live no more included."""
-        return self._table.activations
-
-    def spare_pids(self) -> list[int]:
-        """The process ids of processes in which no agent lives."""
-        return self._table.spare_pids()
 
     async def close(self) -> None:
         """Stop every agent, and end all processes."""
-        table = self._table
+        table = self.table
         table.is_open = False
         background = (
-            self._spares.starting,
-            self._passivation.watching,
+            self.spares.starting,
+            self.passivation.watching,
             self._moving.under_way,
             *self._scaled.starting,
             *table.activating.values(),
@@ -170,5 +131,5 @@ class Pool:
 
     async def _stop(self, agent: HostedAgent) -> None:
         with suppress(ActorLostError, TimeoutError):
-            async with asyncio.timeout(self._table.limits.stop_timeout_s):
+            async with asyncio.timeout(self.table.limits.stop_timeout_s):
                 await agent.send(encode(Stop()))

@@ -97,16 +97,16 @@ class PooledDirectory(SimDirectory):
         return await self.pool.link(Replica(agent), None, alone=alone)
 
     def drop_link(self, agent: str, link: Link) -> None:
-        self.pool.drop_link(link)
+        self.pool.table.drop_link(link)
 
     def live(self) -> Sequence[tuple[str, Link]]:
-        return [(replica.agent, link) for replica, link in self.pool.live()]
+        return [(replica.agent, link) for replica, link in self.pool.table.live()]
 
     def processes(self) -> list[HostProcess]:
         return [each for each in self._made if not each.is_dead]
 
     def counts(self) -> Mapping[str, int]:
-        return self.pool.counts()
+        return self.pool.table.counts()
 
     async def close(self) -> None:
         await self.pool.close()

@@ -83,7 +83,7 @@ async def test_a_node_that_joins_gets_its_share_of_idle_and_of_busy_agents() -> 
     assert [await say(pool, agent) for agent in "uvwxyz"] == list("uvwxyz")
     assert (cluster.started, cluster.interrupted) == (started, 0)
     # The three that have moved were there before a message needed them.
-    assert pool.counts()["activations"] == 9
+    assert pool.table.counts()["activations"] == 9
     await pool.close()
 
 
@@ -106,7 +106,7 @@ async def test_agents_of_a_node_that_is_lost_live_on_another_one_before_ray_noti
     for agent in gone:
         cluster.lose(process_of(links[agent]))
     for agent in gone:
-        pool.drop_link(links[agent])
+        pool.table.drop_link(links[agent])
         assert await say(pool, agent) == agent
     assert by_node(cluster) == {"b": 4}
     await pool.close()

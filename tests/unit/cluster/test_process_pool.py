@@ -49,7 +49,7 @@ async def test_agents_that_are_idle_stay_side_by_side() -> None:
     assert cluster.agents_by_process() == [["a", "d"], ["b", "c"]]
     assert cluster.started == 2
     never = dict.fromkeys(("spares", "starting", "passivations", "shared", "replaced", "lost"), 0)
-    assert pool.counts() == {**never, "hosts": 2, "activations": 4}
+    assert pool.table.counts() == {**never, "hosts": 2, "activations": 4}
     await pool.close()
     assert not cluster.processes
 
@@ -62,12 +62,12 @@ async def test_when_nobody_is_idle_processes_are_shared_evenly_and_nobody_waits(
         runs = [group.create_task(say(pool, agent)) for agent in "abcdef"]
         await until(lambda: cluster.runs() == 6)
         assert [len(together) for together in cluster.agents_by_process()] == [3, 3]
-        assert pool.counts()["shared"] == 4
+        assert pool.table.counts()["shared"] == 4
         cluster.gate.set()
     assert [run.result() for run in runs] == list("abcdef")
     await say(pool, "g")
     assert sorted(map(len, cluster.agents_by_process())) == [3, 4]
-    assert (pool.counts()["passivations"], pool.counts()["shared"]) == (0, 4)
+    assert (pool.table.counts()["passivations"], pool.table.counts()["shared"]) == (0, 4)
     await pool.close()
 
 
@@ -78,7 +78,7 @@ async def test_a_working_set_that_is_larger_than_the_processes_is_activated_once
     pool.start_spares()
     for _ in range(5):
         await asyncio.gather(*(say(pool, agent) for agent in agents))
-    assert pool.counts()["activations"] == len(agents)
+    assert pool.table.counts()["activations"] == len(agents)
     assert max(map(len, cluster.agents_by_process())) <= len(agents) / 4 + 1
     await pool.close()
 
@@ -146,7 +146,7 @@ async def test_who_is_spoken_to_by_many_at_once_moves_in_once() -> None:
     cluster = FakeCluster()
     pool = cluster.pool()
     assert await asyncio.gather(*(say(pool, "a") for _ in range(5))) == ["a"] * 5
-    assert pool.counts()["activations"] == 1
+    assert pool.table.counts()["activations"] == 1
     await pool.close()
 
 
@@ -156,15 +156,15 @@ async def test_who_was_put_to_sleep_cannot_be_reached_by_the_old_way() -> None:
     old = await pool.link(Replica("a"))
     await say(pool, "b")
     old.used_s -= 600
-    pool.passivate_idle()
+    pool.passivation.passivate_idle()
     with pytest.raises(ActorLostError, match="'a' is gone: it was idle"):
         await old.send(HI)
     # Forgetting the old link does not end a process in which another agent lives by now.
-    pool.drop_link(old)
+    pool.table.drop_link(old)
     assert cluster.agents_by_process() == [["b"]]
-    assert pool.activations() == {Replica("a"): 1, Replica("b"): 1}
+    assert pool.table.activations == {Replica("a"): 1, Replica("b"): 1}
     assert await say(pool, "a") == "a"
-    assert pool.activations() == {Replica("a"): 2, Replica("b"): 1}
+    assert pool.table.activations == {Replica("a"): 2, Replica("b"): 1}
     await pool.close()
 
 
@@ -174,10 +174,10 @@ async def test_looking_at_somebody_is_no_use_of_him() -> None:
     await say(pool, "a")
     await say(pool, "b")
     (await pool.link(Replica("a"))).used_s -= 600
-    for _, link in pool.live()[:1]:
+    for _, link in pool.table.live()[:1]:
         await link.send(HI)
-    pool.passivate_idle()
-    assert [str(place) for place, _ in pool.live()] == ["b"]
+    pool.passivation.passivate_idle()
+    assert [str(place) for place, _ in pool.table.live()] == ["b"]
     await pool.close()
 
 
@@ -187,9 +187,9 @@ async def test_a_lost_process_takes_all_along_who_live_in_it() -> None:
     pool = cluster.pool(max_processes=1)
     runs = asyncio.gather(say(pool, "a"), say(pool, "b"), return_exceptions=True)
     await until(lambda: cluster.runs() == 2)
-    pool.drop_link((await pool.link(Replica("a"))).idle_link)
-    assert pool.live() == []
-    assert pool.losses() == {Replica("a"): 1, Replica("b"): 1}
+    pool.table.drop_link((await pool.link(Replica("a"))).idle_link)
+    assert pool.table.live() == []
+    assert pool.table.losses == {Replica("a"): 1, Replica("b"): 1}
     cluster.gate.set()
     assert [type(lost) for lost in await runs] == [ActorLostError, ActorLostError]
     assert [await say(pool, "a"), await say(pool, "b")] == ["a", "b"]
@@ -201,12 +201,12 @@ async def test_spares_stand_ready_and_are_filled_up_behind_those_who_take_them()
     cluster = FakeCluster()
     pool = cluster.pool(max_processes=8, spares=2)
     pool.start_spares()
-    await until(lambda: pool.counts()["spares"] == 2)
-    assert len(pool.spare_pids()) == 2
+    await until(lambda: pool.table.counts()["spares"] == 2)
+    assert len(pool.table.spare_pids()) == 2
     before = set(cluster.processes)
     assert process_of(await pool.link(Replica("a"))) in before
-    await until(lambda: pool.counts()["spares"] == 2)
-    assert pool.counts()["hosts"] == 1
+    await until(lambda: pool.table.counts()["spares"] == 2)
+    assert pool.table.counts()["hosts"] == 1
     await pool.close()
     assert not cluster.processes
 
@@ -215,12 +215,12 @@ async def test_there_are_no_more_spares_than_there_is_room_and_need_for() -> Non
     cluster = FakeCluster()
     pool = cluster.pool(max_processes=3, spares=3, agents=2)
     pool.start_spares()
-    await until(lambda: pool.counts()["spares"] == 2)
+    await until(lambda: pool.table.counts()["spares"] == 2)
     await say(pool, "a")
     await say(pool, "b")
     # One stays, to replace a process that is lost.
-    await until(lambda: pool.counts()["spares"] == 1)
-    assert pool.counts()["hosts"] == 2
+    await until(lambda: pool.table.counts()["spares"] == 1)
+    assert pool.table.counts()["hosts"] == 2
     await pool.close()
 
 
@@ -228,7 +228,7 @@ async def test_spares_that_were_lost_are_nobodys_death() -> None:
     cluster = FakeCluster()
     pool = cluster.pool(max_processes=8, spares=2)
     pool.start_spares()
-    await until(lambda: pool.counts()["spares"] == 2)
+    await until(lambda: pool.table.counts()["spares"] == 2)
     for process in cluster.processes:
         process.is_dead = True
     assert await say(pool, "a") == "a"
@@ -241,7 +241,7 @@ async def test_a_process_that_is_lost_as_soon_as_it_lives_is_told_to_who_waits()
     cluster.is_deadly = True
     with pytest.raises(ActorLostError):
         await say(pool, "a")
-    assert pool.counts()["hosts"] == 0
+    assert pool.table.counts()["hosts"] == 0
     await pool.close()
 
 
@@ -254,7 +254,7 @@ async def test_an_agent_that_cannot_be_loaded_costs_nobody_his_process() -> None
     assert await say(pool, "a") == "a"
     cluster.broken = set()
     assert await say(pool, "b") == "b"
-    assert (cluster.started, pool.counts()["shared"]) == (2, 0)
+    assert (cluster.started, pool.table.counts()["shared"]) == (2, 0)
     await pool.close()
 
 
@@ -265,12 +265,12 @@ async def test_idle_agents_are_put_to_sleep_after_a_time_and_busy_ones_are_not()
     cluster.gate = asyncio.Event()
     async with asyncio.TaskGroup() as group:
         run = group.create_task(say(pool, "b"))
-        await until(lambda: pool.counts()["passivations"] == 1)
-        assert [str(place) for place, _ in pool.live()] == ["b"]
+        await until(lambda: pool.table.counts()["passivations"] == 1)
+        assert [str(place) for place, _ in pool.table.live()] == ["b"]
         cluster.gate.set()
     assert run.result() == "b"
     await until(lambda: not cluster.processes)
-    assert pool.counts()["hosts"] == 0
+    assert pool.table.counts()["hosts"] == 0
     await pool.close()
 
 
@@ -280,8 +280,8 @@ async def test_who_was_spoken_to_lately_stays_when_others_are_put_to_sleep() -> 
     await say(pool, "a")
     (await pool.link(Replica("a"))).used_s -= 600
     await say(pool, "b")
-    pool.passivate_idle()
-    assert [str(place) for place, _ in pool.live()] == ["b"]
+    pool.passivation.passivate_idle()
+    assert [str(place) for place, _ in pool.table.live()] == ["b"]
     await pool.close()
 
 
@@ -291,7 +291,7 @@ async def test_a_process_that_cannot_be_started_is_told_and_tried_again() -> Non
     cluster.start_error = ClusterError("no more processes")
     with pytest.raises(ClusterError, match="no more"):
         await say(pool, "a")
-    assert pool.counts()["hosts"] == pool.counts()["spares"] == 0
+    assert pool.table.counts()["hosts"] == pool.table.counts()["spares"] == 0
     cluster.start_error = None
     assert await say(pool, "a") == "a"
     await pool.close()
@@ -302,13 +302,13 @@ async def test_who_moves_in_where_everybody_is_just_lost_moves_in_elsewhere() ->
     cluster.gate = asyncio.Event()
     pool = cluster.pool(max_processes=1)
     run = asyncio.create_task(say(pool, "a"))
-    await until(lambda: pool.live())
+    await until(lambda: pool.table.live())
     process = process_of(first := await pool.link(Replica("a")))
     activate = process.activate
 
     async def activate_too_late(slot: int, agent: str, leaving: Sequence[int]) -> Activated:
         activated = await activate(slot, agent, leaving)
-        pool.drop_link(first)
+        pool.table.drop_link(first)
         return activated
 
     process.activate = activate_too_late  # type: ignore[method-assign]
@@ -327,15 +327,15 @@ async def test_a_worn_process_is_replaced_when_it_is_empty_and_not_while_agents_
     stays = await pool.link(Replica("stays"))
     for number in range(RECYCLE_AFTER):
         (await pool.link(Replica(f"a{number}"))).used_s -= 600
-    pool.passivate_idle()
-    assert pool.counts()["passivations"] == RECYCLE_AFTER
+    pool.passivation.passivate_idle()
+    assert pool.table.counts()["passivations"] == RECYCLE_AFTER
     assert stays.worker.is_worn
     assert process_of(stays) in cluster.processes
     assert await say(pool, "stays") == "stays"
     assert await say(pool, "b") == "b"
     for agent in ("stays", "b"):
         (await pool.link(Replica(agent))).used_s -= 600
-    pool.passivate_idle()
+    pool.passivation.passivate_idle()
     await until(lambda: process_of(stays) not in cluster.processes)
     await pool.close()
 
@@ -346,7 +346,7 @@ async def test_a_process_that_had_many_agents_which_all_live_is_not_worn() -> No
     for number in range(2 * RECYCLE_AFTER):
         await say(pool, f"a{number}")
     assert cluster.started == 1
-    assert pool.counts()["passivations"] == 0
+    assert pool.table.counts()["passivations"] == 0
     await pool.close()
 
 
@@ -396,7 +396,7 @@ async def test_those_who_live_with_others_share_their_process_whoever_is_spoken_
     grandchild = await pool.link(Replica("grandchild"), group)
     assert child.worker is top.worker is grandchild.worker
     assert (await pool.link(Replica("child", 1), group)).worker is not top.worker
-    assert pool.counts()["shared"] == 0
+    assert pool.table.counts()["shared"] == 0
     await pool.close()
 
 
@@ -421,7 +421,7 @@ async def tell(pool: Pool, agent: str) -> str:
             return (await link.send(HI)).decode()
         except ActorLostError:
             if link is not None:
-                pool.drop_link(link)
+                pool.table.drop_link(link)
 
 
 Steps = st.lists(
@@ -448,14 +448,16 @@ def test_whoever_speaks_to_whomever_is_answered_by_him_and_there_are_never_too_m
             runs.append((agent, asyncio.create_task(tell(pool, agent))))
             for _ in range(pause):
                 await asyncio.sleep(0)
-                assert pool.counts()["hosts"] <= max_processes
+                assert pool.table.counts()["hosts"] <= max_processes
             if what == "gives up":
                 runs.pop()[1].cancel()
             elif what == "dies" and cluster.processes:
                 cluster.lose(min(cluster.processes, key=lambda each: each.number))
         assert [agent for agent, _ in runs] == [await run for _, run in runs]
-        assert pool.counts()["hosts"] <= max_processes
-        assert {str(place) for place, _ in pool.live()} >= {agent for each in cluster.processes for agent in each.agents.values()}
+        assert pool.table.counts()["hosts"] <= max_processes
+        assert {str(place) for place, _ in pool.table.live()} >= {
+            agent for each in cluster.processes for agent in each.agents.values()
+        }
         await pool.close()
         assert not cluster.processes
 

@@ -25,7 +25,7 @@ async def ask(pool: Pool, session: int) -> None:
 
 
 def living(pool: Pool) -> list[int]:
-    return sorted(replica.replica for replica, _ in pool.live())
+    return sorted(replica.replica for replica, _ in pool.table.live())
 
 
 def used_by(pool: Pool) -> set[int]:
@@ -76,7 +76,7 @@ async def test_closing_ends_replicas_that_wait_for_a_node() -> None:
     runs = [asyncio.create_task(ask(pool, session)) for session in range(4)]
     await until(lambda: cluster.runs() == 4)
     cluster.room.clear()
-    await until(lambda: len(pool.live()) == 1 and used_by(pool) == {0})
+    await until(lambda: len(pool.table.live()) == 1 and used_by(pool) == {0})
     cluster.gate.set()
     await asyncio.gather(*runs)
     closing = asyncio.create_task(pool.close())
@@ -131,9 +131,9 @@ async def test_many_agents_that_are_busy_together_want_a_process_that_no_turn_wa
 
         # The runs of all are counted once in a second.
         await until(lambda: pool.serving("a0", scaled_group(None, "a0"), SessionKey("app", "ada", "s")) and cluster.waiting > 0)
-        assert (pool.counts()["hosts"], len(cluster.processes)) == (1, 1)
+        assert (pool.table.counts()["hosts"], len(cluster.processes)) == (1, 1)
         cluster.room.set()
-        await until(lambda: pool.counts()["spares"] == 1)
+        await until(lambda: pool.table.counts()["spares"] == 1)
         cluster.gate.set()
     await pool.close()
 
@@ -149,6 +149,6 @@ async def test_no_spare_waits_for_a_node_and_none_is_made_of_a_process_that_clai
     await pool.spares_started()
     assert cluster.agents_by_process() == [["a"]]
     agent.used_s -= 600
-    pool.passivate_idle()
+    pool.passivation.passivate_idle()
     assert not cluster.processes
     await pool.close()

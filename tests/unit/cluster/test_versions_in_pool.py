@@ -36,7 +36,7 @@ async def test_a_process_that_was_used_is_no_spare_for_changed_agents() -> None:
     cluster = FakeCluster()
     pool = cluster.pool(max_processes=4, spares=1)
     (await pool.link(Replica("a"))).used_s -= 10_000
-    pool.passivate_idle()
+    pool.passivation.passivate_idle()
     await said(pool, Replica("a", mark="v2"))
     hosts = [process for process in cluster.processes if "a@v2" in process.agents.values()]
     assert [sorted(host.slots) for host in hosts] == [[0]]
@@ -56,7 +56,7 @@ async def test_spares_without_code_take_the_place_of_those_that_have_loaded_some
     cluster = FakeCluster()
     pool = await with_loaded_spare(cluster)
     [loaded] = cluster.processes
-    pool.replace_loaded_spares()
+    pool.spares.replace_loaded()
     await pool.spares_started()
     assert loaded not in cluster.processes
     [fresh] = cluster.processes
@@ -84,7 +84,7 @@ async def test_a_spare_that_is_lost_while_it_loads_code_is_replaced() -> None:
     await pool.spares_started()
     [lost] = cluster.processes
     lost.is_dead = True
-    await pool.load_spares("a")
+    await pool.spares.load("a")
     assert await said(pool, Replica("a")) == ["a"]
     assert lost not in cluster.processes
     await pool.close()
@@ -95,9 +95,9 @@ async def with_loaded_spare(cluster: FakeCluster) -> Pool:
     pool = cluster.pool(max_processes=4, spares=1)
     pool.start_spares()
     await pool.spares_started()
-    await pool.load_spares("a")
+    await pool.spares.load("a")
     # What has loaded code loads no other.
-    await pool.load_spares("b")
+    await pool.spares.load("b")
     assert all(process.loaded in ([], ["a"]) for process in cluster.processes)
     return pool
 
@@ -109,13 +109,13 @@ async def test_agents_that_are_needed_no_more_leave_and_their_processes_end() ->
     cluster.gate = asyncio.Event()
     running = asyncio.create_task(said(pool, Replica("b")))
     await asyncio.sleep(0)
-    pool.retain(lambda replica: replica.mark == "v2")
+    pool.passivation.retain(lambda replica: replica.mark == "v2")
     # One that is at work stays.
-    assert sorted(str(replica) for replica, _ in pool.live()) == ["a@v2", "b"]
+    assert sorted(str(replica) for replica, _ in pool.table.live()) == ["a@v2", "b"]
     cluster.gate.set()
     assert await running == ["b"]
-    pool.retain(lambda replica: replica.mark == "v2")
-    assert [str(replica) for replica, _ in pool.live()] == ["a@v2"]
+    pool.passivation.retain(lambda replica: replica.mark == "v2")
+    assert [str(replica) for replica, _ in pool.table.live()] == ["a@v2"]
     # Processes are killed in a callback.
     await asyncio.sleep(0)
     assert cluster.agents_by_process() == [["a@v2"]]

@@ -39,9 +39,9 @@ async def test_its_run_goes_on_and_every_other_one_has_another_process() -> None
     pool.drain(process_of(old).name, "it is worn out")
     new, second = await begin(pool)
     assert process_of(new) is not process_of(old)
-    assert [link for _, link in pool.live()] == [new.idle_link, old.idle_link]
-    assert pool.counts()["hosts"] == 2
-    assert pool.counts()["replaced"] == 1
+    assert [link for _, link in pool.table.live()] == [new.idle_link, old.idle_link]
+    assert pool.table.counts()["hosts"] == 2
+    assert pool.table.counts()["replaced"] == 1
     # A run in it can still be stopped.
     third = asyncio.create_task(old.send(HI))
     cluster.gate.set()
@@ -103,7 +103,7 @@ async def test_one_that_does_not_answer_either_is_ended_with_its_runs() -> None:
     old, run = await begin(pool)
     pool.drain(process_of(old).name, "it is worn out")
     new = await pool.link(A)
-    pool.drop_link(old)
+    pool.table.drop_link(old)
     await asyncio.sleep(0)
     assert cluster.processes == {process_of(new)}
     cluster.gate.set()
@@ -131,5 +131,5 @@ async def test_a_process_that_is_gone_cannot_be_replaced() -> None:
     pool.drain("another", "it is worn out")
     pool.drain(process_of(old).name, "it is worn out")
     pool.drain(process_of(old).name, "it is worn out")
-    assert pool.counts()["replaced"] == 1
+    assert pool.table.counts()["replaced"] == 1
     await pool.close()
