@@ -11,7 +11,7 @@ Rules of this file:
 from __future__ import annotations
 
 import hashlib
-from array import array
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -67,7 +67,8 @@ class InputReader:
     def __init__(self, name: str, user_id: str) -> None:
         self._name = name
         self._user_id = user_id
-        self._seen = SeenDigests()
+        # The first bytes of digests, and how often they have come: two that begin alike are as rare as they are harmless.
+        self._seen: Counter[int] = Counter()
 
     def read(self, index: int, given: object) -> MapInput:
         """The next input. Raises InvalidMessageError, InvalidIdError, NotEncodableError."""
@@ -94,7 +95,9 @@ class InputReader:
     def _new_id(self, content: Content, state: JsonObject, user_id: str, session_id: object) -> str:
         said = msgspec.json.encode([plain(content), plain(state), user_id, session_id], order="sorted")
         digest = hashlib.sha256(said).digest()
-        count = self._seen.count(int.from_bytes(digest[:8]))
+        start = int.from_bytes(digest[:8])
+        self._seen[start] += 1
+        count = self._seen[start]
         return f"{self._name}-{digest.hex()[:DIGEST]}{f'-{count}' if count > 1 else ''}"
 
 
@@ -109,46 +112,3 @@ def _fields(given: object) -> Mapping[str, Any]:
     if "message" not in given:
         raise InvalidMessageError(f"an input needs a message: give a text, a Content, or a dictionary with {', '.join(FIELDS)}")
     return given
-
-
-class SeenDigests:
-    """Counts how often digests of 64 bits have come, in about 16 to 32 bytes for each.
-
-    A table of numbers with open addressing. Two inputs with the same digest are as rare as they are harmless: the second one's
-    id gets a number that it does not need.
-    """
-
-    def __init__(self) -> None:
-        self._table = array("Q", bytes(8 * 1024))
-        self._used = 0
-        self._repeated: dict[int, int] = {}
-
-    def count(self, digest: int) -> int:
-        """The number of times that the digest has come, this time included."""
-        # 0 marks a free place.
-        digest = digest or 1
-        if self._add(digest):
-            return 1
-        self._repeated[digest] = count = self._repeated.get(digest, 1) + 1
-        return count
-
-    def _add(self, digest: int) -> bool:
-        """Add a digest; False when it is there already."""
-        table = self._table
-        mask = len(table) - 1
-        place = digest & mask
-        while table[place]:
-            if table[place] == digest:
-                return False
-            place = (place + 1) & mask
-        table[place] = digest
-        self._used += 1
-        if 2 * self._used > len(table):
-            self._grow()
-        return True
-
-    def _grow(self) -> None:
-        old, self._table, self._used = self._table, array("Q", bytes(16 * len(self._table))), 0
-        for digest in old:
-            if digest:
-                self._add(digest)

@@ -1,12 +1,9 @@
 from __future__ import annotations
 
-import random
-from collections import Counter
-
 import pytest
 
 from actors.errors import InvalidIdError, InvalidMessageError, NotEncodableError
-from runtime.driver.scripts.inputs import InputReader, MapInput, SeenDigests
+from runtime.driver.scripts.inputs import InputReader, MapInput
 
 
 def read(*given: object, name: str = "m") -> list[MapInput]:
@@ -66,12 +63,3 @@ def test_attempts_are_turns_in_sessions_of_their_own_unless_the_input_names_one(
 def test_a_wrong_input_is_refused_by_what_is_wrong(given: object, error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=says):
         read(given)
-
-
-def test_digests_are_counted_as_a_counter_would() -> None:
-    chance = random.Random(1)
-    seen, known = SeenDigests(), Counter[int]()
-    for _ in range(20_000):
-        digest = chance.choice((chance.randrange(1, 3_000), chance.getrandbits(64)))
-        known[digest] += 1
-        assert seen.count(digest) == known[digest]
