@@ -31,7 +31,7 @@ from sqlalchemy import (
     true,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import postgresql
 
 from actors.errors import SessionExistsError, StoreConflictError
 from actors.interfaces.records import AddEvent, CreateSession, HideEvents, PutState, PutTurn, RemoveSession, Write
@@ -82,7 +82,7 @@ from runtime.stores.sql.schema import (
     shared_versions,
     turns,
 )
-from runtime.stores.sql.statements import Row, Values
+from runtime.stores.sql.statements import Row, Values, insert_into, insert_new, upsert
 
 GONE = "it is not there"
 """The reason of a conflict over a session that was removed."""
@@ -209,7 +209,7 @@ class Batch:
             return
         last: int = statements.value(self._connection, _LAST_SID, ())
         rows = [{"sid": sid, **new_session(write)} for sid, write in enumerate(created, last + 1)]
-        sql, values_of = statements.sql_of_rows(_insert_new(sessions, self._dialect), self._connection.dialect, tuple(rows[0]))
+        sql, values_of = statements.sql_of_rows(insert_new(sessions, self._dialect), self._connection.dialect, tuple(rows[0]))
         assert values_of is not None
         if statements.execute(self._connection, sql, list(map(values_of, rows))) < len(rows):
             taken = (write for write, row in zip(created, rows, strict=True) if self._sid(write.key) != row["sid"])
@@ -257,7 +257,7 @@ class Batch:
         noted, key = write.session, write.key
         row: Row = {"app": key.app, "user": key.user, "session": key.session}
         row |= {"updated_s": noted.updated_s, "events": noted.events, "turns": noted.turns}
-        self._connection.execute(_insert(removals, self._dialect).on_conflict_do_nothing(), row)
+        self._connection.execute(insert_new(removals, self._dialect), row)
 
     def _forget_removal(self, write: ForgetRemoval) -> None:
         key = write.key
@@ -281,19 +281,19 @@ class Batch:
         rows = self._rows
         self._send_values(_INSERT_EVENT, EVENT_COLUMNS, rows.events)
         if rows.authors:
-            self._send(_upsert(authors, self._dialect), author_rows(rows))
+            self._send(upsert(authors, self._dialect), author_rows(rows))
         if rows.calls:
             self._send(_INSERT_CALL, rows.calls)
         if rows.model_calls:
-            self._send(_insert_new(model_calls, self._dialect), rows.model_calls)
-            self._send(_insert_new(model_call_parts, self._dialect), rows.model_call_parts)
+            self._send(insert_new(model_calls, self._dialect), rows.model_calls)
+            self._send(insert_new(model_call_parts, self._dialect), rows.model_call_parts)
         # A turn that ends began as its record says. One that runs may have the id of one that was rewound.
         run: list[Values] = []
         ended: list[Values] = []
         for values in rows.turns.values():
             (run if values[STATUS] == "running" else ended).append(values)
-        self._send_values(_upsert(turns, self._dialect, whole=True), TURN_COLUMNS, run)
-        self._send_values(_upsert(turns, self._dialect, whole=False), TURN_COLUMNS, ended)
+        self._send_values(upsert(turns, self._dialect), TURN_COLUMNS, run)
+        self._send_values(upsert(turns, self._dialect, but=FIXED), TURN_COLUMNS, ended)
         self._send_values(_UPDATED, ("of_sid", "at_s"), list(rows.updated.items()))
         if rows.own:
             self._send_state(session_state, *state_rows(rows.own, ("sid", "key")))
@@ -318,7 +318,7 @@ class Batch:
             check_state("user" if user else "app", size, Limits(max_state_bytes=self._max_shared_bytes))
 
     def _send_state(self, table: Table, put: Sequence[Row], removed: Sequence[Row]) -> None:
-        self._send(_upsert(table, self._dialect), put)
+        self._send(upsert(table, self._dialect), put)
         self._send(_delete(table), [{f"of_{column}": name for column, name in at.items()} for at in removed])
 
     def _send(self, statement: ClauseElement, rows: Sequence[Row]) -> None:
@@ -354,33 +354,11 @@ _DO: dict[type, Callable[[Batch, Any], None]] = {
 }
 
 
-def _insert(table: Table, dialect: str) -> Any:
-    return postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
-
-
-@cache
-def _insert_new(table: Table, dialect: str) -> Insert:
-    """Insert rows; those that are there stay as they are."""
-    statement: Insert = _insert(table, dialect).on_conflict_do_nothing()
-    return statement
-
-
 @cache
 def _create_session(dialect: str) -> Insert:
     # No error on a taken key: PostgreSQL would abort the transaction before SessionExistsError could name the session.
-    statement: Insert = _insert(sessions, dialect).on_conflict_do_nothing().returning(sessions.c.sid)
+    statement: Insert = insert_into(sessions, dialect).on_conflict_do_nothing().returning(sessions.c.sid)
     return statement
-
-
-@cache
-def _upsert(table: Table, dialect: str, *, whole: bool = True) -> Insert:
-    """Insert rows, or replace those that are there; without `whole` columns that are marked as fixed keep their values."""
-    statement = _insert(table, dialect)
-    key = list(table.primary_key.columns)
-    changing = [column.name for column in table.columns if not column.primary_key and (whole or not column.info.get(FIXED))]
-    rest = {name: statement.excluded[name] for name in changing}
-    upsert: Insert = statement.on_conflict_do_update(index_elements=key, set_=rest)
-    return upsert
 
 
 @cache

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
-
-from sqlalchemy import Connection, Delete, Insert, Table, bindparam, delete, select
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import Connection, Delete, bindparam, delete, select
 
 from actors.layers.stores.batch import BatchInfo, BatchItem
 from actors.layers.stores.parts import MAX_BATCHES
@@ -14,6 +10,7 @@ from actors.layers.stores.records import ForgetBatches, PutBatch
 from actors.messages import typed
 from actors.messages.codec import encode
 from runtime.stores.sql.schema import batch_items, batches
+from runtime.stores.sql.statements import upsert
 from runtime.stores.sql.writers import FencedSqlStore
 
 _decode_batch = typed.decoder(BatchInfo).decode
@@ -64,13 +61,13 @@ def change_batches(connection: Connection, write: PutBatch | ForgetBatches) -> N
 def _put(connection: Connection, write: PutBatch) -> None:
     app, batch = write.key.app, write.batch
     row = {"app": app, "id": batch.id, "begun_s": batch.begun_s, "updated_s": batch.updated_s, "raw": encode(batch)}
-    connection.execute(_upsert(batches, connection.dialect.name), row)
+    connection.execute(upsert(batches, connection.dialect.name), row)
     items = [
         {"app": app, "batch": batch.id, "position": each.position, "user": each.user_id, "at_s": each.at_s, "raw": encode(each)}
         for each in write.items
     ]
     if items:
-        connection.execute(_upsert(batch_items, connection.dialect.name), items)
+        connection.execute(upsert(batch_items, connection.dialect.name), items)
     # What a program tells first of a batch is of the time at which it begins.
     if batch.updated_s == batch.begun_s and connection.execute(_DROP_FIRST, {"of_app": app}).rowcount:
         connection.execute(_DROP_WITHOUT_BATCH, {"of_app": app})
@@ -89,11 +86,3 @@ def _forget(connection: Connection, write: ForgetBatches) -> None:
             whole = whole.where(batches.c.updated_s < write.before_s)
         if connection.execute(whole).rowcount:
             connection.execute(_DROP_WITHOUT_BATCH, {"of_app": write.key.app})
-
-
-@cache
-def _upsert(table: Table, dialect: str) -> Insert:
-    statement: Any = postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
-    rest = {column.name: statement.excluded[column.name] for column in table.columns if not column.primary_key}
-    upsert: Insert = statement.on_conflict_do_update(index_elements=list(table.primary_key.columns), set_=rest)
-    return upsert

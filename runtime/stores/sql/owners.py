@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import Connection, Row, delete, func, select, text, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from actors.errors import StoreUnavailableError
 from actors.messages import typed
 from runtime.stores.owner import StoreOwner
 from runtime.stores.sql import schema
+from runtime.stores.sql.statements import upsert
 from runtime.stores.taking_over import Presence, Verdict, verdict
 
 LEASE_S = 15.0
@@ -75,9 +75,8 @@ class Ownership:
                 self._check(row, _now_s(connection))
             connection.execute(delete(schema.writers).where(schema.writers.c.deployment == row.deployment))
         lease = {"deployment": mine, "until_s": _now_s(connection) + LEASE_S, "inode": inode}
-        values = lease | {"owner": msgspec.json.encode(self.owner)}
-        upsert = (sqlite if connection.dialect.name == "sqlite" else postgresql).insert(_owners)
-        connection.execute(upsert.values(app=self.owner.app, **values).on_conflict_do_update(index_elements=["app"], set_=values))
+        values = lease | {"app": self.owner.app, "owner": msgspec.json.encode(self.owner)}
+        connection.execute(upsert(_owners, connection.dialect.name), values)
 
     def _check(self, row: Row[*tuple[Any, ...]], now_s: float) -> None:
         first = self._seen if self._seen is not None and self._seen.deployment == row.deployment else None

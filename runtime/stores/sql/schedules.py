@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Delete, Insert, Select, Update, bindparam, delete, literal_column, select, tuple_, update
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import Connection, Delete, Select, Update, bindparam, delete, literal_column, select, tuple_, update
 
 from actors.layers.stores.records import AddSchedule, AdvanceSchedule, RemoveSchedule, SetDueTime
 from actors.layers.stores.schedule import ScheduleRow
 from actors.messages.session import SessionKey
 from runtime.stores.sql.collected_rows import new_schedule
 from runtime.stores.sql.schema import schedules
+from runtime.stores.sql.statements import insert_new
 
 _place = (schedules.c.due_s, schedules.c.user, schedules.c.name)
 
@@ -94,7 +94,7 @@ def change_schedule(connection: Connection, write: ScheduleWrite) -> None:
     """Do one write."""
     match write:
         case AddSchedule():
-            connection.execute(_add(connection.dialect.name), new_schedule(write))
+            connection.execute(insert_new(schedules, connection.dialect.name), new_schedule(write))
         case SetDueTime(key, name, schedule_id, due_s, paused):
             connection.execute(_SET_DUE, {**_of(key, name, schedule_id), "next_s": due_s, "is_paused": paused})
         case AdvanceSchedule(key, time, error):
@@ -111,10 +111,3 @@ def change_schedule(connection: Connection, write: ScheduleWrite) -> None:
 
 def _of(key: SessionKey, name: str, schedule_id: str) -> dict[str, Any]:
     return {"of_app": key.app, "of_user": key.user, "of_name": name, "of_id": schedule_id}
-
-
-@cache
-def _add(dialect: str) -> Insert:
-    statement: Any = postgresql.insert(schedules) if dialect == "postgresql" else sqlite.insert(schedules)
-    adding: Insert = statement.on_conflict_do_nothing()
-    return adding

@@ -15,7 +15,8 @@ from functools import cache
 from operator import itemgetter
 from typing import Any, cast
 
-from sqlalchemy import ClauseElement, Connection, Dialect, Select, TextClause
+from sqlalchemy import ClauseElement, Connection, Dialect, Insert, Select, Table, TextClause
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError, StatementError
 from sqlalchemy.sql.compiler import SQLCompiler
 
@@ -87,6 +88,28 @@ def tuples(connection: Connection, query: Query, parameters: Mapping[str, Any]) 
             sql, None, error, errors.Error, connection_invalidated=driver.broken, dialect=connection.dialect
         ) from error
     return found
+
+
+def insert_into(table: Table, dialect: str) -> Any:
+    """Insert rows of a table, in a dialect that knows what to do with those that are there."""
+    return postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
+
+
+@cache
+def insert_new(table: Table, dialect: str) -> Insert:
+    """Insert rows; those that are there stay as they are."""
+    statement: Insert = insert_into(table, dialect).on_conflict_do_nothing()
+    return statement
+
+
+@cache
+def upsert(table: Table, dialect: str, *, but: str = "") -> Insert:
+    """Insert rows, or replace those that are there; columns whose `info` has `but` keep their values."""
+    statement = insert_into(table, dialect)
+    changing = [column.name for column in table.columns if not column.primary_key and not column.info.get(but)]
+    rest = {name: statement.excluded[name] for name in changing}
+    upserting: Insert = statement.on_conflict_do_update(index_elements=list(table.primary_key.columns), set_=rest)
+    return upserting
 
 
 @cache
