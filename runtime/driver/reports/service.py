@@ -12,10 +12,9 @@ from actors.messages.topology import Topology
 from actors.messages.turn_info import TurnInfo
 from actors.rules.checks.ids import checked_id, checked_key
 from runtime.driver.engine_client import EngineClient
-from runtime.driver.reports.boards import TurnBoards
 from runtime.driver.reports.edges import TurnEdges
 from runtime.driver.reports.events import events_of
-from runtime.driver.reports.flow_board import FlowBoard
+from runtime.driver.reports.flow_board import FlowBoard, TurnBoards
 from runtime.driver.waits import M, RuntimeService, waits
 from runtime.observability.logs.log_line import LogLine
 

@@ -25,8 +25,7 @@ from runtime.driver.services.tail import SessionTail
 from runtime.driver.turns.turn import Turn
 from runtime.driver.user_message import to_state
 from runtime.driver.waits import M, RuntimeService, waits
-from runtime.engine.archiving import ArchivedEvents, archive_old_events
-from runtime.engine.pruning import PrunedSessions, count_old_sessions, prune_sessions
+from runtime.engine.retention import ArchivedEvents, PrunedSessions, archive_old_events, count_old_sessions, prune_sessions
 
 Follow = Callable[[SessionKey, int], Turn]
 """Follows a session after a position."""

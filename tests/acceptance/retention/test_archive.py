@@ -22,7 +22,7 @@ from actors.messages.event import USER
 from actors.messages.protocol.outcomes import Finished
 from actors.messages.session import SessionKey
 from runtime import Runtime
-from runtime.engine.archiving import ArchivedEvents
+from runtime.engine.retention import ArchivedEvents
 from runtime.frontends.console import cli
 from runtime.stores.sql.sessions import SqlSessionStore
 from runtime.stores.transfer.tables import WholeStore, copy_store

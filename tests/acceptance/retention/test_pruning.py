@@ -19,7 +19,7 @@ from actors.errors import RequestError, StoreError
 from actors.interfaces.stores import ArtifactStore
 from actors.testing import PatternModel
 from runtime import Runtime
-from runtime.engine.pruning import PrunedSessions
+from runtime.engine.retention import PrunedSessions
 from runtime.stores.sql.database import Database
 from runtime.stores.transfer.backup import back_up
 from tests.support.runtimes import Deploy, run_turn

@@ -28,7 +28,7 @@ from actors.messages.codec import encode
 from actors.messages.protocol.subscriptions import WHOLE_SESSION
 from actors.messages.session import SessionKey, SessionPlace
 from runtime.engine.interface import Engine
-from runtime.engine.pruning import PrunedSessions, count_old_sessions, prune_sessions
+from runtime.engine.retention import PrunedSessions, count_old_sessions, prune_sessions
 from runtime.stores.safe_artifacts import SafeArtifactStore
 from runtime.stores.sql import schema
 from runtime.stores.sql.database import Database
