@@ -96,12 +96,7 @@ class FsspecArtifactStore(ArtifactStore):
         return version
 
     def load(self, key: SessionKey, filename: str, version: int | None = None) -> Part | None:
-        """The part of that version, or the latest; None when there is none.
-
-        Raises:
-            ArtifactError: the name is empty, or the file is no version of an artifact.
-            OSError: the file system failed.
-        """
+        """The part of that version, or the latest; None when there is none. Raises ArtifactError, OSError."""
         folder = self._folder(key, filename)
         # A version is a component of a path, so anything but an integer is refused here, with a TypeError.
         version = operator.index(version) if version is not None else max(self._versions(folder), default=-1)
@@ -111,54 +106,31 @@ class FsspecArtifactStore(ArtifactStore):
         return saved.part if saved is not None else None
 
     def keys(self, key: SessionKey) -> list[str]:
-        """The names of all artifacts that a session sees, sorted.
-
-        Raises:
-            ArtifactError: a file in the folder of an artifact is no version of it.
-            OSError: the file system failed.
-        """
+        """The names of all artifacts that a session sees, sorted. Raises ArtifactError, OSError."""
         folders = (self._session_folder(key), self._shared_folder(key))
         return sorted(
             name for folder in folders for entry in self._list(folder) if (name := self._name(folder, entry)) is not None
         )
 
     def versions(self, key: SessionKey, filename: str) -> list[int]:
-        """All versions of an artifact, oldest first.
-
-        Raises:
-            ArtifactError: the name is empty.
-            OSError: the file system failed.
-        """
+        """All versions of an artifact, oldest first. Raises ArtifactError, OSError."""
         return self._versions(self._folder(key, filename))
 
     def delete(self, key: SessionKey, filename: str) -> None:
-        """Remove an artifact with all its versions. A missing one is no error.
-
-        Raises:
-            ArtifactError: the name is empty.
-            OSError: the file system failed.
-        """
+        """Remove an artifact with all its versions. A missing one is no error. Raises ArtifactError, OSError."""
         folder = self._folder(key, filename)
         with self._saving:
             if self._list(folder):
                 self._files.rm(folder, recursive=True)
 
     def delete_session(self, key: SessionKey) -> int:
-        """Remove all artifacts of a session; those that the user's sessions share stay. Returns how many there were.
-
-        Raises:
-            OSError: the file system failed.
-        """
+        """Remove all artifacts of a session; those that the user's sessions share stay. Returns how many there were."""
         return self._remove(self._session_folder(key), [self._session_folder(key)])
 
     def delete_user(self, app: str, user: str, sessions: Sequence[str] = ()) -> int:
         """Remove all artifacts of a user, those of deleted sessions and shared ones too. Returns how many there were.
 
-        Args:
-            sessions: the user's sessions, which this store need not know.
-
-        Raises:
-            OSError: the file system failed.
+        `sessions` need not be known here.
         """
         folder = self._user_folder(SessionKey(app, user, ""))
         of_sessions = [f"{folder}/sessions/{session}" for session in self._list(f"{folder}/sessions")]

@@ -47,7 +47,7 @@ _NOT_THERE = (
 
 
 class RayProcess:
-    """Implements `runtime.cluster.processes.worker_process.Process` with an AgentHost.
+    """Implements `runtime.cluster.processes.worker_process.AgentProcess` with an AgentHost.
 
     Args:
         modules: slow imports to preload.
@@ -83,12 +83,7 @@ class RayProcess:
         await self._reply(_named(agent), reply)
 
     async def activate(self, slot: int, agent: str, leaving: Sequence[int]) -> Activated:
-        """Passivate the agents in the slots `leaving`, then activate another one.
-
-        Raises:
-            ActorLostError: the process is gone, or does not answer.
-            ClusterError: the agent's definition cannot be loaded there.
-        """
+        """Passivate the agents in the slots `leaving`, then activate another one. Raises ActorLostError, ClusterError."""
         reply: ray.ObjectRef[tuple[Activated, Endpoint | None]] = self._handle.activate.remote(
             slot, self._definitions[agent], leaving
         )
@@ -160,15 +155,9 @@ class RayProcesses:
         self._numbers = count(1)
 
     async def start(self, group: ProcessGroup | None, node: str = "", *, is_spare: bool = False) -> RayProcess:
-        """Start a process for a group, or with None one in which any agent can live.
+        """Start a process: see ProcessSource. Raises ActorLostError, ClusterError.
 
-        Args:
-            node: the id of the node on which it should run; "": any.
-            is_spare: no agent waits for it. Where processes claim CPUs it starts on the Runner's node, which is used anyway.
-
-        Raises:
-            ActorLostError: the process was lost as soon as it was started.
-            ClusterError: it cannot be started; a PlacementError says that no node has what the group asks for.
+        Where processes claim CPUs a spare starts on the Runner's node, which is used anyway.
         """
         settings = self._settings
         name = self._host_name(f"{self._prefix}-{next(self._numbers)}")
