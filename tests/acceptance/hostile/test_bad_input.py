@@ -57,18 +57,21 @@ def parts(*given: Part) -> Content:
 
 CALL = Part(function_call=FunctionCall(id="c1", name="look_up"))
 UNASKED = Part(function_response=FunctionResponse(id="nobody-asked", name="look_up", response={"a": 1}))
-WITHOUT_ID = Part(function_response=FunctionResponse(name="look_up", response={"a": 1}))
+WITHOUT_ID, EMPTY_ID = (
+    Part(function_response=FunctionResponse(id=call_id, name="look_up", response={"a": 1})) for call_id in (None, "")
+)
 
 BAD_TURNS: list[tuple[dict[str, Any], type[RaygroveError], str]] = [
     ({"message": None}, InvalidMessageError, "message has no parts"),
     ({"message": ""}, InvalidMessageError, "message has no parts"),
     ({"message": parts()}, InvalidMessageError, "message has no parts"),
-    ({"message": parts(Part())}, InvalidMessageError, "message has no parts"),
+    ({"message": parts(Part(), Part(text=""))}, InvalidMessageError, "message has no parts"),
     ({"message": 42}, InvalidMessageError, "not int"),
     ({"message": parts(Part(text="please"), CALL)}, InvalidMessageError, "function call .*look_up"),
     ({"message": parts(UNASKED)}, UnknownFunctionCallError, "nobody-asked"),
     ({"message": parts(Part(text="here"), UNASKED)}, UnknownFunctionCallError, "nobody-asked"),
     ({"message": parts(WITHOUT_ID)}, InvalidMessageError, "look_up.*without the id"),
+    ({"message": parts(EMPTY_ID)}, InvalidMessageError, "look_up.*without the id"),
     ({"message": "hi", "auto_create_session": False, "session_id": "unknown"}, SessionNotFoundError, "unknown.*ada.*test"),
     ({"message": "hi", "user_id": ""}, InvalidIdError, "user id ''"),
     ({"message": "hi", "session_id": " s1"}, InvalidIdError, "session id ' s1'"),

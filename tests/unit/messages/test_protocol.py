@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors import Background, Budget, Content, Event, EventActions, Part, RunConfig
-from actors.errors import InvalidMessageError, NotEncodableError
+from actors.errors import NotEncodableError
 from actors.messages import content as nouns
 from actors.messages import event as events
 from actors.messages import protocol as p
@@ -205,21 +205,6 @@ def test_a_message_is_forced_into_the_users_role_on_a_copy() -> None:
     given_in = Content.of_text("hi", role="model")
     assert checked(given_in).role == "user"
     assert given_in.role == "model"
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (Content(), "message has no parts"),
-        (Content(parts=[Part(), Part(text="")]), "message has no parts"),
-        (Content(parts=[said("x"), call("c1", "foo")]), "'foo'"),
-        (Content(parts=[resp(None, name="foo")]), "'foo'"),
-        (Content(parts=[resp("", name="foo")]), "'foo'"),
-    ],
-)
-def test_a_message_that_says_nothing_calls_or_answers_nothing_is_refused(content: Content, words: str) -> None:
-    with pytest.raises(InvalidMessageError, match=words):
-        checked(content)
 
 
 def test_responses_together_with_text_are_allowed() -> None:

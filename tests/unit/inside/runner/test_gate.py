@@ -55,16 +55,6 @@ class Arrivals:
         await settled()
 
 
-async def test_those_who_have_few_do_not_wait_behind_those_who_have_many() -> None:
-    turns = Arrivals(gate := TurnGate(1))
-    await turns.come("a1", "a2", "a3", "b1", "c1", "b2")
-    assert (turns.inside, len(gate)) == (["a1"], 5)
-    for name in ("a1", "a2", "b1", "c1", "a3", "b2"):
-        await turns.leave(name)
-    assert turns.inside == ["a1", "a2", "b1", "c1", "a3", "b2"]
-    assert len(gate) == 0
-
-
 async def test_a_place_that_is_left_twice_lets_one_in() -> None:
     turns = Arrivals(TurnGate(1))
     await turns.come("a1", "a2", "a3")
@@ -120,17 +110,6 @@ async def test_what_takes_long_inside_holds_up_nobody(monkeypatch: pytest.Monkey
         await turns.leave(name)
     await turns.come("c1", "c2", "c3")
     assert (turns.inside[-2:], len(gate)) == (["c1", "c2"], 1)
-
-
-async def test_a_turn_whose_agent_has_not_begun_stays_inside_while_others_wait() -> None:
-    turns = Arrivals(TurnGate(1))
-    await turns.come("a1", "b1")
-    assert turns.slots["a1"].retain()
-    assert turns.inside == ["a1"]
-    await turns.leave("a1")
-    assert turns.inside == ["a1", "b1"]
-    # Nobody waits for this one.
-    assert not turns.slots["b1"].retain()
 
 
 async def test_more_are_inside_while_many_users_wait_and_as_few_as_ever_for_one_who_asks_for_much() -> None:
