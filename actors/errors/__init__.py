@@ -2,103 +2,12 @@
 
 from actors.errors.base import RaygroveError
 from actors.errors.encoding import name_and_args, rebuild
-from actors.errors.tree.cluster import (
-    ActorLostError,
-    ActorRestartsError,
-    AgentLostError,
-    ClusterError,
-    DeploymentExistsError,
-    DeploymentNotFoundError,
-    FencedError,
-    ForkedProcessError,
-    PlacementError,
-    ProtocolMismatchError,
-    RuntimeClosedError,
-)
-from actors.errors.tree.definitions import (
-    AgentTreeError,
-    DefinitionError,
-    GraphValidationError,
-    NotCarriedOverError,
-    UnknownModelError,
-    WorkflowConfigurationError,
-)
-from actors.errors.tree.models import (
-    ModelConfigurationError,
-    ModelError,
-    ModelResponseError,
-    ModelServiceError,
-    ScriptExhaustedError,
-)
-from actors.errors.tree.requests import (
-    DrainingError,
-    FlowNotFoundError,
-    InputSchemaError,
-    InvalidIdError,
-    InvalidMessageError,
-    InvalidScheduleError,
-    InvocationNotFoundError,
-    NotEncodableError,
-    OverloadedError,
-    RepeatMismatchError,
-    RequestError,
-    RunNotFoundError,
-    ScheduleExistsError,
-    ScheduleNotFoundError,
-    SessionBusyError,
-    SessionExistsError,
-    SessionNotFoundError,
-    TooLargeError,
-    TooManyRunsError,
-    TooManySchedulesError,
-    TurnStateError,
-    UnknownAgentError,
-    UnknownFunctionCallError,
-    UpdateConflictError,
-    UpdateRefusedError,
-    UpgradeRefusedError,
-    UpgradingError,
-)
-from actors.errors.tree.stores import (
-    ArtifactError,
-    EventsLostError,
-    NoMemoryError,
-    SchemaVersionError,
-    StoreConflictError,
-    StoreError,
-    StoreInUseError,
-    StoreRevertedError,
-    StoreUnavailableError,
-    UserArrivingError,
-    UserElsewhereError,
-    WriterReplacedError,
-)
-from actors.errors.tree.turns import (
-    AgentFailedError,
-    BudgetExceededError,
-    DynamicNodeFailError,
-    FlowLimitExceededError,
-    FlowStalledError,
-    LlmCallsLimitExceededError,
-    McpServerError,
-    McpToolError,
-    NodeTimeoutError,
-    NoPriceError,
-    OutputSchemaError,
-    PluginFailedError,
-    SeveralOutputsError,
-    StarvedJoinError,
-    StateSchemaError,
-    TaskFailedError,
-    TemplateError,
-    ToolAgentError,
-    TransferLimitExceededError,
-    TransferTargetError,
-    TurnCancelledError,
-    TurnError,
-    TurnTimeoutError,
-    WorkflowDataError,
-)
+from actors.errors.tree.cluster import *
+from actors.errors.tree.definitions import *
+from actors.errors.tree.models import *
+from actors.errors.tree.requests import *
+from actors.errors.tree.stores import *
+from actors.errors.tree.turns import *
 
 __all__ = [
     "ActorLostError",
