@@ -15,7 +15,7 @@ from actors.agent.inbox import RunInbox
 from actors.agent.session_reader import SessionReader
 from actors.agent.views.session_view import AgentView
 from actors.behaviours.interceptor import RunParts, linked
-from actors.interfaces.access import ArtifactAccess, MemoryAccess
+from actors.interfaces.access import ArtifactAccess
 from actors.interfaces.session import LogAccess
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
@@ -23,7 +23,7 @@ from actors.messages.content import Content
 from actors.messages.event import Event, EventActions
 from actors.messages.graph import NodeTask, is_of_tool, root_path
 from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
-from actors.refs.access import RemoteLog, SessionArtifacts, UserMemory
+from actors.refs.access import RemoteLog, SessionArtifacts
 from actors.rules.prompt.history import History
 from actors.rules.routing.branches import delegate_branch
 from actors.rules.routing.resumption import without_retried
@@ -147,11 +147,6 @@ class Invocation:
     def artifacts(self) -> ArtifactAccess:
         """The session's artifacts."""
         return SessionArtifacts(self.parts.environment.artifacts, self.message.turn.key)
-
-    @cached_property
-    def memory(self) -> MemoryAccess:
-        """The user's memory."""
-        return UserMemory(self.parts.environment.session, self.message.turn.key)
 
     @cached_property
     def log(self) -> LogAccess:

@@ -128,4 +128,4 @@ def facts_for_user_code(context: Context) -> dict[str, Any]:
 
 def callback_context(context: Context, actions: Actions) -> CallbackContext:
     """The context of a callback that writes into `actions`."""
-    return CallbackContext(artifacts=context.artifacts, memory=context.memory, actions=actions, **facts_for_user_code(context))
+    return CallbackContext(artifacts=context.artifacts, actions=actions, **facts_for_user_code(context))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from actors.interfaces.access import ArtifactAccess, Inbox, MemoryAccess, Offload, Reach
+from actors.interfaces.access import ArtifactAccess, Inbox, Offload, Reach
 from actors.interfaces.clock import Clock
 from actors.interfaces.session import LogAccess
 from actors.interfaces.telemetry import RunTelemetry
@@ -31,11 +31,6 @@ class RunContext(Protocol):
     @property
     def artifacts(self) -> ArtifactAccess:
         """The session's artifacts."""
-        ...
-
-    @property
-    def memory(self) -> MemoryAccess:
-        """The user's memory."""
         ...
 
     @property

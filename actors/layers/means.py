@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from actors.interfaces.access import BackgroundAccess, Means
+from actors.interfaces.access import BackgroundAccess, Means, MemoryAccess
 from actors.interfaces.clock import Clock
 from actors.layers.background.client import SessionRuns
 from actors.layers.flows.definitions.plan import FlowPlans
 from actors.layers.mcp.client import McpServers
+from actors.layers.memory.client import UserMemory
 from actors.layers.schedules.client import ScheduleClient
 from actors.refs.session import SessionRef
 
@@ -16,6 +17,7 @@ def all_means(session: SessionRef, servers: McpServers, plans: FlowPlans, clock:
     return {
         McpServers: lambda _: servers,
         FlowPlans: lambda _: plans,
+        MemoryAccess: lambda key: UserMemory(session, key),
         ScheduleClient: lambda key: ScheduleClient(session, key.app, clock),
         SessionRuns: lambda key: SessionRuns(session, key, clock),
         BackgroundAccess: lambda key: SessionRuns(session, key, clock),

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from actors.behaviours.callbacks import as_content, first_result
 from actors.behaviours.failure_log import log_failure
@@ -16,7 +16,9 @@ from actors.definitions.tools.context import Actions, CallbackContext
 from actors.errors import InvalidMessageError, PluginFailedError, RaygroveError, SessionNotFoundError
 from actors.errors.tracebacks import foreign_traceback
 from actors.errors.user_code import code_of, error_text, is_cancellation
+from actors.interfaces.access import MemoryAccess
 from actors.interfaces.run_facts import RunFacts, in_run
+from actors.layers.memory.client import UserMemory
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.config import RunConfig
@@ -25,7 +27,7 @@ from actors.messages.event import NO_ACTIONS, Event
 from actors.messages.json_types import JsonMapping, JsonObject
 from actors.messages.session import SessionKey, TurnKey
 from actors.messages.typed import decode
-from actors.refs.access import RemoteLog, SessionArtifacts, UserMemory
+from actors.refs.access import RemoteLog, SessionArtifacts
 from actors.rules.checks.state_values import stored_delta
 from actors.rules.checks.user_message import checked
 from actors.rules.recovery.failures import error_of
@@ -157,9 +159,9 @@ class PluginHooks(TurnHooks):
 
     def _context(self, asked: _Asked, state: JsonMapping, actions: Actions) -> CallbackContext:
         key, invocation_id = asked.turn
+        memory: Any = UserMemory(self._session, key)
         return CallbackContext(
             artifacts=SessionArtifacts(self._artifacts, key),
-            memory=UserMemory(self._session, key),
             actions=actions,
             agent_name=asked.agent,
             invocation_id=invocation_id,
@@ -168,6 +170,7 @@ class PluginHooks(TurnHooks):
             run_config=asked.config,
             user_content=asked.content,
             state=state,
+            reach=lambda kind: memory if kind is MemoryAccess else None,
         )
 
 

@@ -11,7 +11,7 @@ from actors.layers.draining.service import DrainNotes, RunnerDrain
 from actors.layers.forks.service import SessionForks
 from actors.layers.holds import UserHolds
 from actors.layers.listing.service import RunningTurns, TurnListing
-from actors.layers.memory import Memory
+from actors.layers.memory.service import Memory
 from actors.layers.placing.moves import UserMoves
 from actors.layers.placing.placements import UserPlacements
 from actors.layers.plugins import PluginHooks

@@ -1,4 +1,4 @@
-"""The artifacts and the log of a session, and the memory of its user, for the code of agents, tools and plugins."""
+"""The artifacts and the log of a session, for the code of agents, tools and plugins."""
 
 from __future__ import annotations
 
@@ -8,13 +8,10 @@ from typing import Any
 
 from actors.errors import RequestError
 from actors.interfaces.stores import ArtifactStore
-from actors.messages import protocol as p
 from actors.messages.content import Part
 from actors.messages.event import Event
-from actors.messages.memory import MemoryEntry
 from actors.messages.session import SessionKey
-from actors.refs.session import SessionRef
-from actors.rules.checks.ids import checked_artifact_name, printable
+from actors.rules.checks.ids import checked_artifact_name
 
 
 class SessionArtifacts:
@@ -62,25 +59,3 @@ class RemoteLog:
         if running is not self._loop:
             return asyncio.run_coroutine_threadsafe(self._read(), self._loop).result()
         raise RequestError("async code reads the events of a session first: await context.session.read_events()")
-
-
-class UserMemory:
-    """Implements `MemoryAccess`. The Session actor has the memory, because an agent may live on another machine."""
-
-    def __init__(self, session: SessionRef, key: SessionKey) -> None:
-        self._session = session
-        self._key = key
-
-    async def add_session(self) -> None:
-        """Remember what was said in the session so far, in place of earlier. Raises NoMemoryError, StoreError."""
-        await self._session.ask(p.RememberSession(key=self._key))
-
-    async def search(self, query: str) -> list[MemoryEntry]:
-        """Return entries that share a word with the query, best match first, at most 10.
-
-        Raises NoMemoryError, StoreError, and RequestError for a query that is no text.
-        """
-        if not isinstance(query, str):
-            raise RequestError(f"query must be a text, not {printable(query)!r}")
-        found = await self._session.ask(p.SearchMemory(app=self._key.app, user=self._key.user, query=query))
-        return list(found.entries)

@@ -359,7 +359,6 @@ class ToolCalls:
             input=answered if isinstance(answered, AnsweredInput) else None,
             tool_confirmation=answered if isinstance(answered, ToolConfirmation) else None,
             artifacts=context.artifacts,
-            memory=context.memory,
             actions=actions,
             **facts_for_user_code(context),
         )

@@ -259,11 +259,10 @@ class CallbackContext(ReadonlyContext):
         actions: what that event will do.
     """
 
-    def __init__(self, *, artifacts: ArtifactAccess, memory: MemoryAccess, actions: Actions | None = None, **where: Any) -> None:
+    def __init__(self, *, artifacts: ArtifactAccess, actions: Actions | None = None, **where: Any) -> None:
         super().__init__(**where)
         self.actions = actions or Actions()
         self._artifacts = artifacts
-        self._memory = memory
         self._writable = self.actions.state_over(self._state)
 
     @property
@@ -308,7 +307,7 @@ class CallbackContext(ReadonlyContext):
             NoMemoryError: the app has no memory.
             StoreError: the store could not keep it.
         """
-        await self._memory.add_session()
+        await self._memory().add_session()
 
     async def search_memory(self, query: str) -> list[MemoryEntry]:
         """The remembered entries of the user that share a word with the query, the best first, at most 10.
@@ -317,7 +316,14 @@ class CallbackContext(ReadonlyContext):
             NoMemoryError: the app has no memory.
             StoreError: the store could not search.
         """
-        return await self._memory.search(query)
+        return await self._memory().search(query)
+
+    def _memory(self) -> MemoryAccess:
+        """The memory of the user. Raises RequestError outside of a run."""
+        memory: MemoryAccess | None = self.reach(MemoryAccess)  # type: ignore[type-abstract]
+        if memory is None:
+            raise RequestError("there is no memory outside of a run")
+        return memory
 
 
 class ToolContext(CallbackContext, MessageContext):

@@ -15,8 +15,10 @@ from actors.definitions.tools.outgoing import MessageContext, Outgoing
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import FencedError, UnknownAgentError
 from actors.errors.suggestions import did_you_mean
+from actors.interfaces.access import MemoryAccess
 from actors.interfaces.session import RunSession
 from actors.layers.custom.definitions import HOW_TO_RUN, CustomAgent
+from actors.layers.memory.client import UserMemory
 from actors.messages.event import USER, Event, EventActions
 from actors.messages.json_types import JsonMapping
 from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused, Transfer
@@ -98,7 +100,7 @@ class CustomContext(MessageContext):
         self.run_config = context.run_config
         self.user_content = context.user_content
         self.artifacts = context.artifacts
-        self.memory = context.memory
+        self.memory: MemoryAccess = UserMemory(context.parts.environment.session, context.message.turn.key)
         self.session = RunSession(context.log, lambda: context.state)
         self.waiting: tuple[str, ...] = ()
         self.done = context.done

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, Protocol
 from actors.definitions.agents.base import BaseAgent
 from actors.definitions.tools.outgoing import MessageContext
 from actors.errors import DefinitionError
+from actors.interfaces.access import MemoryAccess
 from actors.interfaces.context import RunContext
 from actors.interfaces.session import RunSession
 from actors.messages.event import Event
@@ -34,6 +35,7 @@ class InvocationContext(RunContext, MessageContext, Protocol):
         done: the run's own events until it was lost or paused, oldest first; empty when it begins.
     """
 
+    memory: MemoryAccess
     done: Sequence[Event]
 
     @property

@@ -13,7 +13,7 @@ from actors.errors import StoreError, TurnCancelledError
 from actors.interfaces.records import PutState, RemoveSession, SessionRow, TurnFilter, Write
 from actors.layers.batches.service import KeptBatches
 from actors.layers.holds import UserHolds
-from actors.layers.memory import Memory
+from actors.layers.memory.service import Memory
 from actors.layers.stores.records import ForgetRemoval, RemoveSchedule
 from actors.layers.stores.session_store import store_of
 from actors.layers.users.messages import CancelWaitingTurns, HoldUser, ReleaseUser, RemoveUser, UserHeld, UserRemoved

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import msgspec
 
 from actors.messages.json_types import JsonObject, StateDelta
-from actors.messages.memory import MemoryEntry
 from actors.messages.protocol.base import Ack, Message, StoredEvent
 from actors.messages.protocol.log import Appended
 from actors.messages.protocol.request import Lane, Request, Route
@@ -149,38 +148,3 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     updated_s: float = 0.0
     more: bool = False
     generation: str = ""
-
-
-class RememberSession(Request[Ack], frozen=True, kw_only=True):
-    """Put the texts of a session into memory, in place of what memory has of it."""
-
-    route = Route.SESSION
-    lane = Lane.BEGIN
-
-    key: SessionKey
-
-
-class ForgetSession(Request[Ack], frozen=True, kw_only=True):
-    """Delete a session from memory. Its log stays."""
-
-    route = Route.SESSION
-    lane = Lane.BEGIN
-
-    key: SessionKey
-
-
-class MemoriesReply(Message, frozen=True, kw_only=True):
-    """The entries found, the best match first."""
-
-    entries: Sequence[MemoryEntry] = ()
-
-
-class SearchMemory(Request[MemoriesReply], frozen=True, kw_only=True):
-    """Search the memory of a user."""
-
-    route = Route.USER
-    lane = Lane.READ
-
-    app: str
-    user: str
-    query: str

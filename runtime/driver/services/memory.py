@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from actors.messages import protocol as p
+from actors.layers.memory.messages import ForgetSession, RememberSession, SearchMemory
 from actors.messages.memory import MemoryEntry
 from actors.messages.session import SessionKey
 from actors.rules.checks.ids import checked_known_id, checked_known_key
@@ -28,7 +28,7 @@ class MemoryService(RuntimeService[M]):
             NoMemoryError: the Runtime was given `memory_store=None`.
             StoreError: the store failed.
         """
-        await self._client.session.ask(p.RememberSession(key=self._key(user_id, session_id)))
+        await self._client.session.ask(RememberSession(key=self._key(user_id, session_id)))
 
     @waits
     async def search(self, user_id: str, query: str) -> list[MemoryEntry]:
@@ -40,7 +40,7 @@ class MemoryService(RuntimeService[M]):
             StoreError: the store failed.
         """
         user, query = checked_known_id("user id", user_id), checked_text("query", query)
-        found = await self._client.session.ask(p.SearchMemory(app=self._client.app_name, user=user, query=query))
+        found = await self._client.session.ask(SearchMemory(app=self._client.app_name, user=user, query=query))
         return list(found.entries)
 
     @waits
@@ -51,7 +51,7 @@ class MemoryService(RuntimeService[M]):
             NoMemoryError: the Runtime was given `memory_store=None`.
             StoreError: the store failed.
         """
-        await self._client.session.ask(p.ForgetSession(key=self._key(user_id, session_id)))
+        await self._client.session.ask(ForgetSession(key=self._key(user_id, session_id)))
 
     def _key(self, user_id: str, session_id: str) -> SessionKey:
         return checked_known_key(self._client.app_name, user_id, session_id)

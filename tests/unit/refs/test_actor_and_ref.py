@@ -10,6 +10,7 @@ import pytest
 from actors.actor import Actor, Handlers
 from actors.errors import RaygroveError, SessionBusyError, TooLargeError
 from actors.interfaces.transport import EarlyReply
+from actors.layers.memory.messages import ForgetSession, RememberSession
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.refs.base import Ref
@@ -32,8 +33,8 @@ class Moody(Actor):
             p.GetTopology: self.raises_what_cannot_travel,
             p.Unsubscribe: self.replies_what_cannot_travel,
             p.DeleteSessionRequest: self.wants_to_exit,
-            p.ForgetSession: self.is_not_cancelled,
-            p.RememberSession: self.waits,
+            ForgetSession: self.is_not_cancelled,
+            RememberSession: self.waits,
         }
 
     async def fine(self, _: p.Stop) -> p.Ack:
@@ -51,10 +52,10 @@ class Moody(Actor):
     async def wants_to_exit(self, _: p.DeleteSessionRequest) -> p.Ack:
         raise SystemExit(1)
 
-    async def is_not_cancelled(self, _: p.ForgetSession) -> p.Ack:
+    async def is_not_cancelled(self, _: ForgetSession) -> p.Ack:
         raise asyncio.CancelledError
 
-    async def waits(self, _: p.RememberSession) -> p.Ack:
+    async def waits(self, _: RememberSession) -> p.Ack:
         await asyncio.Event().wait()
         return p.Ack()
 
@@ -84,7 +85,7 @@ async def test_an_error_of_ours_is_raised_where_it_was_caused(moody: Ref) -> Non
         (p.GetTopology(), ["OwnError", "own: <class 'object'>"]),
         (p.Unsubscribe(subscriber="d"), ["cannot be sent"]),
         (p.DeleteSessionRequest(key=KEY), ["moody failed on DeleteSessionRequest", "SystemExit: 1"]),
-        (p.ForgetSession(key=KEY), ["moody failed on ForgetSession", "CancelledError"]),
+        (ForgetSession(key=KEY), ["moody failed on ForgetSession", "CancelledError"]),
         (p.TellPartial(turn=p.TurnRef(KEY, "e", 1), events=[]), ["Invalid value 'TellPartial'"]),
     ],
 )
@@ -99,7 +100,7 @@ async def test_whatever_goes_wrong_reaches_the_one_who_asked_and_stops_nobody(
 
 
 async def test_who_is_really_cancelled_stops() -> None:
-    asked = asyncio.create_task(Moody("moody").receive(encode(p.RememberSession(key=KEY))))
+    asked = asyncio.create_task(Moody("moody").receive(encode(RememberSession(key=KEY))))
     await asyncio.sleep(0)
     asked.cancel()
     with pytest.raises(asyncio.CancelledError):

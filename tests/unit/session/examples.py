@@ -18,6 +18,7 @@ from actors.layers.batches.messages import ListBatches, ListBatchItems, SaveBatc
 from actors.layers.draining.messages import Drain, GetDrain
 from actors.layers.forks.messages import ForkSession
 from actors.layers.listing.messages import CountTurns, GetTurn, ListPending, ListTurns
+from actors.layers.memory.messages import ForgetSession, RememberSession, SearchMemory
 from actors.layers.placing.messages import (
     AdmitUser,
     BeginArrival,
@@ -211,7 +212,7 @@ async def talk_long(desk: Desk) -> None:
 
 async def remember(desk: Desk) -> None:
     """A session in memory."""
-    await desk.done(p.RememberSession(key=KEY))
+    await desk.done(RememberSession(key=KEY))
 
 
 async def pause(desk: Desk) -> None:
@@ -410,12 +411,12 @@ CHANGING: Mapping[type[p.Message], Example] = {
     CreateSchedule: Example(lambda _: CreateSchedule(key=KEY, name="other", id="other", plan=HOURLY)),
     p.CreateSessionRequest: Example(lambda _: p.CreateSessionRequest(key=NEW, state={"a": 1, "user:b": 2})),
     p.DeleteSessionRequest: Example(lambda _: p.DeleteSessionRequest(key=OTHER), [talk_elsewhere]),
-    p.ForgetSession: Example(lambda _: p.ForgetSession(key=KEY), [talk, remember]),
+    ForgetSession: Example(lambda _: ForgetSession(key=KEY), [talk, remember]),
     ForkSession: Example(lambda _: ForkSession(key=KEY, invocation_id="e-1", fork="fork"), [talk]),
     p.OpenTurn: Example(opening(NEW), again=FOLLOWED),
     PassDueTime: Example(lambda _: PassDueTime(key=KEY, time=LATER, error="E"), [plan]),
     PruneSessions: Example(lambda _: PRUNE, [talk, talk_elsewhere], SessionsPruned),
-    p.RememberSession: Example(lambda _: p.RememberSession(key=OTHER), [talk_elsewhere]),
+    RememberSession: Example(lambda _: RememberSession(key=OTHER), [talk_elsewhere]),
     RetryTurn: Example(lambda desk: RetryTurn(key=FAILED, invocation_id="e-f", runner=desk.runner), [fail], p.TurnResumed),
     RewindRequest: Example(lambda _: RewindRequest(key=KEY, invocation_id="e-1"), [talk]),
 }
@@ -492,7 +493,7 @@ OTHERS: Mapping[type[p.Message], Example] = {
     p.ReadLog: Example(lambda _: p.ReadLog(key=KEY)),
     p.ReadTurn: Example(lambda _: p.ReadTurn(key=KEY, invocation_id="e-1")),
     SaveBatch: Example(lambda _: SaveBatch(app=APP, batch=BatchInfo(id="b", name="b", kind="map", begun_s=1.0, updated_s=1.0))),
-    p.SearchMemory: Example(lambda _: p.SearchMemory(app=APP, user=USER, query="hello")),
+    SearchMemory: Example(lambda _: SearchMemory(app=APP, user=USER, query="hello")),
     p.Stop: Example(lambda _: p.Stop()),
     p.Subscribe: Example(lambda _: p.Subscribe(subscriber="driver", key=KEY, invocation_id="e-1")),
     TakeStoreSeat: Example(lambda _: TakeStoreSeat(app=APP, seat=StoreSeat("family", 0, 2))),

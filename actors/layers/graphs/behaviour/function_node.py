@@ -89,7 +89,6 @@ class NodeCall:
             run_node=below.run,
             tool_context=self._tool_context,
             artifacts=context.artifacts,
-            memory=context.memory,
             actions=Actions(state),
             **facts,
         )
@@ -100,7 +99,6 @@ class NodeCall:
             function_call_id=f"{context.invocation_id} {self._info.path}",
             offload=context.offload,
             artifacts=context.artifacts,
-            memory=context.memory,
             actions=self._of_node.actions,
             **{**facts_for_user_code(context), "branch": self.branch},
         )

@@ -1,4 +1,4 @@
-"""The memory of an app's users: texts of sessions, kept beyond their logs and found again by words.
+"""The part of the Session actor that has the memory of users.
 
 The store works in a thread of its own: neither a search nor the storing of a long session keeps a commit waiting.
 """
@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from actors.actor import Handlers
 from actors.errors import NoMemoryError
 from actors.interfaces.stores import MemoryStore
-from actors.messages import protocol as p
+from actors.layers.memory.messages import ForgetSession, MemoriesReply, RememberSession, SearchMemory
 from actors.messages.codec import decode_event
 from actors.messages.memory import MemoryEntry
+from actors.messages.protocol.base import Ack
 from actors.messages.session import SessionKey
 from actors.session.service import SessionService
 from actors.session.store.store_thread import StoreThread
@@ -37,12 +38,12 @@ class Memory(SessionService):
     def handlers(self) -> Handlers:
         """Its messages."""
         return {
-            p.RememberSession: self.remember,
-            p.ForgetSession: self.forget_session,
-            p.SearchMemory: self.search_memory,
+            RememberSession: self.remember,
+            ForgetSession: self.forget_session,
+            SearchMemory: self.search_memory,
         }
 
-    async def remember(self, message: p.RememberSession) -> p.Ack:
+    async def remember(self, message: RememberSession) -> Ack:
         """Store the texts of a session in place of earlier ones. Raises SessionNotFoundError, NoMemoryError, StoreError."""
         store, thread = self._required(message.key.app)
         log = await self._logs.load(message.key)
@@ -53,13 +54,13 @@ class Memory(SessionService):
             entries = await self._entries(message.key)
             log = await self._logs.load(message.key)
         await thread.call(store.add_session, message.key, entries, writing=True)
-        return p.Ack()
+        return Ack()
 
-    async def forget_session(self, message: p.ForgetSession) -> p.Ack:
+    async def forget_session(self, message: ForgetSession) -> Ack:
         """Delete a session from memory. Raises NoMemoryError, StoreError."""
         store, thread = self._required(message.key.app)
         await thread.call(store.delete_session, message.key, writing=True)
-        return p.Ack()
+        return Ack()
 
     async def users(self, app: str, after: str, limit: int) -> list[str]:
         """Users that memory has entries of, by name, those after one. Raises StoreError, also where the store cannot say it."""
@@ -78,10 +79,10 @@ class Memory(SessionService):
         if self._store is not None and self._thread is not None:
             await self._thread.call(self._store.add_session, key, entries, writing=True)
 
-    async def search_memory(self, message: p.SearchMemory) -> p.MemoriesReply:
+    async def search_memory(self, message: SearchMemory) -> MemoriesReply:
         """Find entries of a user, the best match first. Raises NoMemoryError, StoreError."""
         store, thread = self._required(message.app)
-        return p.MemoriesReply(entries=await thread.call(store.search, message.app, message.user, message.query, MAX_RESULTS))
+        return MemoriesReply(entries=await thread.call(store.search, message.app, message.user, message.query, MAX_RESULTS))
 
     async def forget_user(self, app: str, user: str) -> int:
         """Delete all that memory has of a user, and return how many entries it were. Raises StoreError."""
