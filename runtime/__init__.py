@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from runtime.driver.runtime import Runtime
     from runtime.driver.scripts.results import MapResult
     from runtime.driver.scripts.turn_map import TurnMap
-    from runtime.driver.services.agents import AgentInfo
+    from runtime.driver.services.outline import AgentInfo
     from runtime.driver.statistics import RuntimeStatistics
     from runtime.driver.turns.finding import CallQuery, TurnQuery
     from runtime.driver.turns.reasons import SelectionReason
@@ -91,7 +91,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "AgentInfo": "runtime.driver.services.agents",
+    "AgentInfo": "runtime.driver.services.outline",
     "ApiKeyAuth": "runtime.integrations.openapi.auth",
     "BasicAuth": "runtime.integrations.openapi.auth",
     "BatchInfo": "actors.layers.stores.batch",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Protocol
+from collections.abc import Sequence
 
 import msgspec
 
@@ -16,85 +15,7 @@ from actors.messages.protocol.sessions import GetTopology
 from actors.messages.topology import Topology
 from actors.refs.session import SessionRef
 from runtime.driver.engine_client import EngineClient
-from runtime.driver.services.drawing import GraphEdge, drawn_edges, edge_lines, mermaid
-from runtime.driver.services.outline import Outline, check_workers, outline, search
-
-
-class _Printer(Protocol):
-    """What IPython gives to objects that draw themselves."""
-
-    def text(self, text: str) -> None: ...
-
-
-class AgentInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """An agent of the deployed tree. `print` it for a drawing of what is below it.
-
-    Attributes:
-        kind: llm, custom, sequential, parallel, loop, graph or flow.
-        description: what it is good for.
-        parent: the agent above it; None for the root, and for an agent that is only a tool.
-        model: the name of its model, its own or an inherited one; "" for an agent without one.
-        workers: of a flow, the agents that work on its tasks.
-        edges: of a graph, its edges, with one for each route: source, target and route, which is "" where it is always followed.
-        child_count: the number of agents right below it.
-        children: the agents below it that were asked for.
-        hidden: the number of agents below it that are not in `children`, or below those.
-        version: of the agent that was asked for, the version of the tree that it is of; else "".
-    """
-
-    name: str
-    kind: str
-    description: str = ""
-    parent: str | None = None
-    model: str = ""
-    tools: Sequence[str] = ()
-    agent_tools: Sequence[str] = ()
-    workers: Sequence[str] = ()
-    edges: Sequence[GraphEdge] = ()
-    child_count: int = 0
-    children: Sequence[AgentInfo] = ()
-    hidden: int = 0
-    version: str = ""
-
-    def __iter__(self) -> Iterator[AgentInfo]:
-        """It, and all that are listed below it, parents before their children."""
-        return (agent for _, agent in self.levels())
-
-    def levels(self) -> Iterator[tuple[int, AgentInfo]]:
-        """The same, each with the number of levels that it is below this one."""
-        # A stack of its own: a tree may be deeper than Python's recursion limit.
-        waiting = [(0, self)]
-        while waiting:
-            level, agent = waiting.pop()
-            yield level, agent
-            waiting += [(level + 1, child) for child in reversed(agent.children)]
-
-    def __repr__(self) -> str:
-        below = f", children={[child.name for child in self.children[:8]]}" if self.children else ""
-        hidden = f", hidden={self.hidden}" if self.hidden else ""
-        return f"AgentInfo(name={self.name!r}, kind={self.kind!r}{below}{hidden})"
-
-    def __str__(self) -> str:
-        return "\n".join(
-            line
-            for level, agent in self.levels()
-            for line in ("  " * level + agent.line(), *("  " * (level + 1) + edge for edge in edge_lines(agent.edges)))
-        )
-
-    def mermaid(self) -> str:
-        """The drawing for Mermaid, as a flowchart: graphs with their edges, all other agents with those below them."""
-        return mermaid(self)
-
-    def _repr_pretty_(self, printer: _Printer, cycle: bool) -> None:
-        """Draw it where it is the value of a notebook's cell."""
-        printer.text(str(self))
-
-    def line(self) -> str:
-        """It alone, as a line of the drawing."""
-        what = ", ".join([self.kind, *([self.model] if self.model else []), *self.tools])
-        about = f": {self.description}" if self.description else ""
-        unlisted = self.hidden - sum(child.hidden for child in self.children)
-        return f"{self.name} ({what}){about}" + (f" [{unlisted} more below]" if unlisted else "")
+from runtime.driver.services.outline import AgentInfo, check_workers, outline, search
 
 
 class DeployedTree:
@@ -196,10 +117,8 @@ class DeployedTree:
     def outline(self, under: str | None, depth: int | None, limit: int, offset: int) -> AgentInfo:
         """See Runtime.tree."""
         topology, version = self._newest()
-        made: dict[str, AgentInfo] = {}
-        for found in outline(topology, under if under is not None else topology.root.name, depth, limit, offset):
-            made[found.node.name] = last = _info(found, [made[child] for child in found.children])
-        return msgspec.structs.replace(last, version=version)
+        *_, found = outline(topology, under if under is not None else topology.root.name, depth, limit, offset)
+        return msgspec.structs.replace(found, version=version)
 
     def _newest(self) -> tuple[Topology, str]:
         """The parent map as it is now, and its version."""
@@ -209,22 +128,4 @@ class DeployedTree:
 
     def search(self, text: str, under: str | None, limit: int, **wanted: str | None) -> list[AgentInfo]:
         """See Runtime.find_agents."""
-        return [_info(found, ()) for found in search(self._newest()[0], text, under, limit, **wanted)]
-
-
-def _info(found: Outline, children: Sequence[AgentInfo]) -> AgentInfo:
-    node = found.node
-    return AgentInfo(
-        name=node.name,
-        kind=node.kind,
-        description=node.description,
-        parent=node.parent,
-        model=node.model,
-        tools=node.tools,
-        agent_tools=node.tool_agents,
-        workers=node.workers,
-        edges=drawn_edges(node.graph) if node.graph is not None else (),
-        child_count=len(node.children),
-        children=tuple(children),
-        hidden=found.hidden,
-    )
+        return search(self._newest()[0], text, under, limit, **wanted)

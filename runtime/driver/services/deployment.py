@@ -13,7 +13,8 @@ from actors.layers.updates.versions import VersionInfo, VersionRecord
 from runtime.driver.arguments import checked_choice
 from runtime.driver.inputs import MAX_NUMBER
 from runtime.driver.operation import AppOperation, Command, Option, Table, ago, local_time, table
-from runtime.driver.services.agents import AgentInfo, DeployedTree
+from runtime.driver.services.agents import DeployedTree
+from runtime.driver.services.outline import AgentInfo
 from runtime.driver.services.usage import UsageMethods
 from runtime.driver.statistics import RuntimeStatistics, read_statistics
 from runtime.driver.waits import Awaited, Blocking, M, in_thread, waits

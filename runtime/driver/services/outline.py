@@ -2,31 +2,97 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import msgspec
 
 from actors.errors import AgentTreeError
 from actors.layers.flows.rules.tool_names import CREATE_TASKS, is_controllers, refuse_other_question
 from actors.messages.flow import CONTROLLER
 from actors.messages.topology import AgentNode, Topology
 from actors.rules.prompt.agent_search import AgentSearch
+from runtime.driver.services.drawing import GraphEdge, drawn_edges, edge_lines, mermaid
 
 
-@dataclass(frozen=True)
-class Outline:
-    """An agent in a list of some of the agents.
+class _Printer(Protocol):
+    """What IPython gives to objects that draw themselves."""
+
+    def text(self, text: str) -> None: ...
+
+
+class AgentInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """An agent of the deployed tree. `print` it for a drawing of what is below it.
 
     Attributes:
-        children: the names of its children, in order, as far as they are listed.
-        hidden: the number of agents below it, at any depth, that are not listed.
+        kind: llm, custom, sequential, parallel, loop, graph or flow.
+        description: what it is good for.
+        parent: the agent above it; None for the root, and for an agent that is only a tool.
+        model: the name of its model, its own or an inherited one; "" for an agent without one.
+        workers: of a flow, the agents that work on its tasks.
+        edges: of a graph, its edges, with one for each route: source, target and route, which is "" where it is always followed.
+        child_count: the number of agents right below it.
+        children: the agents below it that were asked for.
+        hidden: the number of agents below it that are not in `children`, or below those.
+        version: of the agent that was asked for, the version of the tree that it is of; else "".
     """
 
-    node: AgentNode
-    children: tuple[str, ...] = ()
+    name: str
+    kind: str
+    description: str = ""
+    parent: str | None = None
+    model: str = ""
+    tools: Sequence[str] = ()
+    agent_tools: Sequence[str] = ()
+    workers: Sequence[str] = ()
+    edges: Sequence[GraphEdge] = ()
+    child_count: int = 0
+    children: Sequence[AgentInfo] = ()
     hidden: int = 0
+    version: str = ""
+
+    def __iter__(self) -> Iterator[AgentInfo]:
+        """It, and all that are listed below it, parents before their children."""
+        return (agent for _, agent in self.levels())
+
+    def levels(self) -> Iterator[tuple[int, AgentInfo]]:
+        """The same, each with the number of levels that it is below this one."""
+        # A stack of its own: a tree may be deeper than Python's recursion limit.
+        waiting = [(0, self)]
+        while waiting:
+            level, agent = waiting.pop()
+            yield level, agent
+            waiting += [(level + 1, child) for child in reversed(agent.children)]
+
+    def __repr__(self) -> str:
+        below = f", children={[child.name for child in self.children[:8]]}" if self.children else ""
+        hidden = f", hidden={self.hidden}" if self.hidden else ""
+        return f"AgentInfo(name={self.name!r}, kind={self.kind!r}{below}{hidden})"
+
+    def __str__(self) -> str:
+        return "\n".join(
+            line
+            for level, agent in self.levels()
+            for line in ("  " * level + agent.line(), *("  " * (level + 1) + edge for edge in edge_lines(agent.edges)))
+        )
+
+    def mermaid(self) -> str:
+        """The drawing for Mermaid, as a flowchart: graphs with their edges, all other agents with those below them."""
+        return mermaid(self)
+
+    def _repr_pretty_(self, printer: _Printer, cycle: bool) -> None:
+        """Draw it where it is the value of a notebook's cell."""
+        printer.text(str(self))
+
+    def line(self) -> str:
+        """It alone, as a line of the drawing."""
+        what = ", ".join([self.kind, *([self.model] if self.model else []), *self.tools])
+        about = f": {self.description}" if self.description else ""
+        unlisted = self.hidden - sum(child.hidden for child in self.children)
+        return f"{self.name} ({what}){about}" + (f" [{unlisted} more below]" if unlisted else "")
 
 
-def outline(topology: Topology, under: str, depth: int | None, limit: int, offset: int = 0) -> list[Outline]:
+def outline(topology: Topology, under: str, depth: int | None, limit: int, offset: int = 0) -> list[AgentInfo]:
     """An agent and the agents below it.
 
     Args:
@@ -50,15 +116,15 @@ def outline(topology: Topology, under: str, depth: int | None, limit: int, offse
         listed.update(node.name for node in level)
         levels.append(level)
     sizes = sizes_below(topology)
-    made: dict[str, Outline] = {}
+    made: dict[str, AgentInfo] = {}
     for node in (node for level in reversed(levels) for node in level):
-        children = tuple(child for child in node.children if child in listed)
-        shown = sum(1 + sizes[child] - made[child].hidden for child in children)
-        made[node.name] = Outline(node, children, sizes[node.name] - shown)
+        children = [made[child] for child in node.children if child in listed]
+        shown = sum(1 + sizes[child.name] - child.hidden for child in children)
+        made[node.name] = _info(node, children, sizes[node.name] - shown)
     return list(made.values())
 
 
-def search(topology: Topology, text: str, under: str | None, limit: int, **wanted: str | None) -> list[Outline]:
+def search(topology: Topology, text: str, under: str | None, limit: int, **wanted: str | None) -> list[AgentInfo]:
     """The agents that fit, without those below them: with a text the best first, else in the order of the tree.
 
     Args:
@@ -75,7 +141,24 @@ def search(topology: Topology, text: str, under: str | None, limit: int, **wante
         found = AgentSearch([node.name for node in fitting], [node.description for node in fitting]).find(text, limit)
         fitting = [fitting[index] for index in found]
     sizes = sizes_below(topology)
-    return [Outline(node, hidden=sizes[node.name]) for node in fitting[:limit]]
+    return [_info(node, (), sizes[node.name]) for node in fitting[:limit]]
+
+
+def _info(node: AgentNode, children: Sequence[AgentInfo], hidden: int) -> AgentInfo:
+    return AgentInfo(
+        name=node.name,
+        kind=node.kind,
+        description=node.description,
+        parent=node.parent,
+        model=node.model,
+        tools=node.tools,
+        agent_tools=node.tool_agents,
+        workers=node.workers,
+        edges=drawn_edges(node.graph) if node.graph is not None else (),
+        child_count=len(node.children),
+        children=tuple(children),
+        hidden=hidden,
+    )
 
 
 def _fits(node: AgentNode, kind: str | None = None, model: str | None = None, tool: str | None = None) -> bool:

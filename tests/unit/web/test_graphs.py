@@ -6,7 +6,7 @@ import re
 
 import msgspec
 
-from runtime.driver.services.agents import AgentInfo
+from runtime.driver.services.outline import AgentInfo
 from runtime.frontends.web.adk.page.dot import dot_of
 from runtime.frontends.web.adk.page.tree_part import tree_part
 

@@ -7,7 +7,7 @@ from typing import Any
 from actors import Content, Event
 from actors.messages.event import EventActions, Usage
 from actors.messages.session import Session
-from runtime.driver.services.agents import AgentInfo
+from runtime.driver.services.outline import AgentInfo
 from runtime.frontends.web.adk.page.spans import spans_of
 
 AGENTS = {

@@ -13,7 +13,7 @@ from runtime.frontends.console.options import Json
 
 if TYPE_CHECKING:
     from actors.messages.protocol.statistics import Statistics
-    from runtime.driver.services.agents import AgentInfo
+    from runtime.driver.services.outline import AgentInfo
 
 LIVE = "●"
 """Marks an agent that has an actor."""

@@ -9,7 +9,7 @@ import msgspec
 
 from actors.messages import protocol as p
 from runtime.driver.inputs import MAX_NUMBER, Limit, Position
-from runtime.driver.services.agents import AgentInfo
+from runtime.driver.services.outline import AgentInfo
 from runtime.driver.statistics import RuntimeStatistics
 from runtime.frontends.web.operations.call import Call
 from runtime.frontends.web.operations.operation import HttpOperation

@@ -8,7 +8,7 @@ import logging
 from starlette.responses import PlainTextResponse, Response
 
 from actors.messages.json_types import JsonObject
-from runtime.driver.services.agents import AgentInfo
+from runtime.driver.services.outline import AgentInfo
 from runtime.frontends.web.adk.page.dot import dot_of
 from runtime.frontends.web.adk.page.spans import spans_of
 from runtime.frontends.web.adk.page.tree_part import TreePart, tree_part

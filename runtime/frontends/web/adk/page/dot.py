@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from runtime.driver.services.agents import AgentInfo
+from runtime.driver.services.outline import AgentInfo
 from runtime.frontends.web.adk.page.tree_part import TreePart
 
 _LIGHT = {"back": "#F8FAFC", "node": "#FFFFFF", "line": "#64748B", "text": "#0F172A"}

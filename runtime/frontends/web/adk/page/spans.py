@@ -19,7 +19,7 @@ from actors.messages.event import USER, Event
 from actors.messages.json_types import JsonObject
 from actors.messages.llm.model import LlmRequest
 from actors.messages.session import Session
-from runtime.driver.services.agents import AgentInfo
+from runtime.driver.services.outline import AgentInfo
 
 # Names of attributes that the page reads. Some are demanded of some spans: one span without them, and the page shows none.
 _OPERATION = "gen_ai.operation.name"

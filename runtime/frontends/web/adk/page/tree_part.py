@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from runtime.driver.services.agents import AgentInfo
+from runtime.driver.services.outline import AgentInfo
 
 MAX_NODES = 500
 """So many nodes a graph has at most: agents, tools, and those that count what is left out."""
