@@ -46,7 +46,6 @@ class Children:
         """Run a child, on a branch or on the run's own: see Invocation.run_child.
 
         Args:
-            progress: how far the run is.
             note: says that the child begins, and is on its way to the log; the child brings it along.
         """
         message = self._message

@@ -23,7 +23,6 @@ class AgentKind(Generic[Run]):
     """A kind of agent.
 
     Attributes:
-        behave: what its runs do.
         run: what a run is to its behaviour: what it knows and can do.
         node: the same of a run that is given a NodeTask; None: `run`.
     """

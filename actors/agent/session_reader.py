@@ -139,7 +139,6 @@ class SessionReader:
         """Take in an event that the run has stored.
 
         Args:
-            size: its bytes.
             changed: what it changes of the state, `temp:` keys included.
             before_seq: the place of the last change of state before it.
         """

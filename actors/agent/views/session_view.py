@@ -43,8 +43,6 @@ class ViewedState:
         """Take in the state, and return it.
 
         Args:
-            turn: in which it was read.
-            encoded: as MessagePack.
             state_seq: all changes up to this place of the log are in it.
         """
         self.value = typed.decode(encoded, dict)
@@ -56,9 +54,7 @@ class ViewedState:
         """Take in an event of the agent's own.
 
         Args:
-            seq: its place.
             before_seq: the place of the last change before it. If that one is not known here, the state has to be read again.
-            changed: what it changes.
         """
         if before_seq > self.seq:
             self.seq = -1
@@ -91,8 +87,6 @@ class AgentView:
     Attributes:
         seq: the last event taken in.
         generation: of the log, which a rewind changes.
-        history: the compiled log.
-        state: the session's state as it was last read.
     """
 
     def __init__(

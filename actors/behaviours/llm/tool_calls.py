@@ -196,7 +196,6 @@ class ToolCalls:
 
         Args:
             results: stores the results of calls that end before the others.
-            answers: what the user has said to calls that are run with it, by the ids of the calls.
 
         Returns:
             The results that are not stored yet, in the order of the calls. A call that failed has the response `{"error": …}`.

@@ -23,8 +23,7 @@ from actors.runner.dispatch.events import RunnerEvents
 from actors.runner.dispatch.isolation import Isolation
 from actors.runner.dispatch.routing import Routing
 from actors.runner.running.running_turn import RunningTurn
-from actors.runner.running.runs import Run, numbers
-from actors.runner.running.spans import TurnSpans
+from actors.runner.running.runs import Run, TurnSpans, numbers
 
 MANY_CALLS = 100
 """While more model calls are left, the first one of a run that asks for each is counted before it begins: it need not ask.
@@ -40,7 +39,6 @@ class _Order(msgspec.Struct, frozen=True):
     """How a run is to be run.
 
     Attributes:
-        node: the agent.
         asks: its model calls are counted here, one by one: it may go on beside others.
         resume: it was begun before and was lost: it goes on from what the log has of it.
         resume_at: where it goes on after a pause.

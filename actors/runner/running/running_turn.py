@@ -17,8 +17,7 @@ from actors.messages.session import TurnKey
 from actors.rules.routing import resumption
 from actors.rules.routing.branches import state_key, tool_root
 from actors.rules.routing.turn_life import LAUNCHED, Happening, TurnLife
-from actors.runner.running.runs import Run, Runs
-from actors.runner.running.spans import TurnSpans
+from actors.runner.running.runs import Run, Runs, TurnSpans
 
 UNLIMITED = 2**31
 """Model calls of a turn whose RunConfig sets no limit."""

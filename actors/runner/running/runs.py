@@ -1,10 +1,11 @@
-"""The runs of one turn: which agents run now, for whom, and which tasks wait for them."""
+"""The runs of one turn: which agents run now, for whom, which tasks wait for them, and the seam to their spans."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Protocol
 
 import msgspec
 
@@ -19,7 +20,6 @@ class Run(msgspec.Struct, eq=False):
     """One run of one agent by one actor.
 
     Attributes:
-        agent: the agent.
         branch: the parallel branch it runs on.
         user_event: what the agent is asked.
         parent: the run that asked for it; None: the Runner itself.
@@ -176,6 +176,35 @@ class Runs(msgspec.Struct, eq=False):
         for task, asked in (self._waiting or {}).items():
             if concerns(asked):
                 task.cancel()
+
+
+class TurnSpans(Protocol):
+    """The seam to the spans of one turn in this Runner, and of the runs in it: the Runner says what begins, ends and is lost."""
+
+    def begin_run(self, run: Run) -> None:
+        """A run begins, or is taken up."""
+        ...
+
+    def traceparent(self, run: Run) -> str:
+        """The `traceparent` for an actor that is to carry out a run."""
+        ...
+
+    def lost(self, run: Run, error: Exception) -> None:
+        """The process was lost that carried a run out."""
+        ...
+
+    def end_run(self, run: Run, outcome: AnyOutcome | None) -> None:
+        """A run has ended; with None it was given up, and may be taken up again."""
+        ...
+
+    def end_turn(self, agent: str, outcome: AnyOutcome, left: AnyOutcome | None = None) -> None:
+        """The turn has ended, or waits for an answer.
+
+        Args:
+            agent: the agent that was selected for it.
+            left: how the runs have ended of which nothing was heard; None: they were cancelled.
+        """
+        ...
 
 
 def numbers(runs: Collection[Run]) -> tuple[int, ...]:

@@ -19,7 +19,6 @@ class _Entry(msgspec.Struct, eq=False):
     """One turn, for as long as anything goes on with it.
 
     Attributes:
-        running: the turn, while it runs.
         closing: its task, while the end of the turn is on its way to the store.
         epochs: the newest in which it ran, by the generation of the log: one that was rewound may begin again under its id, with
             the first epoch.

@@ -21,7 +21,7 @@ from actors.runner.dispatch.events import RunnerEvents, failed
 from actors.runner.dispatch.hooks import TurnHooks
 from actors.runner.dispatch.versions import TurnVersions, VersionParts
 from actors.runner.running.running_turn import BEFORE_RUN, RunningTurn, TurnTask
-from actors.runner.running.spans import TurnSpans
+from actors.runner.running.runs import TurnSpans
 from actors.runner.turns.place import RunnerPlace
 from actors.runner.turns.table import TurnTable
 
