@@ -23,7 +23,7 @@ class Planning(RunInterceptor):
     @classmethod
     def concerns(cls, spec: AgentSpec) -> bool:
         """For an agent with a planner."""
-        return spec.kind == LLM and spec.llm.planner is not None
+        return spec.kind == LLM and spec.llm_agent.planner is not None
 
     async def prepare_request(self, prepare: PrepareRequest) -> LlmResponse | None:
         """Change the request, and the response that a callback has in place of the model's."""
@@ -44,7 +44,7 @@ class Planning(RunInterceptor):
 
     @property
     def _planner(self) -> BasePlanner:
-        planner = self.run.spec.llm.planner
+        planner = self.run.spec.llm_agent.planner
         assert planner is not None
         return planner
 

@@ -131,7 +131,7 @@ class ModelCall:
 
     async def _built_request(self) -> LlmRequest:
         """Return the request as interceptors get it. It has to be settled when they have changed it."""
-        agent, tools = self._spec.llm, self._tools.own
+        agent, model, tools = self._spec.llm_agent, self._spec.model, self._tools.own
         schema = agent.output_type
         declared = _declared(self._tools.given) if tools else {}
         contents = await self._prompt.contents()
@@ -139,11 +139,11 @@ class ModelCall:
         if instruction is None:
             instruction = await self._prompt.system_instruction()
         request = LlmRequest(
-            model=agent.model,
+            model=model if isinstance(model, str) else getattr(model, "model", ""),
             agent=self._spec.name,
             contents=ContentDrafts(contents) if self._changes_requests else contents,
             tools=list(declared.values()),
-            config=GenerateContentConfig(agent.config, system_instruction=instruction),
+            config=GenerateContentConfig(agent.generate_content_config, system_instruction=instruction),
             output_schema=dict(schema.json_schema) if schema is not None and self._prompt.has_output_schema else None,
         )
         if agent.code_executor is not None:

@@ -17,7 +17,8 @@ from actors.messages.shown import shown
 
 def output_keeper(spec: AgentSpec) -> KeepOutput | None:
     """Return the function that keeps an agent's output; None for an agent whose output is kept nowhere and has no schema."""
-    return partial(_keep, spec.llm_agent) if spec.llm.keeps_output else None
+    agent = spec.llm_agent
+    return partial(_keep, agent) if agent.output_key or agent.output_type is not None else None
 
 
 def _keep(agent: LlmAgent, event: Event, actions: Actions) -> None:

@@ -12,6 +12,7 @@ from actors.definitions.tools.context import ReadonlyContext
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.context import Context
 from actors.messages.content import Content
+from actors.messages.topology import TASK
 from actors.rules.prompt import instructions
 from actors.rules.prompt.transient import place_before, transient_place
 
@@ -42,22 +43,22 @@ class AgentPrompt:
     def __init__(self, spec: AgentSpec, context: Context) -> None:
         self._spec = spec
         # The output of a task is the arguments of a call.
-        self.has_output_schema = not spec.llm.is_task
-        self.fixed_instruction = spec.llm.instruction
+        self.has_output_schema = spec.mode != TASK
+        self.fixed_instruction = spec.fixed_instruction
         self._context = context
 
     async def contents(self) -> list[Content]:
         """Return as much of the conversation as the agent includes."""
         view = await self._context.view()
-        contents = view.contents(self._spec.llm.include_contents)
+        contents = view.contents(self._spec.llm_agent.include_contents)
         if given := self._context.run_config.model_input_context:
             place = place_before(contents, view.message_of(self._context.invocation_id))
             contents = [*contents[:place], *given, *contents[place:]]
-        return await self._templates().placed_in(contents) if self._spec.llm.static_instruction else contents
+        return await self._templates().placed_in(contents) if self._spec.llm_agent.static_instruction else contents
 
     async def system_instruction(self) -> str:
         """Return the instructions of the tree and of the agent, its identity, its transfer targets, and how its task ends."""
-        rules = RULES if self._spec.llm.is_task else ""
+        rules = RULES if self._spec.mode == TASK else ""
         return instructions.join([*await self._templates().of_agent(), self._spec.transfer_menu.instruction, rules])
 
     def _templates(self) -> Templates:
@@ -78,7 +79,7 @@ class Templates:
             await self.filled_in(self._spec.global_instruction) if self._spec.global_instruction else "",
             agent.static_instruction,
             await self.filled_in(agent.instruction) if agent.instruction and not agent.static_instruction else "",
-            self._spec.llm.identity,
+            self._spec.identity,
         ]
 
     async def placed_in(self, contents: list[Content]) -> list[Content]:

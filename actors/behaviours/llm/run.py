@@ -24,6 +24,7 @@ from actors.interfaces.model import Model
 from actors.messages.content import FunctionCall
 from actors.messages.event import Event
 from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused, Transfer, path_of_words, words_call
+from actors.messages.topology import TASK
 from actors.rules.checks import user_message
 
 
@@ -43,8 +44,7 @@ class LlmRun:
     _has_asked = False
 
     def __init__(self, spec: AgentSpec, model: Model, context: Context, interceptors: RunInterceptor) -> None:
-        agent = spec.llm
-        finish = self._finish = FinishTaskTool(agent.output_type) if agent.is_task else None
+        finish = self._finish = FinishTaskTool(spec.llm_agent.output_type) if spec.mode == TASK else None
         self._spec = spec
         self._context = context
         self._interceptors = interceptors
@@ -176,7 +176,7 @@ class LlmRun:
         if calls and self._tools.only_decide(calls):
             # Running them has no effect that the log would have to know of first: calls and responses are stored in one go.
             return await self._run_calls(calls, together_with=response)
-        is_last = not calls and self._finish is None and not self._spec.llm.after_agent
+        is_last = not calls and self._finish is None and not self._spec.hooks("after_agent_callback")
         if is_last and self._may_wait():
             is_last = not await self._waiting()
         response = await self._context.emit(response, is_last=is_last)

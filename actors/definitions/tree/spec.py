@@ -9,16 +9,17 @@ from typing import TypeVar, cast
 
 from actors.definitions.agents.base import BaseAgent, callbacks
 from actors.definitions.agents.callback import UserCallback
+from actors.definitions.agents.finish_task import RULES
 from actors.definitions.agents.llm import Instruction, LlmAgent
 from actors.definitions.agents.plugin import Plugin, hooks
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.toolset import Toolset
 from actors.definitions.tools.transfer import transfer_tools
-from actors.definitions.tree.llm_traits import LlmTraits
 from actors.definitions.tree.own_tools import OwnTools
 from actors.interfaces.model import Model, name_of
 from actors.messages.limits import DEFAULT_LIMITS, Limits
-from actors.messages.topology import SINGLE_TURN
+from actors.messages.topology import SINGLE_TURN, TASK
+from actors.rules.prompt import instructions
 from actors.rules.prompt.transfer_menu import TransferMenu
 from actors.rules.routing.transfer import TRANSFER_TOOL, Target
 
@@ -68,12 +69,6 @@ class AgentSpec:
         return cast(LlmAgent, self.definition)
 
     @cached_property
-    def llm(self) -> LlmTraits:
-        """Fields of an LLM agent's definition, and what follows from them, for its runs."""
-        menu, is_asked_once = self.transfer_menu.instruction, self.mode == SINGLE_TURN
-        return LlmTraits(self.llm_agent, self.model, self.hooks, self.global_instruction, menu, is_asked_once=is_asked_once)
-
-    @cached_property
     def kind(self) -> str:
         """The kind of its definition."""
         return self.definition.kind
@@ -110,6 +105,21 @@ class AgentSpec:
     def on_event(self) -> Sequence[UserCallback]:
         """The hooks that are shown its events."""
         return self.hooks("on_event_callback")
+
+    @cached_property
+    def identity(self) -> str:
+        """The part of the system instruction that names it; "" for one that answers its input once."""
+        return "" if self.mode == SINGLE_TURN else instructions.identity(self.name, self.definition.description)
+
+    @cached_property
+    def fixed_instruction(self) -> str | None:
+        """The whole system instruction of an LLM agent; None where a part of it is a template, or a function."""
+        agent = self.llm_agent
+        own = "" if agent.static_instruction else agent.instruction
+        if any(not isinstance(given, str) or "{" in given for given in (self.global_instruction, own)):
+            return None
+        menu, rules = self.transfer_menu.instruction, RULES if self.mode == TASK else ""
+        return instructions.join([str(self.global_instruction), agent.static_instruction, str(own), self.identity, menu, rules])
 
     @cached_property
     def transfer_menu(self) -> TransferMenu:
