@@ -21,8 +21,7 @@ from actors.messages.protocol.request import Lane, Request, key_of
 from actors.messages.session import SessionKey
 from actors.refs.keyed_locks import KeyedLocks
 from actors.rules.capacity.backlog import retry_after_s
-from actors.rules.capacity.fair_queue import FairQueue
-from actors.rules.capacity.user_weights import weights
+from actors.rules.capacity.fair_queue import FairQueue, weights
 
 AT_ONCE = 32
 """Requests that are answered at the same time."""

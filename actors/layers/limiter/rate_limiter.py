@@ -27,8 +27,7 @@ import msgspec
 from actors.errors import ModelServiceError
 from actors.layers.limiter.limits import ModelLimits
 from actors.messages.session import SessionKey
-from actors.rules.capacity.fair_queue import FairQueue
-from actors.rules.capacity.user_weights import weights
+from actors.rules.capacity.fair_queue import FairQueue, weights
 from actors.rules.recovery.backoff import Backoff
 
 MINUTE_S = 60.0

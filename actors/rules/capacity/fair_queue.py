@@ -12,7 +12,8 @@ Rules of this file:
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from fnmatch import fnmatchcase
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T", bound=Hashable)
@@ -137,3 +138,22 @@ class FairQueue(Generic[T]):
 
 def _copied(level: OrderedDict[Hashable, Any]) -> OrderedDict[Hashable, Any]:
     return OrderedDict((owner, _copied(below) if below is not None else None) for owner, below in level.items())
+
+
+def weights(of_users: Mapping[str, int]) -> Callable[[Hashable], int] | None:
+    """The weight of each user: that under its id, or else under the first pattern that its id matches, or else 1.
+
+    Returns:
+        None where all have the same.
+    """
+    if not of_users:
+        return None
+
+    def weight_of(user: Hashable) -> int:
+        name = str(user)
+        found = of_users.get(name)
+        if found is None:
+            found = next((weight for pattern, weight in of_users.items() if fnmatchcase(name, pattern)), 1)
+        return found
+
+    return weight_of

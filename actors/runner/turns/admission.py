@@ -18,9 +18,8 @@ from actors.messages.limits import Limits
 from actors.messages.session import SessionKey, TurnKey
 from actors.refs.session import SessionRef
 from actors.rules.capacity.backlog import Backlog
-from actors.rules.capacity.fair_queue import FairQueue
+from actors.rules.capacity.fair_queue import FairQueue, weights
 from actors.rules.capacity.opening_window import opened_at_once
-from actors.rules.capacity.user_weights import weights
 from actors.rules.checks.user_message import answers
 
 HOLD_S = 0.25

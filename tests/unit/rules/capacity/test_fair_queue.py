@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.rules.capacity.fair_queue import FairQueue
-from actors.rules.capacity.user_weights import weights
+from actors.rules.capacity.fair_queue import FairQueue, weights
 from tests.support.tries import tries
 
 Item = tuple[str, str, int]
