@@ -124,13 +124,15 @@ class EventWriter:
         for place, event in enumerate(complete):
             seq, raw, changed = appended.first_seq + place, raws[place], changes.get(place, _NO_CHANGES)
             msgspec.structs.force_setattr(event, "seq", seq)
-            self._take_in_stored(event, raw, changed, before_seq)
+            self._reader.add_own(event, len(raw), changed, before_seq)
+            if event.actions.escalate:
+                self.has_escalated = True
             if end is None:
                 # After the end there is no transfer.
                 self.handover = self.handover or HandoverEvents()
                 self.handover.add(p.StoredEvent(seq, raw), changes_state=bool(changed))
             if changed:
-                before_seq = seq
+                self.state_seq = before_seq = seq
         return complete
 
     async def _deliver(self, event: Event) -> Event:
@@ -193,13 +195,6 @@ class EventWriter:
         """The path of an agent for which others work: what it says stands above what these do. None for any other."""
         is_above = event.author != USER and self._spec.has_runs_below
         return NodeInfo(path=root_path(self._spec.name)) if is_above else None
-
-    def _take_in_stored(self, event: Event, raw: bytes, changed: StateDelta, before_seq: int) -> None:
-        if event.actions.escalate:
-            self.has_escalated = True
-        if changed:
-            self.state_seq = event.seq
-        self._reader.add_own(event, len(raw), changed, before_seq)
 
 
 def _without_temp_keys(event: Event, temp: StateDelta) -> tuple[Event, StateDelta]:

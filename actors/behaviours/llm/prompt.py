@@ -46,6 +46,7 @@ class AgentPrompt:
         self.has_output_schema = spec.mode != TASK
         self.fixed_instruction = spec.fixed_instruction
         self._context = context
+        self._templates = Templates(spec, context)
 
     async def contents(self) -> list[Content]:
         """Return as much of the conversation as the agent includes."""
@@ -54,15 +55,12 @@ class AgentPrompt:
         if given := self._context.run_config.model_input_context:
             place = place_before(contents, view.message_of(self._context.invocation_id))
             contents = [*contents[:place], *given, *contents[place:]]
-        return await self._templates().placed_in(contents) if self._spec.llm_agent.static_instruction else contents
+        return await self._templates.placed_in(contents) if self._spec.llm_agent.static_instruction else contents
 
     async def system_instruction(self) -> str:
         """Return the instructions of the tree and of the agent, its identity, its transfer targets, and how its task ends."""
         rules = RULES if self._spec.mode == TASK else ""
-        return instructions.join([*await self._templates().of_agent(), self._spec.transfer_menu.instruction, rules])
-
-    def _templates(self) -> Templates:
-        return Templates(self._spec, self._context)
+        return instructions.join([*await self._templates.of_agent(), self._spec.transfer_menu.instruction, rules])
 
 
 class Templates:

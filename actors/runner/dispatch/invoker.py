@@ -161,7 +161,8 @@ class Invoker:
             # An agent with delegates goes on with the calls that these work for.
             goes_on = node.kind in (CUSTOM, GRAPH) or bool(node.delegates) or run.node is not None
             resume = resume or (bool(resume_at) and goes_on)
-        asks = _asks(run, node)
+        # Nested runs, and runs that nest others, may go on side by side, so their model calls are counted here.
+        asks = run.parent is not None or bool(node.tool_agents or node.delegates)
         if work is not None:
             # A round of a flow has one model call.
             counted = min(1, turn.calls.left)
@@ -270,8 +271,3 @@ async def _traced(trace: TurnSpans, run: Run, running: Coroutine[Any, Any, p.Any
     finally:
         trace.end_run(run, outcome)
     return outcome
-
-
-def _asks(run: Run, node: AgentNode) -> bool:
-    """True for nested runs, and runs that nest others: they may go on side by side, so their model calls are counted here."""
-    return run.parent is not None or bool(node.tool_agents or node.delegates)
