@@ -111,7 +111,7 @@ class ServiceConformance(ABC):
             finally:
                 await model.aclose()
 
-    @pytest.mark.sampled(3)
+    @pytest.mark.sampled(5)
     @pytest.mark.parametrize("stream", [False, True])
     @pytest.mark.parametrize("calls", [(), CALLS], ids=["text", "text and two calls"])
     @pytest.mark.parametrize("is_reset", [False, True], ids=["FIN", "RST"])
