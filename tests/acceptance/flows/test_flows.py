@@ -1,4 +1,9 @@
-"""Flows through the public API: tasks, their results, and what agents see and say of them (semantics.md section 7)."""
+"""Flows through the public API: tasks, their results, and what agents see and say of them (semantics.md section 7).
+
+Tasks that agents make while a flow runs (semantics.md section 7).
+
+Flows beside other agents: in trees, in workflows, as tools, and as what came before in a conversation.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +13,22 @@ from typing import Any
 
 import pytest
 
-from actors import Event, Flow, LlmAgent, RunConfig, Task
+from actors import (
+    AgentTool,
+    Event,
+    Flow,
+    FlowAgent,
+    LlmAgent,
+    LoopAgent,
+    ParallelAgent,
+    RunConfig,
+    SequentialAgent,
+    Task,
+    create_tasks,
+)
 from actors.errors import AgentTreeError, DefinitionError, TaskFailedError
 from actors.testing import ScriptedModel
+from actors.testing.models import Reply
 from tests.support.agents.flow_agents import ME, BarrierModel, Person, asked, states, succeed, worker
 from tests.support.runtimes import Deploy
 
@@ -206,3 +224,128 @@ def test_tools_of_a_task_are_there_while_it_is_worked_on(local: Deploy) -> None:
 def dig() -> str:
     """Dig."""
     return "gold"
+
+
+def plan(*tasks: dict[str, Any], **more: Any) -> Reply:
+    return {"call": "create_tasks", "args": {"tasks": list(tasks), **more}}
+
+
+def test_a_planner_makes_tasks_that_its_own_waits_for(local: Deploy) -> None:
+    planner = worker(
+        "planner",
+        plan(
+            {"name": "one", "objective": "first {x}", "agents": ["a"]},
+            {"name": "two", "objective": "second", "labels": ["y", "n"], "agents": ["a"]},
+            part_of="plan",
+        ),
+        succeed("plan", "both done"),
+        tools=[create_tasks],
+    )
+    hands = worker("a", succeed("one", "1"), succeed("two", 1))
+    flow = Flow(
+        [Task("Plan", name="plan", agents=[planner]), Task("End", name="end", depends_on=["plan"], agents=[hands])],
+        agents=[hands, planner],
+    )
+    hands.model.replies.append(succeed("end", "over"))
+    with local(flow) as rt:
+        result = rt.run(**ME, message="go").result()
+    assert {name: task.result for name, task in result.tasks.items()} == {
+        "plan": "both done",
+        "end": "over",
+        "one": "1",
+        "two": "n",
+    }
+    assert "`one` (successful): first {x}" in asked(planner)[1].system_instruction
+    assert result.text == "over"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (plan(), "no tasks"),
+        (plan({"name": "plan", "objective": "x"}), "already"),
+        (plan({"name": "no way", "objective": "x"}), "cannot be a name"),
+        (plan({"name": "x", "objective": "x", "agents": ["plannr"]}), "Did you mean 'planner'"),
+        (plan({"name": "x", "objective": "x", "depends_on": ["y"]}), "'y' is not known"),
+        (plan({"name": "x", "objective": "x", "depends_on": ["plan"]}, part_of="plan"), "circle"),
+        (plan({"name": "x", "objective": "x"}, part_of="x"), "part_of must be"),
+        ({"call": "create_tasks", "args": {"tasks": [{"name": "x"}]}}, "objective: Field required"),
+    ],
+)
+def test_a_plan_that_cannot_be_is_told_to_the_planner(local: Deploy, wrong: Reply, words: str) -> None:
+    planner = worker("planner", wrong, succeed("plan", "none"), tools=[create_tasks])
+    with local(Flow([Task("Plan", name="plan")], agents=[planner])) as rt:
+        assert states(rt.run(**ME, message="go")) == {"plan": "successful"}
+    (response,) = asked(planner)[1].contents[-1].function_responses()
+    assert words in response.response["error"]
+
+
+def test_create_tasks_outside_of_a_flow_is_an_error_to_the_model(local: Deploy) -> None:
+    root = worker("root", plan({"name": "x", "objective": "x"}), "well", tools=[create_tasks])
+    with local(root) as rt:
+        events = rt.run(**ME, message="go").result().events
+    assert "only in a flow" in next(events[1].function_responses()).response["error"]
+
+
+def test_a_flow_is_an_agent_of_a_tree(local: Deploy) -> None:
+    agent = worker("a", succeed("t", "found"))
+    editor = worker("editor", "Edited.")
+    root = SequentialAgent(
+        name="root", sub_agents=[FlowAgent(Flow([Task("1", name="t")], agents=[agent], name="search")), editor]
+    )
+    with local(root) as rt:
+        result = rt.run(**ME, message="go").result()
+    assert (result.text, result.tasks["t"].result) == ("Edited.", "found")
+    assert "[search] said: found" in str(asked(editor)[0].contents)
+
+
+def test_a_flow_in_a_loop_begins_anew_each_time(local: Deploy) -> None:
+    agent = worker("a", succeed("t", "1"), succeed("t", "2"))
+    flow = FlowAgent(Flow([Task("1", name="t")], agents=[agent]))
+    with local(LoopAgent(name="loop", max_iterations=2, sub_agents=[flow])) as rt:
+        result = rt.run(**ME, message="go").result()
+    assert [event.text for event in result.events if event.text] == ["1", "2"]
+    assert result.tasks["t"].result == "2"
+
+
+def test_a_flow_is_a_tool_of_an_agent_and_works_on_what_it_is_asked(local: Deploy) -> None:
+    agent = worker("a", succeed("t", "found"))
+    search = FlowAgent(Flow([Task("1", name="t")], agents=[agent], name="search"))
+    root = worker("root", {"call": "search", "args": {"request": "the key"}}, "It is found.", tools=[AgentTool(search)])
+    with local(root) as rt:
+        assert rt.run(**ME, message="go").result().text == "It is found."
+    assert [content.text for content in asked(agent)[0].contents] == ["the key"]
+    assert next(asked(root)[1].contents[-1].function_responses()).response == {"result": "found"}
+
+
+def test_a_flow_that_only_names_its_agents_finds_them_in_the_tree(local: Deploy) -> None:
+    agent = worker("a", succeed("t", "found"), "bye")
+    flow = FlowAgent(Flow([Task("1", name="t", agents=["a"])]))
+    with local(SequentialAgent(name="root", sub_agents=[flow, SequentialAgent(name="rest", sub_agents=[agent])])) as rt:
+        turn = rt.run(**ME, message="go")
+        events = [event.author for event in turn if event.flow is not None and event.flow.tasks]
+        assert set(events) == {"a"}
+    with pytest.raises(AgentTreeError, match=r"'flow' names agent 'b', which is not in it"):
+        local(SequentialAgent(name="root", sub_agents=[FlowAgent(Flow([Task("1", agents=["b"])]))]))
+
+
+def test_after_a_flow_the_conversation_goes_on_as_ever(local: Deploy) -> None:
+    agent = worker("a", succeed("t", "found"), "Hello again.")
+    root = LlmAgent(name="root", model=ScriptedModel([]), sub_agents=[agent])
+    with local(root) as rt:
+        rt.run_flow(Flow([Task("1", name="t")], agents=[agent]), **ME).result()
+        turn = rt.run(**ME, message="hi")
+        assert (turn.agent, turn.result().text) == ("a", "Hello again.")
+
+
+def test_flows_beside_each_other_in_a_parallel_do_not_see_each_other(local: Deploy) -> None:
+    agents = {name: worker(name, f"I am {name}", succeed("t", name)) for name in ("a", "b")}
+    flows = [FlowAgent(Flow([Task("1", name="t")], agents=[agent], name=f"flow_{name}")) for name, agent in agents.items()]
+    with local(ParallelAgent(name="both", sub_agents=flows)) as rt:
+        events = rt.run(**ME, message="go").result().events
+    assert {(event.author, event.branch) for event in events if event.flow is not None and event.flow.tasks} == {
+        ("a", "both.flow_a"),
+        ("b", "both.flow_b"),
+    }
+    for agent in agents.values():
+        assert [content.text for content in asked(agent)[1].contents] == ["go", f"I am {agent.name}", "Go on with your tasks."]

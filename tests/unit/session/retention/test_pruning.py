@@ -1,4 +1,7 @@
-"""Pruning in the Session actor: what is old goes whole, what is in use stays, and an interruption loses and doubles nothing."""
+"""Pruning in the Session actor: what is old goes whole, what is in use stays, and an interruption loses and doubles nothing.
+
+Several that prune at once: a session begins anew when all that were told of it have deleted its artifacts, or are lost.
+"""
 
 from __future__ import annotations
 
@@ -368,3 +371,68 @@ async def test_a_store_that_cannot_be_pruned_is_told(tmp_path: Path) -> None:
     desk.actor._access.store = Unpruned()
     with pytest.raises(StoreError, match="Unpruned cannot be pruned: it has no method 'old_sessions'"):
         await desk.ref.ask(asked(LATER))
+
+
+"""Before which everything was written."""
+
+
+def asks(before_s: float, *done: SessionKey, pruner: str) -> PruneSessions:
+    return PruneSessions(app=APP, before_s=before_s, done=done, pruner=pruner)
+
+
+async def test_of_two_that_prune_at_once_the_slower_one_deletes_no_artifact_of_a_session_begun_anew(desk: SessionFixture) -> None:
+    await desk.turn("e-1", "hello")
+    for pruner in ("one", "two"):
+        assert [each.key for each in (await desk.ref.ask(asks(LATER, pruner=pruner))).removed] == [KEY]
+    opening = asyncio.create_task(desk.ask_to_open("e-2"))
+    of_one = await desk.ref.ask(asks(LATER, KEY, pruner="one"))
+    assert (of_one.removed, of_one.is_last) == ([], True)
+    await desk.turn("e-1", "hello", key=OTHER)
+    assert not opening.done(), "the other one may still be deleting"
+    assert (await desk.ref.ask(asks(-1.0, KEY, pruner="two"))).removed == []
+    assert isinstance(await opening, p.TurnBegun)
+    assert desk.store.removals(APP, None) == []
+
+
+async def test_of_two_that_prune_at_once_one_asks_while_the_other_has_just_removed_a_session(
+    desk: SessionFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await desk.open()
+    await desk.close()
+    is_on_disk, may_go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow_write(write: Callable[..., Any], *given: Any) -> None:
+        await write(*given)
+        is_on_disk.set()
+        await may_go_on.wait()
+
+    inside.around(monkeypatch, "commit a change of a log", slow_write)
+    removing = asyncio.create_task(desk.ref.ask(asks(LATER, pruner="one")))
+    await is_on_disk.wait()
+    assert (await desk.ref.ask(asks(LATER, pruner="two"))).removed == []
+    may_go_on.set()
+    assert [each.key for each in (await removing).removed] == [KEY]
+
+
+async def test_of_two_that_prune_at_once_one_is_lost_and_the_session_begins_anew_after_a_while(desk: SessionFixture) -> None:
+    await desk.turn("e-1", "hello")
+    for pruner in ("one", "two"):
+        await desk.ref.ask(asks(LATER, pruner=pruner))
+    await desk.ref.ask(asks(LATER, KEY, pruner="one"))
+    assert [each.key for each in desk.store.removals(APP, None)] == [KEY]
+    desk.clock.now_s = HOLD_S
+    await desk.open("e-2")
+    assert (await desk.ref.ask(asks(-1.0, pruner="three"))).removed == []
+    assert desk.store.removals(APP, None) == []
+    assert desk.positions() == [1]
+
+
+async def test_of_two_that_prune_at_once_one_fails_and_the_other_one_ends_it(desk: SessionFixture) -> None:
+    await desk.turn("e-1", "hello")
+    for pruner in ("one", "two"):
+        await desk.ref.ask(asks(LATER, pruner=pruner))
+    await desk.ref.ask(asks(LATER, KEY, pruner="one"))
+    opening = asyncio.create_task(desk.ask_to_open("e-2"))
+    await desk.ref.ask(msgspec.structs.replace(asks(LATER, pruner="two"), is_given_up=True))
+    assert isinstance(await opening, p.TurnBegun)
+    assert desk.store.removals(APP, None) == []
