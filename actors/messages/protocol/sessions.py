@@ -1,4 +1,4 @@
-"""The Session actor as a service: its store, the parent map, sessions and memory; driver and agents to Session actor."""
+"""The Session actor as a service: its store, the parent map and sessions; driver and agents to Session actor."""
 
 from __future__ import annotations
 
