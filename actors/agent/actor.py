@@ -91,7 +91,7 @@ class AgentActor(Actor):
 
     async def _run(self, kind: AgentKind[Any], run: Invocation) -> p.AnyOutcome:
         """Run the agent."""
-        message = run.message
+        message, clock = run.message, asyncio.get_running_loop().time
         try:
             if message.tells_begun:
                 # It has come to its turn beside all others of this process.
@@ -103,7 +103,8 @@ class AgentActor(Actor):
         finally:
             del self._runs[message.turn]
             run.writer.end_run()
-            self._views.end_run(message, run.history, asyncio.get_running_loop().time())
+            # Not asked for the loop here: an abandoned run ends without one.
+            self._views.end_run(message, run.history, clock())
 
     async def _outcome(self, kind: AgentKind[Any], run: Invocation) -> p.AnyOutcome:
         message = run.message

@@ -28,6 +28,16 @@ async def no_logs() -> None:
     """Nothing is captured in this process."""
 
 
+def unknown_process() -> tuple[str, int]:
+    """Nothing is known of the process."""
+    return "", 0
+
+
+def no_file(agent: str) -> str:
+    """Return "": agents log where the program does."""
+    return ""
+
+
 async def in_process(function: UserFunction, arguments: JsonMapping, needs: JsonMapping) -> UserResult:
     """Implements `actors.interfaces.context.Offload` with a thread of this process; `needs` are ignored.
 
@@ -92,8 +102,8 @@ class AgentEnvironment:
     toolsets: Toolsets = field(default_factory=Toolsets)
     threads_left: Callable[[], int] = int
     calls_waiting: Callable[[], int] = int
-    process: Callable[[], tuple[str, int]] = lambda: ("", 0)
-    log_file: Callable[[str], str] = lambda agent: ""
+    process: Callable[[], tuple[str, int]] = unknown_process
+    log_file: Callable[[str], str] = no_file
     hand_on_logs: Callable[[], Awaitable[None]] = no_logs
     telemetry: Telemetry = NO_TELEMETRY
 
