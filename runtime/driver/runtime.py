@@ -687,16 +687,20 @@ class Runtime(Services[Blocking]):
         """
         return self._updates.rollback()
 
-    def refusal(self) -> OverloadedError | None:
+    def refusal(self, *, again: bool = False, unread: int = 0) -> OverloadedError | None:
         """The error that any new turn would get now: all lines were full just before, or this program's turns fill them.
 
+        Args:
+            again: the caller was told None before, and is still about to ask.
+            unread: the turns that the caller was told None for, and will ask for before this one.
+
         Returns:
-            None when there may be room for one.
+            None when there may be room for one, which the caller is about to ask for.
 
         Raises:
             RuntimeClosedError: the runtime is not started, or closed.
         """
-        return self._program.client().refusal()
+        return self._program.client().refusal(again=again, unread=unread)
 
     def close(self, *, leave_turns: bool = False) -> None:
         """Leave the deployment: one that is detached or was joined goes on, any other is stopped and its turns are cancelled.

@@ -7,6 +7,8 @@ Rules of this file:
 - So where as many of this program's have not begun as may wait in the line, another one would be refused there, and is refused
   here. A program that asks for more than can begin knows it before the first of its turns has come to the Runner.
 - Every `PROBE_S` one more is asked for, so that the Runner tells of what is refused, and nothing depends on this count alone.
+- What a server has before it, unread, will be asked for. Whose turns these are is not known, so they count for all Runners
+  together.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from math import inf
 
 from actors.errors import OverloadedError
 from actors.rules.capacity.backlog import line_is_full
-from runtime.driver.turns.refused_lines import PROBE_S
+from runtime.driver.turns.refused_lines import PASSED_S, PROBE_S
 
 
 class AskedTurns:
@@ -54,16 +56,24 @@ class AskedTurns:
             return None
         return self._full(waiting, now_s)
 
-    def refusal_of_any(self, runners: int, most: int, now_s: float) -> OverloadedError | None:
-        """The same of a turn of whichever session."""
-        waiting = len(self._turns)
+    def refusal_of_any(
+        self, unread: int, runners: int, most: int, now_s: float, *, again: bool = False
+    ) -> OverloadedError | None:
+        """The same of a turn of whichever session.
+
+        Args:
+            unread: so many requests that are not read stand before it.
+            again: it was let through before, and has not asked yet.
+        """
+        waiting = len(self._turns) + unread
         if waiting < most * runners:
             return None
-        if now_s - self._passed_s >= PROBE_S:
+        if not again and now_s - self._passed_s >= PROBE_S:
             self._passed_s = now_s
-            return None
-        return self._full(waiting, now_s)
+        elif not again or now_s - self._passed_s >= PASSED_S:
+            return self._full(waiting, now_s)
+        return None
 
     def _full(self, waiting: int, now_s: float) -> OverloadedError:
-        _, oldest_s = next(iter(self._turns.values()))
+        oldest_s = next(iter(self._turns.values()))[1] if self._turns else now_s
         return line_is_full(waiting, now_s - oldest_s)

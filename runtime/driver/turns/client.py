@@ -66,13 +66,18 @@ class Refusals:
                 self._asked.add(turn, runner, now_s)
             return refusal
 
-    def of_any_turn(self) -> OverloadedError | None:
-        """Why no new turn is to be asked for, of whichever session; None when one may be. Raises RuntimeClosedError."""
+    def of_any_turn(self, *, again: bool, unread: int) -> OverloadedError | None:
+        """Why no new turn is to be asked for, of whichever session; None when one may be, and is. Raises RuntimeClosedError.
+
+        Args:
+            again: it was told None before, and has not been asked for yet.
+            unread: requests for other turns that were told None, and will ask before it.
+        """
         runners, now_s = self._client.engine.runner.count, self._client.loop_time_s()
         with self._lock:
-            refusal = self._asked.refusal_of_any(runners, self._most(), now_s)
+            refusal = self._asked.refusal_of_any(unread, runners, self._most(), now_s, again=again)
             if self._knows_lines and refusal is None:
-                refusal = self._lines.refusal_of_any(runners, now_s)
+                refusal = self._lines.let_through(runners, now_s, again=again)
             return refusal
 
     def note(self, turn: TurnState, refusal: OverloadedError) -> None:
@@ -290,9 +295,9 @@ class TurnClient:
         self._refusals = Refusals(client)
         self._joining: KeyedLocks[TurnKey] = KeyedLocks()
 
-    def refusal(self) -> OverloadedError | None:
-        """The error that any new turn would get without being asked for; None when one may be asked for."""
-        return self._refusals.of_any_turn()
+    def refusal(self, *, again: bool, unread: int) -> OverloadedError | None:
+        """The error that any new turn would get without being asked for; None when one may be asked for, and is about to be."""
+        return self._refusals.of_any_turn(again=again, unread=unread)
 
     def start_soon(self, turn: TurnState, message: p.StartTurn, plan: FlowPlan | None = None) -> None:
         """Start a turn, without waiting for it.

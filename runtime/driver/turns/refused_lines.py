@@ -8,6 +8,8 @@ Rules of this file:
   stays as full as it was, and hardly any request is made to be refused.
 - Others leave the line, too, of which this program knows nothing: every `PROBE_S` one may be asked for beyond that.
 - A line that has let everything through for `FORGET_S` is forgotten.
+- A server lets requests through before it knows whose turns they ask for: no more of them than the line of a Runner has room for,
+  as long as these may still come to ask, `PASSED_S`.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from actors.rules.capacity.eviction import LruDict
 
 PROBE_S = 0.5
 FORGET_S = 1.0
+PASSED_S = 0.1
 
 MAX_LINES = 10_000
 """Full lines that are remembered."""
@@ -36,12 +39,14 @@ class _Full:
         room: turns that may be asked for.
         asked_s: when one was asked for beyond those that have left, or the line was found full.
         busy_s: when this line was last a reason to refuse.
+        passed: requests that were let through and have not asked yet, since `passed_s`.
     """
 
-    __slots__ = ("asked_s", "busy_s", "refusal", "room", "until_s")
+    __slots__ = ("asked_s", "busy_s", "passed", "passed_s", "refusal", "room", "until_s")
 
     def __init__(self, refusal: OverloadedError, now_s: float) -> None:
-        self.room = 0
+        self.room = self.passed = 0
+        self.passed_s = now_s
         self.renew(refusal, now_s)
 
     def renew(self, refusal: OverloadedError, now_s: float) -> None:
@@ -52,7 +57,13 @@ class _Full:
     def may_be_asked(self, now_s: float) -> bool:
         return self.room > 0 or now_s - self.asked_s >= PROBE_S
 
+    def may_pass(self, now_s: float) -> bool:
+        if now_s - self.passed_s >= PASSED_S:
+            self.passed, self.passed_s = 0, now_s
+        return self.may_be_asked(now_s) and self.passed < max(self.room, 1)
+
     def take_room(self, now_s: float) -> None:
+        self.passed = max(self.passed - 1, 0)
         if self.room > 0:
             self.room -= 1
         else:
@@ -85,11 +96,19 @@ class RefusedLines:
             each.take_room(now_s)
         return None
 
-    def refusal_of_any(self, runners: int, now_s: float) -> OverloadedError | None:
-        """Why no turn at all need be asked for: the line of each Runner is full. None when one may be."""
+    def let_through(self, runners: int, now_s: float, *, again: bool = False) -> OverloadedError | None:
+        """Why no turn at all need be asked for: the line of each Runner is full. None when one may be, and is about to be.
+
+        Args:
+            again: the request was let through before, and has not asked yet.
+        """
         full = [each for number in range(runners) for each in self._known([(number,)], now_s)]
-        if len(full) < runners or any(each.may_be_asked(now_s) for each in full):
+        if len(full) < runners:
             return None
+        for each in full:
+            if each.may_be_asked(now_s) if again else each.may_pass(now_s):
+                each.passed += not again
+                return None
         return min((each.told_again(now_s) for each in full), key=lambda refusal: refusal.retry_after_s)
 
     def refuse(self, lines: Sequence[Line], refusal: OverloadedError, now_s: float) -> None:

@@ -22,6 +22,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from runtime.frontends.web.operations.operation import CONNECTION
 from runtime.frontends.web.problems import PROBLEM, Problem
+from runtime.frontends.web.shedding import UNREAD, Shedding, body_to_come
 
 LINGER_S = 2.0
 """How long the rest of a body may come that is not read any more. Closed at once, a client might not get its response."""
@@ -79,10 +80,15 @@ class ConnectionLimits:
 
 
 class HttpConnections:
-    """All connections of a server. They belong to one event loop."""
+    """All connections of a server. They belong to one event loop.
 
-    def __init__(self, limits: ConnectionLimits) -> None:
+    Args:
+        shedding: says which new turns are refused unread.
+    """
+
+    def __init__(self, limits: ConnectionLimits, shedding: Shedding) -> None:
         self.limits = limits
+        self.shedding = shedding
         self._most = limits.most
         # By age: dictionaries keep the order.
         self._all: dict[HttpConnection, None] = {}
@@ -195,6 +201,9 @@ class HttpConnection(H11Protocol):
         self.looks = 0
         self._served: Callable[..., Awaitable[None]] = self.app
         self.app = self._serve
+        self._was_let_through = False
+        self._waiting = b""
+        self._skipped = 0
         self._head_since_s: float | None = time.monotonic()
         self._is_heard = False
         self._is_refused = False
@@ -209,7 +218,7 @@ class HttpConnection(H11Protocol):
     @property
     def is_asking(self) -> bool:
         """A request of its waits for an answer."""
-        return self.cycle is not None and not self.cycle.response_complete
+        return bool(self._waiting) or (self.cycle is not None and not self.cycle.response_complete)
 
     @property
     def idle_s(self) -> float:
@@ -273,7 +282,8 @@ class HttpConnection(H11Protocol):
             self._unread = None
 
     async def _serve(self, scope: dict[str, Any], receive: object, send: object) -> None:
-        await self._served({**scope, CONNECTION: self}, receive, send)
+        more = {CONNECTION: self, UNREAD: True} if self._was_let_through else {CONNECTION: self}
+        await self._served({**scope, **more}, receive, send)
 
     # What asyncio and uvicorn call.
 
@@ -294,11 +304,60 @@ class HttpConnection(H11Protocol):
         if self._is_refused:
             return
         self._is_heard = True
+        if self._skipped:
+            # The rest of a request that was answered unread.
+            rest, self._skipped = data[self._skipped :], max(self._skipped - len(data), 0)
+            if not rest:
+                return
+            data = rest
+        if not self.is_asking and self.conn.their_state is h11.IDLE:
+            self._was_let_through = False
+            if self._is_answered_unread(data):
+                return
+            if self._was_let_through and not self._connections.shedding.line.may_pass():
+                self._wait(data)
+                return
+        if self._waiting:
+            self._waiting += data
+        else:
+            self._read(data)
+
+    def _wait(self, data: bytes) -> None:
+        """Leave a request unread until those before it are read."""
+        self._waiting = data
+        self._head_since_s = None
+        self._unset_keepalive_if_required()
+        self.transport.pause_reading()
+        self._connections.shedding.line.add(self._read_waiting)
+
+    def _read_waiting(self) -> None:
+        data, self._waiting = self._waiting, b""
+        if not self.transport.is_closing():
+            self.transport.resume_reading()
+            self._read(data)
+
+    def _read(self, data: bytes) -> None:
         if self.conn.their_state is h11.IDLE and self._head_since_s is None:
             self._head_since_s = time.monotonic()
         super().data_received(data)
         if self.conn.their_state is not h11.IDLE:
             self._head_since_s = None
+
+    def _is_answered_unread(self, data: bytes) -> bool:
+        """Refuse what has come, if it is a request that may be refused, and that is not let through."""
+        if self.conn.trailing_data[0] or (to_come := body_to_come(data)) is None:
+            return False
+        answer = self._connections.shedding.answer(data, is_whole=not to_come)
+        if answer is None:
+            self._was_let_through = True
+            return False
+        self.transport.write(answer)
+        self._skipped = to_come
+        # As after any other answer, it may be silent for a while.
+        self.looks, self._head_since_s = 0, None
+        self._unset_keepalive_if_required()
+        self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
+        return True
 
     def timeout_keep_alive_handler(self) -> None:
         """Close it, unless a request has come by now that was not read yet."""

@@ -51,7 +51,7 @@ class WebServer(uvicorn.Server):
             )
         self._app = app
         self._on_ready = on_ready
-        self.connections = HttpConnections(limits or ConnectionLimits())
+        self.connections = HttpConnections(limits or ConnectionLimits(), app.state.shedding)
         config = uvicorn.Config(
             app,
             host=host,

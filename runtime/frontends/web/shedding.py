@@ -2,11 +2,12 @@
 
 A refusal by the Runtime costs a server as much as reading the request, finding its user and asking. When more comes than it can
 refuse that way, requests wait in its event loop, and their clients learn only after seconds that they have to come again. So a
-part of them, as much as it takes, is answered by what stands ready. Requests that start no turn are served always.
+part of them, as much as it takes, is answered by bytes that stand ready. Requests that start no turn are served always.
 
 While the lines of a deployment are full its servers know it, and any new turn would be refused whatever its request says. So it
 is answered without being read as well, by what the Runtime would say, unless it may be the repeat of one that is there, which is
-joined. The same where all its places are taken by streams and by requests that wait for the end of a turn: each that wants such a
+joined. A server knows it also by what it has let through itself: its turns that have not begun, and requests that it has yet to
+read. The same where all its places are taken by streams and by requests that wait for the end of a turn: each that wants such a
 place is refused, a repeat too.
 """
 
@@ -14,14 +15,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from actors.errors import OverloadedError
 from runtime.frontends.web.load_shedding import LoadShedding
+from runtime.frontends.web.pass_line import PassLine
 from runtime.frontends.web.problems import PROBLEM, HttpError, Problem, problem_of, retry_after
 
 LOOK_S = 0.01
@@ -33,7 +37,13 @@ QUIET_LOOKS = 100
 TOLD_EACH_S = 60.0
 """Seconds between two lines of the log that say how many were refused."""
 
-RETRY_AFTER_S = "1"
+RETRY_AFTER_S = 1
+
+MOST_SKIPPED = 64 * 1024
+"""Bytes of a body that are thrown away when they come after the answer."""
+
+UNREAD = "raygrove.unread"
+"""Where the scope of a request says that it was not refused before it was read; it is not refused after that."""
 
 REFUSED_UNREAD = "POST, refused unread"
 """The operation as which they are counted, with the status 503, or 429 where the lines were full or all places taken."""
@@ -41,31 +51,82 @@ REFUSED_UNREAD = "POST, refused unread"
 _STARTS = ("/turns", "/answers", "/retry", "/run", "/run_sse")
 """How the paths of requests end that start turns, or have them go on."""
 
-_BUSY = Problem(
+_HEAD = re.compile(
+    rb"POST [^ ?\r\n]*(?:%s)(?:\?[^ \r\n]*)? HTTP/1\.1\r\n" % b"|".join(re.escape(each.encode()) for each in _STARTS)
+)
+_REPEATS = re.compile(rb"\r\nidempotency-key[ \t]*:|invocation", re.IGNORECASE)
+"""What a request has that may be a repeat: it names its turn."""
+
+_NEEDS_NO_PLACE = re.compile(rb"\r\nprefer[ \t]*:[^\r\n]*respond-async", re.IGNORECASE)
+"""What a request has that waits for nothing but the start of its turn."""
+
+_NEW = re.compile(rb"POST [^ ?\r\n]*/(turns|run|run_sse)[? ]")
+"""How requests begin that start new turns; those that answer or retry one name it in their paths."""
+
+_LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,7})[ \t]*\r\n")
+_OTHER_WAY = re.compile(
+    rb"transfer-encoding|\r\nconnection(?!:[ \t]*keep-alive[ \t]*\r\n)|\r\n(?:expect|upgrade|origin)|\r\n[ \t]"
+    rb"|content-length.*content-length",
+    re.DOTALL,
+)
+"""What a request has that is not answered by the bytes that stand ready: its headers are read first."""
+
+_PROBLEM = Problem(
     type="ServerBusyError",
     title="The server has too much to do",
     status=503,
     detail="more turns are asked for than this server can look at: ask again",
 )
+_BODY = msgspec.json.encode(_PROBLEM)
+_HEADERS = [
+    (b"content-type", PROBLEM.encode()),
+    (b"content-length", str(len(_BODY)).encode()),
+    (b"retry-after", str(RETRY_AFTER_S).encode()),
+    (b"cache-control", b"no-store"),
+]
+RESPONSE = b"\r\n".join([b"HTTP/1.1 503 Service Unavailable", *(b": ".join(each) for each in _HEADERS), b"", _BODY])
+"""The bytes of the answer of a server that has too much to do."""
+
+HeadersAndBody = tuple[list[tuple[bytes, bytes]], bytes]
+"""Of an answer."""
 
 _log = logging.getLogger(__name__)
+
+
+class AnyRefusal(Protocol):
+    """Gives the error that any new turn would get: see Runtime.refusal."""
+
+    def __call__(self, *, again: bool, unread: int) -> OverloadedError | None:
+        """None when a turn may be asked for."""
+
+
+def no_refusal(*, again: bool, unread: int) -> OverloadedError | None:
+    """The refusal of a server without a Runtime."""
+    return None
+
+
+def any_place(unread: int) -> HttpError | None:
+    """The refusal of a server that has always places."""
+    return None
 
 
 class Shedding:
     """Looks at the event loop of a server while requests come, and says which of them are refused.
 
     Args:
-        refusal: gives the error that any new turn would get of the Runtimes; None when there may be room for one.
-        no_place: gives the error that a request would get which waits for the end of a turn; None when there is a place.
+        refusal: gives the error that any new turn would get of the Runtimes: see Runtime.refusal.
+        no_place: gives the error that a request would get which waits for the end of a turn: see StreamSlots.refusal.
 
     Attributes:
         refused: how many were since the server has too much to do.
         refused_at_limits: how many were since the lines were full, or all places taken.
+        line: the others, until they are read.
     """
 
-    def __init__(self, refusal: Callable[[], OverloadedError | None], no_place: Callable[[], HttpError | None]) -> None:
+    def __init__(self, refusal: AnyRefusal = no_refusal, no_place: Callable[[int], HttpError | None] = any_place) -> None:
         self.refused = 0
         self.refused_at_limits = 0
+        self.line = PassLine()
         self._refusal = refusal
         self._no_place = no_place
         self._rule = LoadShedding()
@@ -90,6 +151,7 @@ class Shedding:
         """Whether a new request that starts a turn is refused. Each has to be asked for once."""
         if not self.is_on or not self._rule.refuses_next():
             return False
+        self.note_request()
         self.refused += 1
         now_s = time.monotonic()
         told_s, told = self._told or (now_s - TOLD_EACH_S, 0)
@@ -98,17 +160,40 @@ class Shedding:
             self._told = now_s, self.refused
         return True
 
-    def at_limits(self, scope: Scope) -> tuple[Problem, str] | None:
-        """The problem of a request while the lines are full, or all places are taken; None: it is to be read.
+    def answer(self, data: bytes, *, is_whole: bool) -> bytes | None:
+        """The answer to a request that starts a turn; None: it is to be read. Each has to be asked for once.
 
-        Returns:
-            With the seconds after which the client may come again.
+        Args:
+            data: its bytes, those of its body as far as they have come.
+            is_whole: nothing of it is to come.
         """
+        if self.is_on and self.refuses():
+            return RESPONSE
+        told = self._at_limits(data, is_whole=is_whole)
+        if told is None:
+            return None
+        self.note_request()
+        self.refused_at_limits += 1
+        return _response(*told)
+
+    def _at_limits(self, data: bytes, *, is_whole: bool) -> HeadersAndBody | None:
+        full = self._no_place(len(self.line))
+        if full is not None and _NEEDS_NO_PLACE.search(data) is None:
+            return _without_place(full)
+        kind = _NEW.match(data)
+        # A turn that is repeated is named in the headers, or by ADK's clients in the body.
+        if kind is None or _REPEATS.search(data) is not None or (kind[1] != b"turns" and not is_whole):
+            return None
+        refusal = self._refusal(again=False, unread=len(self.line))
+        return _by_lines(refusal) if refusal is not None else None
+
+    def late_answer(self, scope: Scope) -> HeadersAndBody | None:
+        """The same of a request that was let through before the lines were known to be full, or all places to be taken."""
         answer = None
-        if _starts_turn(scope) and not _leaves_at_once(scope) and (full := self._no_place()) is not None:
-            answer = _told(full, full.headers["Retry-After"], "as many streams are open as may be")
-        elif _is_new_turn(scope) and (refusal := self._refusal()) is not None:
-            answer = _told(refusal, str(retry_after(refusal)), "as many turns wait as may")
+        if _starts_turn(scope) and not _leaves_at_once(scope) and (full := self._no_place(0)) is not None:
+            answer = _without_place(full)
+        elif _is_new_turn(scope) and (refusal := self._refusal(again=True, unread=0)) is not None:
+            answer = _by_lines(refusal)
         self.refused_at_limits += answer is not None
         return answer
 
@@ -126,7 +211,7 @@ class Shedding:
 
 
 class UnreadRefused:
-    """Refuses new turns before their bodies are read."""
+    """Refuses new turns before their bodies are read, where the server that runs the application does not do so by itself."""
 
     def __init__(self, app: ASGIApp, shedding: Shedding) -> None:
         self._app = app
@@ -136,30 +221,65 @@ class UnreadRefused:
         """Hand a request on, or refuse it."""
         if scope["type"] == "http":
             self._shedding.note_request()
-            if self._shedding.is_on and _starts_turn(scope) and self._shedding.refuses():
-                await _answer(send, _BUSY, RETRY_AFTER_S)
+            if self._shedding.is_on and UNREAD not in scope and _starts_turn(scope) and self._shedding.refuses():
+                await _answer(send, 503, _HEADERS, _BODY)
                 return
-            if (answer := self._shedding.at_limits(scope)) is not None:
+            if (answer := self._shedding.late_answer(scope)) is not None:
                 # Each step of a request takes a pass of the loop, and there are many when this much comes.
-                await _answer(send, *answer)
+                await _answer(send, 429, *answer)
                 return
         await self._app(scope, receive, send)
 
 
-def _told(error: Exception, after_s: str, why: str) -> tuple[Problem, str]:
+def body_to_come(data: bytes) -> int | None:
+    """The bytes of the body of one request that starts a turn which are still to come, after its head and a part of its body.
+
+    Many clients send head and body apart.
+
+    Returns:
+        None where the bytes are no such request, or its headers have to be read for the answer.
+    """
+    end = data.find(b"\r\n\r\n")
+    if end < 0 or _HEAD.match(data) is None:
+        return None
+    head = data[: end + 2].lower()
+    length = _LENGTH.search(head)
+    if length is None or _OTHER_WAY.search(head) is not None:
+        return None
+    left = end + 4 + int(length[1]) - len(data)
+    return left if 0 <= left <= MOST_SKIPPED else None
+
+
+def _response(headers: Sequence[tuple[bytes, bytes]], body: bytes) -> bytes:
+    """The answer to a request that is refused at a limit, as bytes."""
+    return b"\r\n".join([b"HTTP/1.1 429 Too Many Requests", *(b": ".join(each) for each in headers), b"", body])
+
+
+def _by_lines(refusal: OverloadedError) -> HeadersAndBody:
+    """The answer to a turn that the Runtime would refuse."""
+    return _told(refusal, str(retry_after(refusal)), "as many turns wait as may")
+
+
+def _without_place(full: HttpError) -> HeadersAndBody:
+    """The answer to a request that wants a place where there is none."""
+    return _told(full, full.headers["Retry-After"], "as many streams are open as may be")
+
+
+def _told(error: Exception, after_s: str, why: str) -> HeadersAndBody:
     # Whose request it is was not read: how much there is is for those who have shown their credentials.
-    return msgspec.structs.replace(problem_of(error), detail=f"{why}: ask again in {after_s} s"), after_s
-
-
-async def _answer(send: Send, problem: Problem, after_s: str) -> None:
-    body = msgspec.json.encode(problem)
+    detail = f"{why}: ask again in {after_s} s"
+    body = msgspec.json.encode(msgspec.structs.replace(problem_of(error), detail=detail))
     headers = [
         (b"content-type", PROBLEM.encode()),
         (b"content-length", str(len(body)).encode()),
         (b"retry-after", after_s.encode()),
         (b"cache-control", b"no-store"),
     ]
-    await send({"type": "http.response.start", "status": problem.status, "headers": headers})
+    return headers, body
+
+
+async def _answer(send: Send, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> None:
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 

@@ -26,7 +26,7 @@ from runtime.frontends.web.api.waiting import result_of
 from runtime.frontends.web.connections import ConnectionLimits
 from runtime.frontends.web.pass_line import AT_ONCE, PassLines
 from runtime.frontends.web.serving import ACCEPTED_AT_ONCE, WebServer
-from runtime.frontends.web.shedding import Shedding
+from runtime.frontends.web.shedding import RESPONSE, Shedding, body_to_come
 from runtime.settings import Settings
 from runtime.web import app_for
 from tests.support.runtimes import Deploy
@@ -120,7 +120,7 @@ def test_a_connection_that_is_only_refused_is_not_taken_for_one_that_says_nothin
 
 
 def test_a_loop_that_is_late_with_many_requests_refuses_some_and_soon_none(rt: Runtime, caplog: pytest.LogCaptureFixture) -> None:
-    shedding = Shedding(lambda: None, lambda: None)
+    shedding = Shedding()
 
     async def many() -> int:
         refused = 0
@@ -142,6 +142,35 @@ def test_a_loop_that_is_late_with_many_requests_refuses_some_and_soon_none(rt: R
         "this server has too much to do: 1 new turns were refused unread so far"
     ]
     assert not shedding.refuses()
+
+
+@pytest.mark.parametrize(
+    ("data", "to_come"),
+    [
+        (turn_request(TURNS, "hi"), 0),
+        (request("POST", "/run_sse", b"{}"), 0),
+        (request("POST", "/v1/apps/desk/sessions/a%2Fturns", b"{}"), None),
+        (request("POST", "/v1/apps/desk/sessions", b"{}"), None),
+        (request("GET", TURNS), None),
+        (turn_request(TURNS, "hi")[:-1], 1),
+        (turn_request(TURNS, "hi").partition(b"{")[0], len(b'{"message":"hi"}')),
+        (request("POST", TURNS, b"{}", Connection="keep-alive"), 0),
+        (request("POST", TURNS, b"{}", Connection="keep-alive, upgrade"), None),
+        (request("POST", TURNS, b" " * 70_000)[:1_000], None),
+        (turn_request(TURNS, "hi") + b"G", None),
+        (turn_request(TURNS, "hi") * 2, None),
+        (request("POST", TURNS, b"{}", Origin="https://a.example"), None),
+        (request("POST", TURNS, b"{}", Connection="close"), None),
+        (request("POST", TURNS, b"{}", Expect="100-continue"), None),
+        (request("POST", TURNS, b"{}", Transfer_Encoding="chunked"), None),
+        (request("POST", TURNS, b"{}", **{"Content-Length ": "9"}), None),
+        (request("POST", TURNS, b"{}", X="a\r\n b: c"), None),
+        (request("POST", TURNS, b"{}").replace(b"HTTP/1.1", b"HTTP/1.0"), None),
+        (request("POST", TURNS, b"{}").replace(b"Content-Length: 2", b"Content-Length: +2"), None),
+    ],
+)
+def test_only_one_plain_request_whose_body_is_small_is_answered_unread(data: bytes, to_come: int | None) -> None:
+    assert body_to_come(data) == to_come
 
 
 class HeldModel:
@@ -275,6 +304,32 @@ def test_a_server_lets_no_more_turns_through_at_once_than_may_wait(tmp_path: Pat
     assert in_vain <= 1 + took_s / PROBE_S
 
 
+async def test_a_client_that_leaves_while_its_request_waits_unread_holds_up_nobody(rt: Runtime) -> None:
+    app = app_for(rt)
+    server = WebServer(app, "127.0.0.1", 0)
+    line = server.connections.shedding.line
+    serving_it = asyncio.create_task(server.serve())
+    while not server.started:  # noqa: ASYNC110 - uvicorn tells it so only
+        await asyncio.sleep(0.001)
+    callers = [await Caller.to(server.url) for _ in range(2)]
+    # As if others were before them, until they are let go on.
+    line.add(lambda: None)
+    assert len(line) == 1
+    asked = [asyncio.create_task(caller.exchange(turn_request(turns_of(f"left-{n}"), "hi"))) for n, caller in enumerate(callers)]
+    while len(line) < 3:  # noqa: ASYNC110 - it tells nobody
+        await asyncio.sleep(0.001)
+    callers[0]._writer.transport.abort()
+    asked[0].cancel()
+    await asyncio.wait([asked[0]])
+    assert line.may_pass() is False
+    line._next_pass()
+    assert (await asked[1])[0] == 200
+    assert len(line) == 0
+    callers[1].close()
+    server.should_exit = True
+    await serving_it
+
+
 def test_connections_that_come_at_once_are_taken_by_few_passes_of_the_loop(rt: Runtime) -> None:
     """libuv takes one a pass for each handle: while passes are long, the last of many would be refused after seconds."""
 
@@ -308,3 +363,8 @@ async def test_turns_that_end_at_once_are_answered_a_few_in_each_pass_of_the_loo
         done = sum(answer.done() for answer in answers)
         assert done <= before + AT_ONCE
         before = done
+
+
+def test_the_bytes_that_stand_ready_are_a_response() -> None:
+    head, _, body = RESPONSE.partition(b"\r\n\r\n")
+    assert f"content-length: {len(body)}".encode() in head.split(b"\r\n")

@@ -8,9 +8,9 @@ import pytest
 
 from actors.messages.limits import Limits
 from actors.messages.session import SessionKey, TurnKey
-from actors.rules.capacity.backlog import Backlog
+from actors.rules.capacity.backlog import MIN_RETRY_S, Backlog
 from runtime.driver.turns.asked_turns import AskedTurns
-from runtime.driver.turns.refused_lines import PROBE_S
+from runtime.driver.turns.refused_lines import PASSED_S, PROBE_S
 
 
 def asked(*runners: int) -> AskedTurns:
@@ -39,17 +39,24 @@ def test_now_and_then_one_is_asked_for_although_the_line_is_full() -> None:
     passed = [step / 100 for step in range(201) if turns.refusal(0, 2, step / 100) is None]
     assert passed == pytest.approx([PROBE_S * number for number in range(5)])
     assert turns.refusal(1, 2, 2.0) is None, "that of each Runner"
-    unread = [step / 100 for step in range(201) if turns.refusal_of_any(2, 2, step / 100) is None]
+    unread = [step / 100 for step in range(201) if turns.refusal_of_any(0, 2, 2, step / 100) is None]
     assert unread == pytest.approx(passed)
+    # The one that was let through is about to ask.
+    assert turns.refusal_of_any(0, 2, 2, 2.0 + PASSED_S / 2, again=True) is None
+    assert turns.refusal_of_any(0, 2, 2, 2.0 + PASSED_S, again=True) is not None
 
 
-def test_turns_of_any_session_count_for_all_runners_together() -> None:
-    turns = asked(0, 0, 0, 0)
-    assert turns.refusal_of_any(2, 2, 1.0) is None, "one is let through"
-    told = turns.refusal_of_any(2, 2, 1.1)
+def test_what_a_server_has_yet_to_read_counts_for_all_runners_together() -> None:
+    turns = asked(0, 0, 0)
+    assert turns.refusal_of_any(1, 2, 2, 1.0) is None, "one is let through"
+    assert turns.refusal_of_any(0, 2, 2, 1.1) is None
+    assert turns.refusal_of_any(1, 2, 2, 1.1) is not None
+    assert turns.refusal_of_any(1, 3, 2, 1.1) is None
+    nothing = AskedTurns()
+    assert nothing.refusal_of_any(2, 1, 2, 1.0) is None
+    told = nothing.refusal_of_any(2, 1, 2, 1.0)
     assert told is not None
-    assert told.args[1] == "4 turns"
-    assert turns.refusal_of_any(3, 2, 1.1) is None
+    assert told.retry_after_s == MIN_RETRY_S
 
 
 @pytest.mark.parametrize("seed", range(20))

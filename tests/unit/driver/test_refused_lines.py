@@ -10,7 +10,7 @@ from actors.errors import DrainingError, OverloadedError
 from actors.messages.limits import Limits
 from actors.messages.session import SessionKey, TurnKey
 from actors.rules.capacity.backlog import Backlog
-from runtime.driver.turns.refused_lines import FORGET_S, PROBE_S, Line, RefusedLines, lines_of
+from runtime.driver.turns.refused_lines import FORGET_S, PASSED_S, PROBE_S, Line, RefusedLines, lines_of
 
 
 def of(user: str, session: str = "s", runner: int = 0) -> tuple[Line, Line, Line]:
@@ -81,33 +81,35 @@ def test_now_and_then_one_is_asked_for_although_none_has_left_and_a_quiet_line_i
     assert not lines
 
 
-def test_any_turn_is_refused_while_the_lines_of_all_runners_are_full() -> None:
+def test_of_requests_that_nobody_has_read_as_many_pass_as_the_line_of_a_runner_has_room_for() -> None:
     lines = RefusedLines()
-    assert lines.refusal_of_any(1, 0.0) is None
+    assert lines.let_through(1, 0.0) is None
     lines.refuse(of("a"), full("max_waiting_turns"), 0.0)
-    told = lines.refusal_of_any(1, 0.01)
+    told = lines.let_through(1, 0.01)
     assert told is not None
     assert told.args[2] == "max_waiting_turns"
     lines.leave(of("a"))
-    assert lines.refusal_of_any(1, 0.02) is None
-    # There was room for the one that asks.
+    lines.leave(of("b"))
+    assert [lines.let_through(1, 0.02) is None for _ in range(3)] == [True, True, False]
+    # One of them asks, so there is room for the other one only, which may not come.
     assert lines.ask(of("c"), 0.03) is None
-    assert lines.refusal_of_any(1, 0.03) is not None
-    assert lines.refusal_of_any(1, PROBE_S + 0.2) is None
+    assert lines.let_through(1, 0.03) is not None
+    assert [lines.let_through(1, 0.02 + PASSED_S) is None for _ in range(2)] == [True, False]
+    assert [lines.let_through(1, PROBE_S + 0.2) is None for _ in range(2)] == [True, False]
 
 
 def test_requests_pass_where_the_line_of_any_runner_is_not_known_to_be_full() -> None:
     lines = RefusedLines()
     lines.refuse(of("a"), full("max_waiting_turns"), 0.0)
-    assert lines.refusal_of_any(2, 0.0) is None
+    assert lines.let_through(2, 0.0) is None
     lines.refuse(of("a", runner=1), full("max_waiting_user_turns"), 0.0)
-    assert lines.refusal_of_any(2, 0.0) is None
+    assert lines.let_through(2, 0.0) is None
     lines.refuse(of("a", runner=1), full("max_waiting_turns", 1.5), 0.0)
-    told = lines.refusal_of_any(2, 0.0)
+    told = lines.let_through(2, 0.0)
     assert told is not None
     assert told.retry_after_s == 1.5, "the line of the other Runner may have room later"
     lines.leave(of("b", runner=1))
-    assert lines.refusal_of_any(2, 0.0) is None
+    assert [lines.let_through(2, 0.0) is None for _ in range(2)] == [True, False]
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -1,21 +1,47 @@
-"""Turns that end at once go on a few at a time, in their order, and the event loop has time for others in between."""
+"""Requests that come at once are read a few at a time, in their order, and the event loop has time for others in between."""
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
 
-import pytest
-
 from runtime.frontends.web.pass_line import AT_ONCE, PassLine, PassLines
+
+
+async def test_each_pass_of_the_loop_reads_a_few_in_the_order_in_which_they_came() -> None:
+    line, read = PassLine(), list[int]()
+    count = 3 * AT_ONCE + 1
+    for number in range(count):
+        if line.may_pass():
+            read.append(number)
+        else:
+            line.add(lambda number=number: read.append(number))  # type: ignore[misc]
+    by_pass = [len(read)]
+    while len(read) < count:
+        assert len(line) == count - len(read) + AT_ONCE
+        await asyncio.sleep(0)
+        by_pass.append(len(read))
+    assert by_pass == [AT_ONCE, 2 * AT_ONCE, 3 * AT_ONCE, count]
+    assert read == list(range(count))
+    await asyncio.sleep(0)
+    assert len(line) == 0
+
+
+async def test_what_comes_while_others_wait_is_behind_them() -> None:
+    line, read = PassLine(), list[str]()
+    assert all(line.may_pass() for _ in range(AT_ONCE))
+    line.add(lambda: read.append("waits"))
+    assert not line.may_pass()
+    await asyncio.sleep(0)
+    assert read == ["waits"]
+    # Of this pass, one is read.
+    assert [line.may_pass() for _ in range(AT_ONCE)] == [True] * (AT_ONCE - 1) + [False]
 
 
 async def test_one_at_a_time_never_waits() -> None:
     line = PassLine()
     for _ in range(2 * AT_ONCE):
-        coming = line.come_up()
-        with pytest.raises(StopIteration):
-            coming.send(None)
+        assert line.may_pass()
         await asyncio.sleep(0)
 
 

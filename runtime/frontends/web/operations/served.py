@@ -68,10 +68,10 @@ class Served:
         self.shedding = Shedding(self._refusal, slots.refusal)
         self.lines = PassLines()
 
-    def _refusal(self) -> OverloadedError | None:
+    def _refusal(self, *, again: bool, unread: int) -> OverloadedError | None:
         """The error that any new turn would get, of whichever app; None when one of them is to be asked, or cannot be."""
         try:
-            refusals = [runtime.refusal() for runtime in self.runtimes.values()]
+            refusals = [runtime.refusal(again=again, unread=unread) for runtime in self.runtimes.values()]
         except RuntimeClosedError:
             return None
         return refusals[0] if None not in refusals else None

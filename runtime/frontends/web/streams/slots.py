@@ -62,9 +62,13 @@ class StreamSlots:
         """The number of open streams."""
         return self._taken
 
-    def refusal(self) -> TooManyStreamsError | None:
-        """Why no request gets a place; None when there may be one."""
-        if self._taken < self._in_all:
+    def refusal(self, unread: int = 0) -> TooManyStreamsError | None:
+        """Why no request gets a place; None when there may be one.
+
+        Args:
+            unread: so many requests will ask before.
+        """
+        if self._taken + unread < self._in_all:
             return None
         return TooManyStreamsError(f"this server has {self._in_all} streams open, which is its limit")
 
