@@ -209,7 +209,14 @@ async def _conflicts(client: EngineClient, record: VersionRecord) -> AsyncIterat
 async def _tell(client: EngineClient, record: VersionRecord) -> None:
     """Tell all actors. Each learns it by itself when it is started again."""
     engine, news = client.engine, UseVersions(record=record)
-    await asyncio.gather(engine.session.ask(news), engine.runner.ask(news))
+    try:
+        await asyncio.gather(engine.session.ask(news), engine.runner.ask(news))
+    except ClusterError:
+        newest = await engine.trees.record()
+        if newest.number == record.number:
+            raise
+        # Another program has updated the deployment since, and a version of this record is not kept any more.
+        await _tell(client, newest)
 
 
 def _checked_share(share: float | None) -> float:

@@ -16,6 +16,8 @@ from tests.simulation.schedules.timetable import Timetable, Wanted
 from tests.simulation.simulate import Case, check
 from tests.simulation.steering.play import play as talk
 from tests.simulation.steering.talk import Said, Talk
+from tests.simulation.updates.edition import Asked as AskedTurn
+from tests.simulation.updates.edition import Edit, Edition
 from tests.simulation.worlds import WORLDS
 
 
@@ -502,3 +504,12 @@ def test_a_process_is_ended_whose_agent_does_not_hear_in_time_that_a_run_is_to_s
     network = Network(seed=7, usual_s=0.03, slow=3, slow_s=1.5)
     given = Weather(nodes=[2, 2], changes=changes, turns=turns, network=network, hosts=2)
     assert WORLDS["nodes"].play(given, 7).problems == []
+
+
+def test_an_update_is_done_although_others_come_before_all_actors_hear_of_it() -> None:
+    edits = [Edit(deed="update", at_s=at_s, number=number) for number, at_s in enumerate((2.0, 2.002, 2.054, 2.056), 1)]
+    edits.insert(2, Edit(deed="rollback", at_s=2.052, number=9))
+    faults = [Fault(what="kill", who="receiver", kind="UseVersions", nth=4, phase="sent", for_s=0.084)]
+    plan = FaultPlan(network=Network(brings_early=True, seed=820, usual_s=0.001), faults=faults, store_s=0.002)
+    wishes = [AskedTurn(turn="t0", session="s0", at_s=9.0)]
+    assert WORLDS["updates"].play(Edition(wishes=wishes, edits=edits, works_s=0.0, plan=plan), 820).problems == []
