@@ -210,13 +210,11 @@ async def _tell(client: EngineClient, record: VersionRecord) -> None:
     """Tell all actors. Each learns it by itself when it is started again."""
     engine, news = client.engine, UseVersions(record=record)
     try:
-        await asyncio.gather(engine.session.ask(news), engine.runner.ask(news))
-    except ClusterError:
-        newest = await engine.trees.record()
-        if newest.number == record.number:
-            raise
-        # Another program has updated the deployment since, and a version of this record is not kept any more.
-        await _tell(client, newest)
+        async with _conflicts(client, record):
+            await asyncio.gather(engine.session.ask(news), engine.runner.ask(news))
+    except UpdateConflictError:
+        # A version of this record is not kept any more; its update was done all the same.
+        await _tell(client, await engine.trees.record())
 
 
 def _checked_share(share: float | None) -> float:
