@@ -20,8 +20,7 @@ from actors.actor import Handler
 from actors.messages.protocol.base import Message
 from actors.messages.protocol.request import Lane, Request, key_of
 from actors.messages.session import SessionKey
-from actors.session.service import SessionService
-from actors.session.turns.parts import SessionParts
+from actors.session.service import SessionParts, SessionService
 
 HOLD_S = 60.0
 """A hold that is not renewed ends after this time: the driver that has asked for it was lost."""

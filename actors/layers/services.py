@@ -42,8 +42,7 @@ from actors.runner.service import RunnerParts, RunnerService
 from actors.session.actor import CORE_EXTENSIONS, SessionActor
 from actors.session.environment import SessionEnvironment
 from actors.session.log.open_turn import TurnExtension
-from actors.session.service import SessionService
-from actors.session.turns.parts import SessionParts
+from actors.session.service import SessionParts, SessionService
 
 EXTENSIONS: Sequence[type[TurnExtension]] = (Spending, LastRetry, EarlierRecord, VersionChange, *CORE_EXTENSIONS)
 """What features keep of each turn. A record has them by their names."""

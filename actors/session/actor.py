@@ -31,21 +31,15 @@ from actors.session.log.reader import LogReader
 from actors.session.log.session_log import SessionLog
 from actors.session.log.shared_state import SharedStates
 from actors.session.log.writer import COUNTED, LogWriter
-from actors.session.removal import end_gone
-from actors.session.service import Services, no_services
-from actors.session.sessions import StoredSessions
+from actors.session.outbox import POLL_S
+from actors.session.service import MakeVersions, Runners, Services, SessionParts, no_services, one_version
+from actors.session.sessions import StoredSessions, end_gone
 from actors.session.store.access import StoreAccess
-from actors.session.subscribers.outbox import POLL_S
-from actors.session.subscribers.subscriptions import Subscriptions
-from actors.session.turns.joining import TurnJoiner
+from actors.session.subscriptions import Subscriptions
 from actors.session.turns.lookup import TurnLookup
-from actors.session.turns.losses import LossCounts, Losses
 from actors.session.turns.opening import TurnOpener
-from actors.session.turns.parts import SessionParts
-from actors.session.turns.recovery import TurnRecovery
-from actors.session.turns.runners import Runners
+from actors.session.turns.recovery import Losses, TurnRecovery
 from actors.session.turns.writing import TurnEnder, TurnWriter
-from actors.session.versions import MakeVersions, one_version
 
 CORE_EXTENSIONS: Sequence[type[TurnExtension]] = (Losses,)
 """What the core itself keeps of each turn by extensions."""
@@ -111,10 +105,8 @@ class SessionActor(Actor):
         logs.on_reload = self._show_rest
         logs.on_gone = self._end_gone
         self._lookup = lookup = TurnLookup(parts)
-        self._joiner = TurnJoiner(parts, lookup)
-        self._recovery = recovery = TurnRecovery(parts)
-        self._losses = LossCounts(parts, lookup)
-        self._opener = TurnOpener(parts, lookup, self._joiner, recovery)
+        self._recovery = recovery = TurnRecovery(parts, lookup)
+        self._opener = TurnOpener(parts, lookup, recovery)
         self._ender = TurnEnder(parts, lookup)
         self._writer = TurnWriter(parts, lookup, self._ender)
         self._sessions = StoredSessions(parts)
@@ -140,8 +132,8 @@ class SessionActor(Actor):
             p.AnnounceRunner: self._recovery.announce_runner,
             p.ListOpenTurns: self._recovery.list_open_turns,
             p.ResumeTurn: self._recovery.resume_turn,
-            p.AbandonRuns: self._losses.abandon_runs,
-            p.BeginAlone: self._losses.begin_alone,
+            p.AbandonRuns: self._recovery.abandon_runs,
+            p.BeginAlone: self._recovery.begin_alone,
             p.CloseTurn: self._ender.close_turn,
             p.CancelTurn: self._ender.cancel_turn,
             p.Append: self._writer.append,
@@ -149,7 +141,7 @@ class SessionActor(Actor):
             p.Fetch: self._queries.fetch,
             p.ReadTurn: self._queries.read_turn,
             p.ReadLog: self._queries.read_log,
-            p.Subscribe: self._joiner.subscribe,
+            p.Subscribe: self._lookup.subscribe,
             p.Poll: self._subscriptions.poll,
             p.Unsubscribe: self._subscriptions.unsubscribe,
             p.CreateSessionRequest: self._sessions.create_session,

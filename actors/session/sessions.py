@@ -7,14 +7,17 @@ from collections.abc import Sequence
 
 import msgspec
 
-from actors.errors import SessionBusyError, SessionExistsError
+from actors.errors import SessionBusyError, SessionExistsError, SessionNotFoundError, name_and_args
+from actors.interfaces.records import RemoveSession, Write
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
+from actors.messages.protocol.subscriptions import WHOLE_SESSION
+from actors.messages.session import SessionKey
 from actors.rules.checks import state as scopes
 from actors.session.log.event_scan import new_event, scan
 from actors.session.log.session_log import SessionLog
-from actors.session.removal import remove_session
-from actors.session.turns.parts import SessionParts
+from actors.session.service import SessionParts
+from actors.session.subscriptions import Subscriptions
 
 AT_ONCE = 1_000
 """Sessions of a list that are put together before others have their turn."""
@@ -125,3 +128,40 @@ def refuse_if_busy(log: SessionLog) -> None:
 
 def _info(log: SessionLog, events: Sequence[p.StoredEvent] = ()) -> p.SessionInfo:
     return p.SessionInfo(key=log.key, state=log.merged_state(temp=False), events=events, updated_s=log.updated_s)
+
+
+async def remove_session(parts: SessionParts, log: SessionLog, *also: Write) -> None:
+    """Remove a session, with a turn that is lost, and end what follows it.
+
+    Args:
+        log: its queue is taken, and let go by the caller.
+        also: what is stored in the same step.
+
+    Raises:
+        SessionBusyError: background runs of it work. Nothing is removed.
+        StoreError: nothing is removed.
+    """
+    turn, lost = log.turn, log.open_id()
+    log.turn = None
+    try:
+        left = [write for hook in parts.removal_hooks for write in await hook(log.key)]
+        await parts.logs.write(log, [RemoveSession(log.key), *left, *also])
+    except BaseException:
+        log.turn = turn
+        raise
+    parts.logs.evict(log.key)
+    end_gone(parts.subscriptions, log.key, lost)
+
+
+def end_gone(subscriptions: Subscriptions, key: SessionKey, lost: str) -> None:
+    """End what follows a session that is not there any more, and its turn that was lost; "": it had none."""
+    for followed in (WHOLE_SESSION, lost):
+        subscriptions.publish_end(key, followed, _gone(key))
+    subscriptions.forget_answers(key)
+
+
+def _gone(key: SessionKey) -> p.Failed:
+    """The outcome with which the following of a deleted session ends."""
+    error = SessionNotFoundError(key.app, key.user, key.session)
+    code, args = name_and_args(error)
+    return p.Failed(error_code=code, error_message=str(error), error_args=args)

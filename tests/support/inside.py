@@ -24,6 +24,7 @@ from actors.layers.spending import day_sums, warnings
 from actors.runner.dispatch import invoker
 from actors.runner.turns import admission
 from actors.runner.turns.tasks import TurnTasks
+from actors.session import outbox
 from actors.session.actor import SessionActor
 from actors.session.log import logs, reader, session_log
 from actors.session.log.logs import SessionLogs
@@ -32,7 +33,6 @@ from actors.session.log.queries import LogQueries
 from actors.session.store import access
 from actors.session.store.access import StoreAccess
 from actors.session.store.store_thread import Job, Worker
-from actors.session.subscribers import outbox
 
 FIRST_S, EACH_S = recording.FIRST_S, recording.EACH_S
 FORGET_S = outbox.FORGET_S

@@ -14,8 +14,7 @@ from actors.session.actor import SessionActor
 from actors.session.environment import SessionEnvironment
 from actors.session.log.event_scan import EventScan
 from actors.session.log.open_turn import TurnExtension
-from actors.session.service import SessionService
-from actors.session.turns.parts import SessionParts
+from actors.session.service import SessionParts, SessionService
 
 
 class ToolCallsReply(Message, frozen=True, kw_only=True):

@@ -65,8 +65,7 @@ from actors.rules.routing.selection import address_obstacle
 from actors.session.log.open_turn import SessionTurn
 from actors.session.log.session_log import SessionLog
 from actors.session.log.writer import Events
-from actors.session.service import SessionService
-from actors.session.turns.parts import SessionParts
+from actors.session.service import SessionParts, SessionService
 
 LAST_EVENTS = 100
 """Among so many events of a run that is read again its last words are looked for."""

@@ -19,8 +19,7 @@ from actors.layers.stores.records import ForgetBatches, PutBatch
 from actors.layers.stores.session_store import store_of
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
-from actors.session.service import SessionService
-from actors.session.turns.parts import SessionParts
+from actors.session.service import SessionParts, SessionService
 
 
 class KeptBatches(SessionService):

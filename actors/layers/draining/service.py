@@ -14,9 +14,8 @@ from actors.messages.session import SessionKey
 from actors.refs.keyed_locks import KeyedLocks
 from actors.refs.session import SessionRef
 from actors.runner.service import RunnerParts, RunnerService
-from actors.session.service import SessionService
-from actors.session.subscribers.subscriptions import LAGGING
-from actors.session.turns.parts import SessionParts
+from actors.session.service import SessionParts, SessionService
+from actors.session.subscriptions import LAGGING
 
 OWED_POLL_S = 0.1
 """How often is looked whether all ends of turns are stored."""

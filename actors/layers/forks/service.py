@@ -32,8 +32,7 @@ from actors.rules.accounting.turn_usage import negated, packed, together
 from actors.rules.checks import state as scopes
 from actors.rules.routing.branches import speaker
 from actors.session.log.event_scan import scan
-from actors.session.service import SessionService
-from actors.session.turns.parts import SessionParts
+from actors.session.service import SessionParts, SessionService
 
 MAX_BYTES = 64_000_000
 """How large the events of a fork may be: they are written at once."""

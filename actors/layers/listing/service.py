@@ -33,9 +33,8 @@ from actors.runner.service import RunnerParts, RunnerService
 from actors.session.log.event_scan import scan
 from actors.session.log.reader import LogReader
 from actors.session.log.session_log import SessionLog
-from actors.session.service import SessionService
+from actors.session.service import SessionParts, SessionService
 from actors.session.turns.lookup import TurnLookup
-from actors.session.turns.parts import SessionParts
 
 PAGE = 200
 """Events that are read at once."""

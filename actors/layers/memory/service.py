@@ -15,9 +15,8 @@ from actors.messages.codec import decode_event
 from actors.messages.memory import MemoryEntry
 from actors.messages.protocol.base import Ack
 from actors.messages.session import SessionKey
-from actors.session.service import SessionService
+from actors.session.service import SessionParts, SessionService
 from actors.session.store.store_thread import StoreThread
-from actors.session.turns.parts import SessionParts
 
 MAX_RESULTS = 10
 """Entries that a search finds at most."""

@@ -35,8 +35,7 @@ from actors.messages.codec import encode
 from actors.messages.memory import MemoryEntry
 from actors.messages.session import SessionKey
 from actors.messages.typed import decode
-from actors.session.service import SessionService
-from actors.session.turns.parts import SessionParts
+from actors.session.service import SessionParts, SessionService
 
 MEMORY = "memory"
 """In place of the name of a table, for the entries of a session in memory."""

@@ -16,8 +16,7 @@ from actors.layers.stores.store_seat import Arrival, FoundStore, UserPlace
 from actors.messages import protocol as p
 from actors.messages.protocol.request import ABOUT_USERS, Lane, Request, user_of
 from actors.messages.session import SessionKey
-from actors.session.service import SessionService
-from actors.session.turns.parts import SessionParts
+from actors.session.service import SessionParts, SessionService
 
 
 class UserPlacements(SessionService):

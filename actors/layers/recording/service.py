@@ -24,9 +24,8 @@ from actors.messages.typed import decode
 from actors.rules.capacity.sharding import holds
 from actors.session.log.session_log import SessionLog
 from actors.session.log.writer import Events
-from actors.session.service import SessionService
+from actors.session.service import SessionParts, SessionService
 from actors.session.turns.lookup import TurnLookup
-from actors.session.turns.parts import SessionParts
 
 logger = logging.getLogger(__name__)
 

@@ -17,8 +17,7 @@ from actors.layers.stores.session_store import store_of
 from actors.messages.session import SessionKey
 from actors.rules.capacity.sharding import holds
 from actors.session.log.session_log import TAIL
-from actors.session.service import SessionService
-from actors.session.turns.parts import SessionParts
+from actors.session.service import SessionParts, SessionService
 
 KEPT = TAIL
 """The newest events of a session are never archived: a session that is loaded again begins with them."""

@@ -25,9 +25,8 @@ from actors.layers.stores.session_store import store_of
 from actors.messages.session import SessionKey
 from actors.rules.capacity.sharding import holds
 from actors.session.log.session_log import SessionLog
-from actors.session.removal import remove_session
-from actors.session.service import SessionService
-from actors.session.turns.parts import SessionParts
+from actors.session.service import SessionParts, SessionService
+from actors.session.sessions import remove_session
 
 BATCH = 50
 """Sessions that are removed at once, at most."""

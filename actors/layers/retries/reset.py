@@ -22,8 +22,8 @@ from actors.rules.checks import state as scopes
 from actors.session.log.event_scan import new_event, scan
 from actors.session.log.open_turn import SessionTurn
 from actors.session.log.session_log import SessionLog
-from actors.session.turns.losses import Losses
-from actors.session.turns.parts import SessionParts
+from actors.session.service import SessionParts
+from actors.session.turns.recovery import Losses
 
 
 def begin_again(turn: SessionTurn, message: RetryTurn, row: TurnRow, retried_seq: int) -> None:

@@ -14,9 +14,8 @@ from actors.rules.recovery.failures import failure
 from actors.runner.service import RunnerParts, RunnerService
 from actors.session.log.open_turn import SessionTurn
 from actors.session.log.session_log import SessionLog
-from actors.session.service import SessionService
+from actors.session.service import SessionParts, SessionService
 from actors.session.turns.lookup import TurnLookup
-from actors.session.turns.parts import SessionParts
 from actors.session.turns.recovery import TurnRecovery
 
 
@@ -27,7 +26,7 @@ class TurnRetries(SessionService):
         self._parts = parts
         self._logs = parts.logs
         self._lookup = TurnLookup(parts)
-        self._recovery = TurnRecovery(parts)
+        self._recovery = TurnRecovery(parts, self._lookup)
         self._resets = TurnResets(parts)
 
     def handlers(self) -> Handlers:

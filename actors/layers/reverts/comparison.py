@@ -26,8 +26,7 @@ from actors.messages.session import SessionKey
 from actors.rules.recovery.failures import failure
 from actors.session.log.reader import StoredSession
 from actors.session.log.session_log import SessionLog
-from actors.session.service import SessionService
-from actors.session.turns.parts import SessionParts
+from actors.session.service import SessionParts, SessionService
 
 logger = logging.getLogger(__name__)
 

@@ -20,9 +20,8 @@ from actors.rules.checks import state as scopes
 from actors.session.log.event_scan import new_event
 from actors.session.log.open_turn import TurnExtension
 from actors.session.log.session_log import SessionLog
-from actors.session.service import SessionService
+from actors.session.service import SessionParts, SessionService
 from actors.session.sessions import refuse_if_busy
-from actors.session.turns.parts import SessionParts
 
 
 class EarlierRecord(TurnExtension):

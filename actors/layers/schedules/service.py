@@ -31,8 +31,7 @@ from actors.messages.protocol.base import Message
 from actors.messages.protocol.request import Request
 from actors.messages.protocol.turns import MESSAGE
 from actors.messages.session import SessionKey
-from actors.session.service import SessionService
-from actors.session.turns.parts import SessionParts
+from actors.session.service import SessionParts, SessionService
 
 MAX_BYTES = 64 * KIB
 """The encoded plan of a schedule: many of them are due at once, and travel in one reply."""

@@ -18,8 +18,7 @@ from actors.messages import protocol as p
 from actors.messages.session import SessionKey, Shard
 from actors.refs.session import SessionRef
 from actors.session.environment import FindPeers
-from actors.session.service import SessionService
-from actors.session.turns.parts import SessionParts
+from actors.session.service import SessionParts, SessionService
 
 logger = logging.getLogger(__name__)
 

@@ -50,9 +50,8 @@ from actors.messages.session import SessionKey
 from actors.rules.accounting.turn_usage import minus, unpacked
 from actors.session.log.session_log import SessionLog
 from actors.session.log.writer import Events
-from actors.session.service import SessionService
+from actors.session.service import SessionParts, SessionService
 from actors.session.turns.lookup import TurnLookup
-from actors.session.turns.parts import SessionParts
 
 COUNTED_OF_BUDGETS = (
     "budget_warnings",

@@ -13,7 +13,7 @@ from actors.messages.session import SessionKey
 from actors.rules.accounting.turn_usage import Spent, packed, together
 from actors.session.log.event_scan import scan
 from actors.session.log.open_turn import TurnLedger
-from actors.session.turns.parts import SessionParts
+from actors.session.service import SessionParts
 
 T = TypeVar("T")
 

@@ -37,9 +37,8 @@ from actors.refs.keyed_locks import KeyedLocks
 from actors.rules.checks.state import only_temp
 from actors.session.log.event_scan import EventScan, new_event
 from actors.session.log.session_log import SessionLog
-from actors.session.service import SessionService
+from actors.session.service import SessionParts, SessionService
 from actors.session.turns.lookup import TurnLookup, missing_notes
-from actors.session.turns.parts import SessionParts
 
 MOST_MESSAGES, MOST_BYTES = 100, 16 * MIB
 """Messages of one session that may wait, and their bytes: they are read together, and travel in one reply when they are due.

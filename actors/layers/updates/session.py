@@ -18,8 +18,8 @@ from actors.messages.turn_info import TurnInfo
 from actors.session.environment import SessionEnvironment
 from actors.session.log.open_turn import SessionTurn, TurnExtension
 from actors.session.log.session_log import SessionLog
+from actors.session.service import SessionVersions
 from actors.session.store.access import StoreAccess
-from actors.session.versions import SessionVersions
 
 
 class VersionChange(TurnExtension):

@@ -24,8 +24,7 @@ from actors.messages.session import SessionKey
 from actors.rules.capacity.sharding import holds
 from actors.runner.service import RunnerParts, RunnerService
 from actors.session.log.session_log import SessionLog
-from actors.session.service import SessionService
-from actors.session.turns.parts import SessionParts
+from actors.session.service import SessionParts, SessionService
 
 
 class UserDeletion(SessionService):

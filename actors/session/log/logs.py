@@ -15,9 +15,8 @@ from actors.messages.session import SessionKey
 from actors.refs.keyed_locks import KeyedLocks
 from actors.rules.capacity.eviction import Cache, CacheEviction
 from actors.rules.checks import state as scopes
-from actors.session.log.reader import LogReader
+from actors.session.log.reader import LogReader, SessionReads, States
 from actors.session.log.session_log import SessionLog
-from actors.session.log.session_reads import SessionReads, States
 from actors.session.log.shared_state import SharedStates
 from actors.session.store.access import StoreAccess
 

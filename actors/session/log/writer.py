@@ -14,7 +14,7 @@ from actors.session.log.event_scan import EventScan
 from actors.session.log.logs import SessionLogs
 from actors.session.log.open_turn import SessionTurn
 from actors.session.log.session_log import SessionLog
-from actors.session.subscribers.subscriptions import Subscriptions
+from actors.session.subscriptions import Subscriptions
 
 COUNTED = ("llm_calls", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")
 """What is counted of model calls: see UsageSums."""

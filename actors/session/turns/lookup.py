@@ -1,23 +1,34 @@
-"""Finding turns: the one that a fencing token names, the record of any, and the one that a message is for."""
+"""Finding turns, and following those that are there: the one that a fencing token names, the record of any, and the one that a
+message is for."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from actors.errors import FencedError, InvalidMessageError, RepeatMismatchError, SessionNotFoundError, UnknownFunctionCallError
+from actors.errors import (
+    FencedError,
+    InvalidMessageError,
+    InvocationNotFoundError,
+    RepeatMismatchError,
+    SessionNotFoundError,
+    StoreConflictError,
+    UnknownFunctionCallError,
+)
 from actors.interfaces.records import CallRow, TurnFilter, TurnRow
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.event import FINGERPRINT
 from actors.messages.graph import REQUEST_INPUT, node_at
 from actors.messages.json_types import JsonMapping
+from actors.messages.protocol.subscriptions import WHOLE_SESSION
 from actors.messages.session import SessionKey
+from actors.rules.recovery.failures import failure
 from actors.rules.routing.answering import WaitingTask, waiting_task
 from actors.session.log.event_scan import EventScan, scan
 from actors.session.log.open_turn import OVER, SessionTurn
 from actors.session.log.session_log import SessionLog
-from actors.session.turns.parts import SessionParts
+from actors.session.service import SessionParts
 
 MAX_PAUSED = 100
 """So many paused turns of a session, those that began last, are looked through for one that waits for the user's words."""
@@ -39,12 +50,13 @@ class KnownTurn(NamedTuple):
 
 
 class TurnLookup:
-    """Answers FindTurn, and finds turns for the other handlers."""
+    """Answers FindTurn and Subscribe, and finds turns for the other handlers."""
 
     def __init__(self, parts: SessionParts) -> None:
         self._parts = parts
         self._logs = parts.logs
         self._reader = parts.reader
+        self._subscriptions = parts.subscriptions
 
     async def find_turn(self, message: p.FindTurn) -> p.TurnFound:
         """Tell which agents could take a message. Nothing is stored, not even a session that would be created.
@@ -179,6 +191,54 @@ class TurnLookup:
         metadata = (event.custom_metadata if event is not None else None) or {}
         return differs(fingerprint, str(metadata.get(FINGERPRINT, "")))
 
+    async def subscribe(self, message: p.Subscribe) -> p.Subscribed:
+        """Deliver a turn to a subscriber, its events in the log first, and say where the turn is.
+
+        Raises:
+            InvocationNotFoundError, SessionNotFoundError: there is no such turn.
+            RepeatMismatchError: it is of another request.
+            StoreError: the store cannot be read.
+        """
+        if message.invocation_id == WHOLE_SESSION:
+            log = await self._logs.load(message.key)
+            self._subscriptions.add(message.subscriber, message.key, WHOLE_SESSION, message.after_seq, log.committed_seq)
+            return p.Subscribed(status="running")
+        log, row = await self.log_and_row(message.key, message.invocation_id)
+        if row is None and not log.queue.has(message.invocation_id):
+            raise InvocationNotFoundError(message.invocation_id, message.key.session)
+        await self.refuse_other(log, message.invocation_id, row, message.fingerprint)
+        await self.join(log, message.invocation_id, row, message.subscriber, message.after_seq)
+        return p.Subscribed(status=_status(log, message.invocation_id))
+
+    async def join(self, log: SessionLog, invocation_id: str, row: TurnRow | None, subscriber: str, after_seq: int = 0) -> None:
+        """Deliver a turn to a subscriber, which may follow it from a later event on, such as an answer. Raises StoreError.
+
+        Args:
+            subscriber: "" is none.
+            row: the turn's record as it was just found; None while it waits in the queue and has not begun.
+            after_seq: the last position that the subscriber knows.
+        """
+        if not subscriber:
+            return
+        after_seq = max(row.first_seq if row is not None else log.head_seq, after_seq)
+        if log.queue.has(invocation_id) or log.open_row(invocation_id) is not None:
+            self._subscriptions.add(subscriber, log.key, invocation_id, after_seq, log.committed_seq)
+            return
+        if row is None or not row.outcome:
+            # It has ended since it was found.
+            row = await self._reader.turn(log.key, invocation_id)
+        if row is None:
+            raise InvocationNotFoundError(invocation_id, log.key.session)
+        if row.outcome:
+            outcome = p.decode_outcome(row.outcome)
+        elif log.queue.is_taken:
+            # The session is being removed, with a turn that is lost. What follows that hears of it.
+            self._subscriptions.add(subscriber, log.key, invocation_id, after_seq, log.committed_seq)
+            return
+        else:
+            outcome = failure(StoreConflictError(log.key.session, f"turn {invocation_id!r} goes on there"))
+        self._subscriptions.add_ended(subscriber, log.key, invocation_id, after_seq, log.committed_seq, outcome, row.opened_seq)
+
 
 def unknown_turn(invocation_id: str, first_seq: int) -> TurnRow:
     """The record of a turn that has none, such as one of an imported conversation."""
@@ -199,3 +259,9 @@ def missing_notes(turn: SessionTurn, notes: Sequence[p.Note]) -> list[tuple[byte
     if any(note.run in turn.abandoned for note in notes):
         raise FencedError(turn.row.invocation_id, turn.row.epoch)
     return [(note.raw, event) for note in notes if (event := scan(note.raw)).id not in turn.stored]
+
+
+def _status(log: SessionLog, invocation_id: str) -> p.TurnStatus:
+    if log.turn is not None and log.open_row(invocation_id) is not None:
+        return "lost" if not log.turn.runner else "waiting" if log.is_opening else "running"
+    return "waiting" if log.queue.has(invocation_id) else "ended"

@@ -51,9 +51,8 @@ from actors.rules.routing.opening import (
 from actors.session.log.event_scan import EventScan, new_event, scan
 from actors.session.log.open_turn import OVER, SessionTurn
 from actors.session.log.session_log import SessionLog, Waiter
-from actors.session.turns.joining import TurnJoiner
+from actors.session.service import SessionParts
 from actors.session.turns.lookup import KnownTurn, TurnLookup, differs, unknown_turn
-from actors.session.turns.parts import SessionParts
 from actors.session.turns.recovery import TurnRecovery
 
 
@@ -129,7 +128,7 @@ def check_answers(request: PendingOpen, turn: SessionTurn) -> None:
 class TurnOpener:
     """Answers OpenTurn."""
 
-    def __init__(self, parts: SessionParts, lookup: TurnLookup, joiner: TurnJoiner, recovery: TurnRecovery) -> None:
+    def __init__(self, parts: SessionParts, lookup: TurnLookup, recovery: TurnRecovery) -> None:
         self._parts = parts
         self._logs = parts.logs
         self._reader = parts.reader
@@ -137,7 +136,6 @@ class TurnOpener:
         self._versions = parts.versions
         self._admission = parts.admission
         self._lookup = lookup
-        self._joiner = joiner
         self._recovery = recovery
         self._in_order: KeyedLocks[SessionKey] = KeyedLocks()
 
@@ -284,7 +282,7 @@ class TurnOpener:
     async def _join(self, request: PendingOpen, known: KnownTurn, is_lost: bool) -> p.TurnJoined | None:
         """Follow a turn. None when it could not be opened after it was found."""
         log, row = request.log, known.row
-        await self._joiner.join(log, known.invocation_id, row, request.message.subscriber, known.answer_seq)
+        await self._lookup.join(log, known.invocation_id, row, request.message.subscriber, known.answer_seq)
         self._give_back(request)
         # The reply says that the turn is there.
         await self._logs.opened(log)
@@ -312,7 +310,7 @@ class TurnOpener:
         message, log = request.message, request.log
         assert log.turn is not None
         row = log.turn.row
-        await self._joiner.join(log, row.invocation_id, row, message.subscriber, row.opened_seq)
+        await self._lookup.join(log, row.invocation_id, row, message.subscriber, row.opened_seq)
         if not message.answers and message.epoch <= row.epoch and message.runner == log.turn.runner:
             # This very request, or another one for the turn, has opened it. The Runner knows whether it runs.
             await self._logs.opened(log)

@@ -16,8 +16,8 @@ from actors.session.log.event_scan import new_event, scan
 from actors.session.log.open_turn import SessionTurn
 from actors.session.log.session_log import SessionLog
 from actors.session.log.writer import Events
+from actors.session.service import SessionParts
 from actors.session.turns.lookup import TurnLookup, missing_notes
-from actors.session.turns.parts import SessionParts
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from actors.messages.protocol.outcomes import AnyOutcome
 from actors.messages.protocol.subscriptions import WHOLE_SESSION, News, Poll, TurnRead, Unsubscribe
 from actors.messages.session import SessionKey, TurnKey
 from actors.rules.delivery.answers import AnswersUnderWay
-from actors.session.subscribers.outbox import POLL_S, Outbox, ReadTurnPage
+from actors.session.outbox import POLL_S, Outbox, ReadTurnPage
 
 LAGGING = "lagging"
 """The figure of the subscribers that have news to fetch, and have polled lately."""
