@@ -18,8 +18,8 @@ from _pytest.mark.expression import Expression
 from ray._private import worker as ray_worker
 from ray._private.node import Node
 
-from runtime.cluster.ray.local.local_ray import starting_ray
-from runtime.cluster.ray.noise import hide_noise
+from runtime.cluster.ray.local_ray import starting_ray
+from runtime.cluster.ray.process import hide_noise
 from runtime.frontends.testing.shared_ray import ADDRESS, NICENESS
 from runtime.settings import Settings
 from tests.support.machine.folders import place_of_folders

@@ -97,7 +97,7 @@ class ScriptedModel:
             self._replace()
 
     def state(self) -> bytes:
-        """The state of the live copy: see `runtime.cluster.transport.hosts.SharedModel`."""
+        """The state of the live copy: see `runtime.cluster.deployment.shared_models.SharedModel`."""
         return encode(_State(self._taken, self._requests))
 
     def adopt(self, state: bytes) -> None:

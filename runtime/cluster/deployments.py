@@ -14,9 +14,8 @@ from runtime.cluster.deployment.connection import check_address, find_ray
 from runtime.cluster.deployment.joining import prepare_joining
 from runtime.cluster.ray.connections import connected
 from runtime.cluster.ray.control_service import ActorRecord, present_actors
-from runtime.cluster.ray.local.ownership import MODE
 from runtime.cluster.ray.nodes import this_address
-from runtime.cluster.ray.tokens import use_mode
+from runtime.cluster.ray.tokens import MODE, use_mode
 from runtime.cluster.transport.ray_actors import list_named_actors
 
 _FIRST_SESSIONS = ("session", "session-0")

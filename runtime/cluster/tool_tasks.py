@@ -15,9 +15,8 @@ from actors.errors.tracebacks import keep_traceback
 from actors.errors.user_code import code_of, error_text
 from actors.interfaces.run_facts import RunFacts, current_run
 from actors.messages.json_types import JsonMapping
-from runtime.cluster.handle import Handle
-from runtime.cluster.logs.process import task_logs
-from runtime.cluster.transport.ray_actors import start_task
+from runtime.cluster.logs import task_logs
+from runtime.cluster.transport.ray_actors import Handle, start_task
 from runtime.engine.process.variables import set_variables
 from runtime.observability.logs.options import LogOptions
 

@@ -45,8 +45,7 @@ class Successor(NamedTuple):
 def upgrade(client: EngineClient, turns: ProgramTurns, successor: Successor, within_s: float | None) -> UpgradeReport:
     """Have a successor take a deployment's place: see Runtime.upgrade."""
     from runtime.cluster.deployment.connection import held_connection
-    from runtime.cluster.notices.notices import UpgradeNotice
-    from runtime.cluster.notices.release import this_release
+    from runtime.cluster.notices import UpgradeNotice, this_release
 
     began_s = time.monotonic()
     turns.client()

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 import msgspec
 import ray
 
-from runtime.cluster.ray.local.local_ray import starting_ray
+from runtime.cluster.ray.local_ray import starting_ray
 from runtime.settings import Settings
 from tests.benchmarks import footprint, recovery, startup
 from tests.benchmarks.figures import Figure, timed_ms

@@ -14,8 +14,8 @@ from unittest.mock import patch
 
 from actors.actor import Actor
 from actors.interfaces.transport import EarlyReply
-from runtime.cluster.core.runner_host import RunnerHost
-from runtime.cluster.core.session_host import SessionHost
+from runtime.cluster.core.runner import RunnerHost
+from runtime.cluster.core.session import SessionHost
 from runtime.cluster.deployment import engine
 from runtime.cluster.processes import ray_processes
 from runtime.cluster.processes.agent_host import AgentHost

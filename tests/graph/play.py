@@ -32,8 +32,8 @@ from actors.messages.graph import REQUEST_INPUT
 from actors.messages.session import SessionKey
 from actors.rules.checks.confirmation import REQUEST_CONFIRMATION
 from runtime import Runtime
-from runtime.cluster.ray.local.local_ray import starting_ray
-from runtime.cluster.ray.noise import hide_noise
+from runtime.cluster.ray.local_ray import starting_ray
+from runtime.cluster.ray.process import hide_noise
 from runtime.frontends.testing.shared_ray import NICENESS
 from runtime.frontends.web.adk.events import AdkEvents
 from runtime.settings import Settings

@@ -34,7 +34,7 @@ MODEL_CALLERS = {
     "actors/behaviours/interceptor.py": "the end of the chain of interceptors, with those of budgets among them",
     "actors/layers/limiter/client.py": "a model around another one: the calls that come to it were allowed",
     "runtime/models/fallback.py": "likewise",
-    "runtime/cluster/transport/hosts.py": "likewise, in the process of a model that is shared",
+    "runtime/cluster/deployment/shared_models.py": "likewise, in the process of a model that is shared",
 }
 """Files that call models."""
 
@@ -72,7 +72,7 @@ JUDGED = re.compile(r"RayActorError|ActorDiedError|ActorUnavailableError|(actor_
 
 EITHER_WAY = {
     "runtime/cluster/core/standby.py": "a lost process leads no more, whether Ray starts it again or not",
-    "runtime/cluster/ray/auto_connect.py": "it raises one itself, of actors that are gone for this program",
+    "runtime/cluster/ray/connections.py": "it raises one itself, of actors that are gone for this program",
 }
 """Modules that catch Ray's error of an actor that has not answered, and need not know whether that is away."""
 

@@ -40,12 +40,7 @@ def test_only_the_cluster_and_what_tells_models_apart_know_a_pickler() -> None:
     assert knows == {
         # Its bytes are compared, and never read.
         "actors/layers/trees/likeness.py",
-        # It only says how a class is pickled.
-        "runtime/cluster/packing/cached_properties.py",
-        "runtime/cluster/packing/chunks.py",
-        "runtime/cluster/packing/importing.py",
-        "runtime/cluster/packing/modules.py",
-        "runtime/cluster/packing/shared_pickles.py",
+        "runtime/cluster/packing/pickling.py",
         "runtime/cluster/tool_tasks.py",
     }
 
@@ -62,9 +57,9 @@ def test_what_is_unpickled_are_definitions_and_tool_calls_which_their_own_driver
         if _name(call.func) not in WRITING and ast.unparse(call.func).partition(".")[0] in PICKLERS
     }
     assert read == {
-        ("runtime/cluster/packing/shared_pickles.py", "cloudpickle.Pickler(file)"),
-        ("runtime/cluster/packing/shared_pickles.py", "pickle.Unpickler(BytesIO(shared + own))"),
-        ("runtime/cluster/packing/importing.py", "cloudpickle.loads(pickled)"),
+        ("runtime/cluster/packing/pickling.py", "cloudpickle.Pickler(file)"),
+        ("runtime/cluster/packing/pickling.py", "pickle.Unpickler(BytesIO(shared + own))"),
+        ("runtime/cluster/packing/pickling.py", "cloudpickle.loads(pickled)"),
         ("runtime/cluster/tool_tasks.py", "cloudpickle.loads(pickled)"),
     }
 
@@ -72,11 +67,11 @@ def test_what_is_unpickled_are_definitions_and_tool_calls_which_their_own_driver
 def test_what_imports_alone_is_read_by_few() -> None:
     read = {(path, ast.unparse(call)) for path, nodes in modules() for call in calls(nodes) if _name(call.func) == "unpickle"}
     assert read == {
-        ("runtime/cluster/deployment/runner_builder.py", "unpickle(spec.plugins)"),
-        ("runtime/cluster/deployment/tree_versions.py", "unpickle(packed.plugins)"),
-        ("runtime/cluster/packing/chunks.py", "unpickle(zlib.decompress(b''.join(chunks)))"),
+        ("runtime/cluster/core/runner.py", "unpickle(spec.plugins)"),
+        ("runtime/cluster/core/runner.py", "unpickle(packed.plugins)"),
+        ("runtime/cluster/packing/pickling.py", "unpickle(zlib.decompress(b''.join(chunks)))"),
         # What the deployment itself has kept: whether another release can load it.
-        ("runtime/cluster/deployment/kept_versions.py", "unpickle(pickled)"),
+        ("runtime/cluster/packing/kept_versions.py", "unpickle(pickled)"),
     }
 
 

@@ -20,13 +20,12 @@ from actors.layers.updates.versions import VersionRecord
 from actors.messages.codec import encode
 from actors.rules.recovery.backoff import Backoff
 from runtime.cluster.core.standby import Standby, StandbyPlan, term_now
-from runtime.cluster.handle import Handle
+from runtime.cluster.host import RayActorHost
 from runtime.cluster.rules.leaving import Whereabouts
-from runtime.cluster.transport.hosts import PlanHost
 from runtime.cluster.transport.link import StandsByError
 from runtime.cluster.transport.pair import Standing
 from runtime.cluster.transport.plans import KeptPlans
-from runtime.cluster.transport.ray_actors import current_actor, get_actor, is_restarted, this_node
+from runtime.cluster.transport.ray_actors import Handle, current_actor, get_actor, is_restarted, this_node
 from runtime.cluster.transport.wires import WATCHED, WireOptions
 from runtime.observability.logs.options import LogOptions
 from runtime.transport.io.server_connection import Handler
@@ -42,11 +41,14 @@ LAST_S = 1.0
 """How long a process may take to keep the events of one that leaves its node, before another one is asked."""
 
 
-class CoreHost(PlanHost):
-    """The process of an actor that may have a standby: one of two processes, of which one leads and is the actor.
+class CoreHost(RayActorHost):
+    """The process of a Session actor or a Runner. With a standby it is one of two processes, of which one leads and is the actor.
+
+    It also keeps the definitions of flows.
 
     Args:
-        plans, wires, logs, role: see PlanHost.
+        plans: the definitions that it has from the beginning, and where it finds others when it is started again.
+        wires, logs, role: see RayActorHost.
         plan: who the other process is; None: the actor has no standby.
     """
 
@@ -75,7 +77,8 @@ class CoreHost(PlanHost):
         if not self._stands_by_first:
             self._term = term_now() if plan is not None else 0
             self._is_leading.set()
-        super().__init__(build, plans, wires, logs, role)
+        super().__init__(build, wires, logs, role)
+        self.plans = plans
         if self._stands_by_first:
             threading.Thread(target=_begin_to_stand_by, args=(current_actor(namespace),), daemon=True).start()
 
@@ -95,6 +98,22 @@ class CoreHost(PlanHost):
             await asyncio.Event().wait()
         await self._is_leading.wait()
         return await self._actor.receive(raw)
+
+    def tell_replaced(self) -> None:
+        """Tell that this process has taken the place of one that was lost."""
+        tell_event("actor replaced", "the process of %s was lost, and this one was started in its place", self._name)
+
+    async def keep_plan(self, name: str, plan: bytes) -> None:
+        """Keep the pickled definition of a flow."""
+        self.plans.add(name, plan)
+
+    async def kept_plan(self, name: str) -> bytes | None:
+        """The pickled definition of a flow that is kept here, or None."""
+        return self.plans.get(name)
+
+    async def plan_names(self) -> list[str]:
+        """The definitions that came with turns."""
+        return self.plans.names()
 
     async def standing(self, is_for_other: bool = False) -> Standing:
         """Whether this process leads.

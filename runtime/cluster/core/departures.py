@@ -14,12 +14,12 @@ from actors.messages.event import now_s
 from runtime.cluster.cluster_watch import ClusterWatch, Nodes
 from runtime.cluster.processes.placing import core_needs, free_nodes
 from runtime.cluster.rules.leaving import CoreProcess, Whereabouts, leaving
-from runtime.cluster.rules.nodes import Node
-from runtime.cluster.rules.placement import refusal
+from runtime.cluster.rules.nodes import Node, refusal
 from runtime.cluster.transport.ray_actors import get_actor
 from runtime.settings import Settings
 
 logger = logging.getLogger(__name__)
+
 
 EVERY_S = 0.5
 """How often the processes are asked where they are while a node is about to end."""

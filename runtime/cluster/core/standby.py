@@ -12,14 +12,14 @@ from ray.exceptions import RayError
 
 from actors.messages.event import now_s
 from actors.rules.recovery.backoff import Backoff
-from runtime.cluster.handle import Handle
 from runtime.cluster.ray.absence import AbsentActorError
 from runtime.cluster.rules.standby import SILENT_S, Other, StandbyStep, next_step, next_term
 from runtime.cluster.transport.pair import Standing
-from runtime.cluster.transport.ray_actors import get_actor
+from runtime.cluster.transport.ray_actors import Handle, get_actor
 from runtime.cluster.transport.wires import Wires
 
 logger = logging.getLogger(__name__)
+
 
 HEDGE = Backoff(0.03, 2.0)
 """When the other process is asked once more while a question has no answer: as a process is lost, Ray puts questions aside."""

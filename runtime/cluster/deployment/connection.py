@@ -23,14 +23,12 @@ from ray.exceptions import RayError
 
 from actors.errors import ClusterError
 from runtime.cluster.deployment.joining import prepare_joining
-from runtime.cluster.ray.auto_connect import connect_for_programs_only
-from runtime.cluster.ray.local.local_ray import starting_ray
-from runtime.cluster.ray.local.ownership import MODE, folder_of_ray, make_token
+from runtime.cluster.ray.connections import connect_for_programs_only
+from runtime.cluster.ray.local_ray import folder_of_ray, starting_ray
+from runtime.cluster.ray.names import is_tested
 from runtime.cluster.ray.nodes import running_address
-from runtime.cluster.ray.noise import hide_noise
-from runtime.cluster.ray.process import detach, print_no_stack
-from runtime.cluster.ray.tokens import have_local_ray_use_token, use_mode
-from runtime.cluster.ray.versions import is_tested
+from runtime.cluster.ray.process import detach, hide_noise, print_no_stack
+from runtime.cluster.ray.tokens import MODE, have_local_ray_use_token, make_token, use_mode
 from runtime.engine.process.told_to_end import ToldToEnd
 from runtime.settings import Settings
 

@@ -21,19 +21,18 @@ from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 from actors.rules.capacity.sharding import shard_of
 from runtime.cluster.control_service_watch import ControlServiceWatch
-from runtime.cluster.core.pairs import pairs_of, retire
+from runtime.cluster.core.actors import runner_standbys, session_standbys
 from runtime.cluster.deployment.connection import RayConnection
-from runtime.cluster.deployment.kept_versions import KeptTrees, KeptVersions
-from runtime.cluster.deployment.names import runner_standbys, session_standbys
-from runtime.cluster.handle import Handle
-from runtime.cluster.logs.reader import HubReader, kept_lines
-from runtime.cluster.notices.notices import Notices
-from runtime.cluster.packing.chunks import pickled_plan
+from runtime.cluster.logs import HubReader, kept_lines
+from runtime.cluster.notices import Notices
+from runtime.cluster.packing.kept_versions import KeptTrees, KeptVersions
+from runtime.cluster.packing.pickling import pickled_plan
 from runtime.cluster.packing.versions import ModelReplacement
 from runtime.cluster.processes.mcp_servers import mcp_name
 from runtime.cluster.transport.clients import CoreHandles, limiter_ref, runner_ref, session_ref
+from runtime.cluster.transport.pair import pairs_of
 from runtime.cluster.transport.plans import keep_plan
-from runtime.cluster.transport.ray_actors import get_actor, list_named_actors, listed, start_spares
+from runtime.cluster.transport.ray_actors import Handle, get_actor, list_named_actors, listed, start_spares
 from runtime.cluster.transport.wires import WireOptions, Wires
 from runtime.engine.process.node_caches import caches_in
 from runtime.engine.process.tool_threads import ToolThreads
@@ -345,3 +344,16 @@ def _is_alive(pid: int) -> bool:
     except OSError:
         return False
     return True
+
+
+async def retire(hosts: Sequence[Handle], timeout_s: float) -> list[int]:
+    """Have processes that stand by take no place any more. A process that does not answer is left out.
+
+    Args:
+        hosts: the processes of Session actors and Runners, those of standbys included.
+
+    Returns:
+        The ids of the processes that stood by.
+    """
+    answers: list[Sequence[int]] = await asyncio.gather(*(listed(host.retire.remote, timeout_s) for host in hosts))
+    return [pid for pids in answers for pid in pids]

@@ -18,30 +18,23 @@ from actors.layers.schedules.messages import WatchSchedules
 from actors.messages.protocol.base import PROTOCOL
 from actors.messages.session import Shard
 from actors.rules.capacity.sharding import all_shards
-from runtime.cluster.core.runner_host import RunnerHost
-from runtime.cluster.core.session_host import SessionHost
+from runtime.cluster.core.actors import ActorStarter, actor_names, limiter_name, runner_standbys, session_standbys
+from runtime.cluster.core.limiter import KeptModelLimits, LimiterHost, build_limiter
+from runtime.cluster.core.runner import RunnerHost, RunnerSpec, build_runner
+from runtime.cluster.core.session import SessionHost, SessionSpec, build_session
 from runtime.cluster.core.standby import StandbyPlan
-from runtime.cluster.deployment.actor_starter import ActorStarter
 from runtime.cluster.deployment.connection import RayConnection
 from runtime.cluster.deployment.deployed import DeployedEngine
-from runtime.cluster.deployment.limiter_builder import KeptModelLimits, build_limiter
-from runtime.cluster.deployment.names import actor_names, limiter_name, runner_standbys, session_standbys
-from runtime.cluster.deployment.runner_builder import RunnerSpec, build_runner
-from runtime.cluster.deployment.session_builder import SessionSpec, build_session
 from runtime.cluster.deployment.shared_models import SharedModels, is_shared
-from runtime.cluster.deployment_info import DeploymentInfo
-from runtime.cluster.handle import Handle
-from runtime.cluster.notices.notices import DeploymentNotice, UpgradeNotice
-from runtime.cluster.notices.release import this_release
-from runtime.cluster.packing.chunks import pickled
+from runtime.cluster.notices import DeploymentNotice, UpgradeNotice, this_release
 from runtime.cluster.packing.definitions import PackedDefinitions, PackedTree, pack_tree
+from runtime.cluster.packing.pickling import pickled
 from runtime.cluster.packing.versions import PackedVersion, packed_tree, pickled_plans
 from runtime.cluster.processes.placing import away_from, core_needs
-from runtime.cluster.transport.clients import CoreHandles
-from runtime.cluster.transport.hosts import LimiterHost
+from runtime.cluster.transport.clients import CoreHandles, DeploymentInfo
 from runtime.cluster.transport.pair import Standing
 from runtime.cluster.transport.plans import PlanPeers
-from runtime.cluster.transport.ray_actors import RayOptions, get_actor, on_node
+from runtime.cluster.transport.ray_actors import Handle, RayOptions, get_actor, on_node
 from runtime.cluster.transport.wires import WireOptions
 from runtime.engine.deployment import Deployment
 from runtime.engine.local_versions import first_record

@@ -3,34 +3,39 @@
 from __future__ import annotations
 
 import asyncio
+import math
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+
+from ray.exceptions import RayTaskError
 
 from actors.errors import (
     ActorLostError,
+    ActorRestartsError,
     ClusterError,
     DefinitionError,
     DeploymentNotFoundError,
     ProtocolMismatchError,
     RaygroveError,
     UpgradingError,
+    rebuild,
 )
 from actors.errors.suggestions import did_you_mean
 from actors.interfaces.model import Model
 from actors.interfaces.stores import ArtifactStore
+from actors.interfaces.transport import EarlyReply, Link
 from actors.layers.flows.definitions import FlowPlan
-from actors.messages.protocol.base import PROTOCOL
+from actors.messages.protocol.base import PROTOCOL, error_in
 from actors.messages.session import SessionKey
+from runtime.cluster.core.actors import actor_name, actor_names, limiter_name, runner_standbys, session_standbys
 from runtime.cluster.deployment.connection import RayConnection
 from runtime.cluster.deployment.deployed import DeployedEngine
-from runtime.cluster.deployment.names import actor_name, actor_names, limiter_name, runner_standbys, session_standbys
 from runtime.cluster.deployment.shared_models import is_shared
-from runtime.cluster.deployment_info import DeploymentInfo
-from runtime.cluster.handle import Handle
-from runtime.cluster.notices.notices import UNREADABLE, Notices
-from runtime.cluster.notices.release import this_release
-from runtime.cluster.transport.clients import CoreHandles
-from runtime.cluster.transport.ray_actors import deployment_info, get_actor, list_named_actors
-from runtime.cluster.transport.watched import WatchedWires
+from runtime.cluster.notices import UNREADABLE, Notices, this_release
+from runtime.cluster.transport.clients import CoreHandles, DeploymentInfo
+from runtime.cluster.transport.link import answered
+from runtime.cluster.transport.pair import Pair
+from runtime.cluster.transport.ray_actors import Handle, get_actor, list_named_actors
 from runtime.cluster.transport.wires import WireOptions, Wires
 from runtime.observability.logs.replay import TakeRecord
 from runtime.settings import Settings
@@ -305,3 +310,68 @@ def _hint(app_name: str, namespace: str) -> str:
     if not here:
         return "No app is. Start one with Runtime(…, detached=True)"
     return f"Apps that are: {', '.join(here)}.{did_you_mean(app_name, here)}"
+
+
+Explain = Callable[[ActorLostError], Awaitable[RaygroveError]]
+"""Gives the error that is raised instead of the loss of an actor."""
+
+
+class WatchedLink:
+    """Implements `actors.interfaces.transport.Link` by another link.
+
+    Args:
+        explain: asked about each loss.
+    """
+
+    def __init__(self, link: Link, explain: Explain) -> None:
+        self._link = link
+        self._explain = explain
+
+    async def send(self, raw: bytes, *, once: bool = False, early: EarlyReply | None = None) -> bytes:
+        """Deliver a message and return the reply. Raises what the other link raises, and what explains a loss."""
+        try:
+            reply = await self._link.send(raw, once=once, early=early)
+        except ActorRestartsError:
+            raise
+        except ActorLostError as error:
+            raise await self._explain(error) from error
+        failure = error_in(reply)
+        if failure is not None and failure.error == ActorLostError.__name__:
+            lost = rebuild(failure.error, failure.args, failure.traceback)
+            assert isinstance(lost, ActorLostError)
+            raise await self._explain(lost)
+        return reply
+
+
+class WatchedWires(Wires):
+    """Makes such links.
+
+    Args:
+        explain: see WatchedLink.
+    """
+
+    def __init__(self, options: WireOptions, explain: Explain) -> None:
+        super().__init__(options)
+        self._explain = explain
+
+    def link(self, handle: Handle, name: str, restart_timeout_s: float = 0.0) -> Link:
+        """A link to the only actor in a process: see RayLink."""
+        return WatchedLink(super().link(handle, name, restart_timeout_s), self._explain)
+
+    def pair_link(self, pair: Pair, name: str, restart_timeout_s: float) -> Link:
+        """A link to the actor that has a standby: see RayLink."""
+        return WatchedLink(super().pair_link(pair, name, restart_timeout_s), self._explain)
+
+
+async def deployment_info(session: Handle) -> DeploymentInfo:
+    """The DeploymentInfo that the host of a Session actor keeps for drivers that join; one that Ray restarts is waited for.
+
+    Raises:
+        ActorLostError: the actor is gone.
+        ClusterError: it cannot tell.
+    """
+    try:
+        info: DeploymentInfo = await answered(session.deployment_info.remote, "the Session actor", math.inf)
+        return info
+    except RayTaskError as error:
+        raise ClusterError(f"the deployment cannot be joined: {error.cause or error}") from error

@@ -16,8 +16,7 @@ from ray.exceptions import AuthenticationError, RayError
 
 from actors.errors import ClusterError
 from runtime.cluster.ray.control_service import Versions, ask_versions
-from runtime.cluster.ray.local.ownership import MODE, find_token_without_home
-from runtime.cluster.ray.tokens import has_token, use_mode
+from runtime.cluster.ray.tokens import MODE, find_token_without_home, has_token, use_mode
 
 PLACES = "RAY_AUTH_TOKEN, RAY_AUTH_TOKEN_PATH or ~/.ray/auth_token"
 """Where Ray looks for a token."""

@@ -1,24 +1,40 @@
-"""Models with a state of their own. While a deployment runs, the only instance of each lives in a process that they share.
-
-The driver's object follows that instance: it takes over the instance's state whenever it is asked for it, and at the end.
-"""
+"""Ray actor classes: each holds one actor of this project, or a model, in a process of its own."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from typing import TypeGuard, cast
+from typing import Protocol, TypeGuard, cast
 
 import ray
+from ray.exceptions import RayTaskError
 
-from actors.interfaces.model import Model, name_of
-from runtime.cluster.deployment.actor_starter import ActorStarter
-from runtime.cluster.deployment.names import actor_name
-from runtime.cluster.handle import Handle
-from runtime.cluster.packing.chunks import to_chunks
-from runtime.cluster.transport.hosts import ModelHost, SharedModel
-from runtime.cluster.transport.proxies import RemoteModel
+from actors.errors.tracebacks import keep_traceback
+from actors.interfaces.model import Model, Responses, name_of
+from actors.messages.codec import encode
+from actors.messages.llm.model import LlmRequest, LlmResponse
+from actors.messages.typed import decode
+from runtime.cluster.core.actors import ActorStarter, actor_name
+from runtime.cluster.packing.pickling import from_chunks, to_chunks
+from runtime.cluster.transport.ray_actors import Handle
+
+
+class SharedModel(Model, Protocol):
+    """A model with a state that all agents share, in whatever process they run.
+
+    An engine that copies definitions to other processes keeps one live copy of the model, sends every request to it, and copies
+    its state back to the original object with `adopt`.
+    """
+
+    def state(self) -> bytes:
+        """The state of the live copy."""
+        ...
+
+    def adopt(self, state: bytes) -> None:
+        """Take over the state of the live copy."""
+        ...
+
 
 LAST_STATE_S = 5.0
 """How long the actor of shared models may take to give their state when its driver leaves."""
@@ -89,3 +105,60 @@ def _send(host: Handle, slot: int, model: SharedModel) -> ray.ObjectRef[None]:
 
 def _state_of(host: Handle, slot: int, timeout_s: float | None = None) -> bytes:
     return cast(bytes, ray.get(host.state.remote(slot), timeout=timeout_s))
+
+
+class ModelHost:
+    """Holds the only instances of the stateful models (e.g. `ScriptedModel`) of a deployment.
+
+    Args:
+        chunks: of nothing but the environment variables of the deployment.
+    """
+
+    def __init__(self, *chunks: bytes) -> None:
+        from_chunks(chunks)
+        self._models: dict[int, SharedModel] = {}
+
+    async def add(self, slot: int, *chunks: bytes) -> None:
+        """Take a model in. All other methods find it by its slot."""
+        self._models[slot] = from_chunks(chunks)
+
+    async def generate(self, slot: int, request: bytes, stream: bool) -> list[bytes]:
+        """Ask a model. Returns its encoded LlmResponses."""
+        try:
+            async with Responses(self._models[slot], decode(request, LlmRequest), stream=stream) as responses:
+                return [encode(response) async for response in responses]
+        except Exception as error:
+            # Ray keeps the error, and not where it was raised.
+            keep_traceback(error)
+            raise
+
+    async def state(self, slot: int) -> bytes:
+        """The state of a model now."""
+        return self._models[slot].state()
+
+
+class RemoteModel:
+    """A model whose only instance lives in a ModelHost.
+
+    Args:
+        slot: the model's number in the host.
+        name: the name by which calls of the model are limited.
+    """
+
+    def __init__(self, handle: Handle, slot: int, name: str) -> None:
+        self._handle = handle
+        self._slot = slot
+        self.name = name
+
+    async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
+        """Ask the model. Its responses arrive all at once. Raises what the model raises."""
+        asked: ray.ObjectRef[list[bytes]] = self._handle.generate.remote(self._slot, encode(request), stream)
+        try:
+            replies = await asked
+        except asyncio.CancelledError:
+            ray.cancel(asked)
+            raise
+        except RayTaskError as error:
+            raise error.cause from None
+        for raw in replies:
+            yield decode(raw, LlmResponse)

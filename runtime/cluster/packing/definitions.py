@@ -34,15 +34,15 @@ from actors.messages.topology import Topology
 from actors.messages.typed import decode
 from actors.rules.capacity.eviction import LruDict
 from actors.rules.routing.transfer import Target, transfer_targets
-from runtime.cluster.packing.chunks import refused
 from runtime.cluster.packing.class_fields import fields_of, identity_of, is_copy_of, is_data
 from runtime.cluster.packing.compressed import CompressedStrings
 from runtime.cluster.packing.obstacles import keys_in
-from runtime.cluster.packing.shared_pickles import SharedPickle, load_both
+from runtime.cluster.packing.pickling import SharedPickle, load_both, refused
 from runtime.cluster.packing.sources import install_sources, sources_of
 from runtime.engine.deployment import ModelCheck
 
 logger = logging.getLogger(__name__)
+
 
 KEPT = 256
 """Pickles of codes on top of which models can still be pickled. Each is some kilobytes, and a tree may have as many as agents."""

@@ -12,8 +12,8 @@ from actors.layers.flows.definitions import FlowPlan
 from actors.layers.trees.tree import AgentTree
 from actors.layers.updates.rules.marks import MarkedVersion, Marks, known_still, marks_of
 from actors.layers.updates.versions import TreeVersion
-from runtime.cluster.packing.chunks import pickled, pickled_plan
 from runtime.cluster.packing.definitions import PackedDefinitions, PackedTree, pack_tree
+from runtime.cluster.packing.pickling import pickled, pickled_plan
 from runtime.engine.deployment import distinct_models, model_checks, plans_of, slow_imports
 
 ModelReplacement = Callable[[str | Model], str | Model]

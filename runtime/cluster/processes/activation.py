@@ -12,10 +12,9 @@ from actors.layers.trees.process_groups import ProcessGroup, Replica
 from actors.messages.codec import encode
 from actors.messages.protocol.lifecycle import Stop
 from runtime.cluster.processes.process_table import ProcessTable
-from runtime.cluster.processes.spares import SpareProcesses
-from runtime.cluster.processes.starting import ProcessStarter
+from runtime.cluster.processes.starting import ProcessStarter, SpareProcesses
 from runtime.cluster.processes.worker_process import HostedAgent, WorkerProcess
-from runtime.cluster.rules.node_choice import surplus
+from runtime.cluster.rules.nodes import surplus
 from runtime.cluster.rules.process_choice import chosen, leaving
 
 

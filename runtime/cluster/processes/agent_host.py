@@ -1,4 +1,4 @@
-"""The Ray actor in which agents live."""
+"""The process in which agents live: the Ray actor, and what all agents in it share."""
 
 from __future__ import annotations
 
@@ -9,29 +9,141 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from ray.exceptions import RayTaskError
+
 from actors.agent.actor import AgentActor
 from actors.agent.environment import AgentEnvironment
-from actors.errors import ActorLostError
+from actors.agent.views.session_views import ViewMemory
+from actors.errors import ActorLostError, ClusterError, RaygroveError
 from actors.errors.listing import some_of
+from actors.interfaces.clock import WallClock
+from actors.interfaces.stores import ArtifactStore
+from actors.layers.flows.definitions.plan import FlowPlans
+from actors.layers.interceptors import interceptors
 from actors.layers.kinds import agent_actor
+from actors.layers.limiter.client import LimiterClient
+from actors.layers.mcp.client import McpServers
+from actors.layers.mcp.messages import McpServer
+from actors.layers.means import all_means
+from actors.layers.toolsets.open import OpenToolsets
 from actors.messages.codec import encode
 from actors.messages.protocol.base import ErrorReply
 from actors.messages.protocol.lifecycle import Stop
-from runtime.cluster.logs.process import name_output
+from actors.refs.base import Ref
+from actors.refs.runner import RunnerRef
+from runtime.cluster.logs import ProcessLogs, ToRunner, name_output
 from runtime.cluster.packing.definitions import unpack
-from runtime.cluster.packing.importing import import_alone
+from runtime.cluster.packing.pickling import import_alone, unpickle
 from runtime.cluster.processes.worker_process import Activated
+from runtime.cluster.ray.nodes import this_address
 from runtime.cluster.ray.process import put_up_title
-from runtime.cluster.transport.clients import CoreHandles
-from runtime.cluster.transport.ray_actors import this_node
+from runtime.cluster.ray_metrics import RayMetrics
+from runtime.cluster.tool_tasks import ToolTasks
+from runtime.cluster.transport.clients import CoreHandles, limiter_ref, session_ref
+from runtime.cluster.transport.link import answered
+from runtime.cluster.transport.plans import RemotePlans
+from runtime.cluster.transport.ray_actors import Handle, get_actor, this_node
 from runtime.cluster.transport.wires import Listener, Wires
 from runtime.engine.process.collector import look_less_often
+from runtime.engine.process.node_caches import share_node
 from runtime.engine.process.process_watch import ProcessWatch, private_bytes
+from runtime.engine.process.variables import set_variables
 from runtime.engine.process.watched_threads import WatchedThreads
+from runtime.engine.store_urls import open_artifact_store
+from runtime.models.pool import ModelPool
+from runtime.observability.logs.options import LogOptions
 from runtime.observability.metrics.figures import Figure, of_agents
+from runtime.observability.own_process import OwnProcess
+from runtime.observability.telemetry.setup import process_telemetry
+from runtime.settings import Settings
 from runtime.transport.endpoint import Endpoint
 
 logger = logging.getLogger(__name__)
+
+
+def build_environment(
+    core: CoreHandles,
+    artifact_store: str | ArtifactStore,
+    settings: Settings,
+    log_options: LogOptions,
+    wires: Wires,
+    threads_left: Callable[[], int],
+    name: str,
+    figures: Callable[[], Iterable[Figure]],
+) -> AgentEnvironment:
+    """Build what all agents in a process share: clients of the core actors, artifacts, models, tool tasks, logs and telemetry.
+
+    It sets the environment variables of the settings first: neither definitions nor tools are loaded yet.
+
+    Args:
+        threads_left: see AgentEnvironment.
+        figures: those of its agents now.
+    """
+    set_variables(settings.variables)
+    restart_timeout_s = settings.restart_timeout_s
+    (runner,) = core.runners
+    logs = ProcessLogs(log_options, "agents", ToRunner(runner))
+    metrics = RayMetrics(settings, log_options.app_name, name)
+    metrics.start(figures)
+    telemetry = metrics.telemetry(process_telemetry(settings, log_options.app_name))
+
+    async def hand_on() -> None:
+        await asyncio.gather(asyncio.to_thread(logs.hand_on), telemetry.flush())
+
+    views = ViewMemory(settings.max_cache_bytes)
+    share_node(wires.options.secret, settings.max_cache_bytes, views)
+    limiter: LimiterClient | None = None
+    if core.limiter is not None:
+        limiter = LimiterClient(limiter_ref(wires, core.limiter, restart_timeout_s), settings.model_limits)
+    models = ModelPool()
+    session = session_ref(wires, core, restart_timeout_s)
+    servers = McpServers(FoundMcpServers(runner, wires, settings).find)
+    plans = FlowPlans(RemotePlans(runner, unpickle).find)
+    return AgentEnvironment(
+        session,
+        # A lost Runner takes the runs that it asked for with it, so this link does not wait for its restart.
+        RunnerRef(wires.link(runner, "the Runner")),
+        open_artifact_store(artifact_store),
+        models.resolve,
+        offload=ToolTasks(log_options, runner, settings.variables),
+        means=all_means(session, servers, plans, WallClock()),
+        toolsets=OpenToolsets(),
+        interceptors=interceptors(limiter),
+        views=views,
+        threads_left=threads_left,
+        calls_waiting=models.waiting,
+        process=OwnProcess(this_address()),
+        log_file=logs.path,
+        hand_on_logs=hand_on,
+        telemetry=telemetry,
+    )
+
+
+class FoundMcpServers:
+    """In an agent's process: finds the actors of MCP servers, by the Runner.
+
+    Args:
+        runner: has them started.
+    """
+
+    def __init__(self, runner: Handle, wires: Wires, settings: Settings) -> None:
+        self._runner = runner
+        self._wires = wires
+        self._settings = settings
+
+    async def find(self, server: McpServer) -> Ref:
+        """A client of a server's actor. Raises DefinitionError, ClusterError, ActorLostError."""
+        try:
+            name: str = await answered(lambda: self._runner.mcp_server.remote(encode(server)), "the Runner", 0)
+            handle = await asyncio.to_thread(get_actor, name, self._settings.namespace)
+        except RayTaskError as error:
+            if isinstance(error.cause, RaygroveError):
+                raise error.cause from None
+            raise ClusterError(f"MCP server {server.name!r} could not be started: {error.cause or error}") from error
+        except ValueError as error:
+            raise ActorLostError(f"MCP server {server.name!r}", str(error)) from error
+        return Ref(self._wires.link(handle, f"the actor of MCP server {server.name!r}", self._settings.restart_timeout_s))
+
 
 END_S = 0.5
 """How long a process that ends itself waits until the Runner knows why."""

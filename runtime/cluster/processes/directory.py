@@ -18,8 +18,7 @@ from runtime.cluster.processes.placing import shared_needs
 from runtime.cluster.processes.pool import Pool
 from runtime.cluster.processes.process_table import PoolLimits
 from runtime.cluster.processes.worker_process import ProcessSource
-from runtime.cluster.rules.node_choice import usable
-from runtime.cluster.rules.nodes import cluster_size
+from runtime.cluster.rules.nodes import cluster_size, usable
 from runtime.cluster.rules.process_choice import host_limit, memory_share
 from runtime.engine.deployment import obstacles
 from runtime.settings import Settings

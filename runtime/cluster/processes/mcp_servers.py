@@ -12,11 +12,11 @@ from actors.errors import ClusterError, RaygroveError
 from actors.layers.mcp.messages import McpServer
 from actors.messages.typed import decode
 from actors.refs.base import Ref
-from runtime.cluster.handle import Handle
-from runtime.cluster.packing.chunks import to_chunks
+from runtime.cluster.host import RayActorHost
+from runtime.cluster.logs import ProcessLogs, ToRunner
+from runtime.cluster.packing.pickling import from_chunks, to_chunks
 from runtime.cluster.processes.placing import core_options
-from runtime.cluster.transport.hosts import McpHost
-from runtime.cluster.transport.ray_actors import RayOptions, current_actor, get_actor, start_actor
+from runtime.cluster.transport.ray_actors import Handle, RayOptions, current_actor, get_actor, start_actor
 from runtime.cluster.transport.wires import Wires
 from runtime.engine.local_mcp import refuse_other
 from runtime.integrations.mcp.actor import McpActor
@@ -91,3 +91,17 @@ class StartedMcpServers:
             async with asyncio.timeout(self._settings.stop_timeout_s):
                 await Ref(self._wires.link(handle, f"MCP server {server!r}")).stop()
         ray.kill(handle)
+
+
+class McpHost(RayActorHost):
+    """The process of the actor of an MCP server. Programs get its log from the hub of a Runner, as that of agents.
+
+    Args:
+        runner: the Runner that starts it.
+        chunks: of what builds the actor, of its WireOptions, its LogOptions, and the name of its log file.
+    """
+
+    def __init__(self, runner: Handle, *chunks: bytes) -> None:
+        build, wires, logs, role = from_chunks(chunks)
+        ProcessLogs(logs, role, ToRunner(runner))
+        super().__init__(build, wires)

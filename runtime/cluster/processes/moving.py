@@ -15,11 +15,9 @@ from actors.errors import ActorLostError, ClusterError
 from actors.messages.event import now_s
 from runtime.cluster.processes.activation import Activation
 from runtime.cluster.processes.process_table import ProcessTable
-from runtime.cluster.processes.spares import SpareProcesses
-from runtime.cluster.processes.starting import ProcessStarter
+from runtime.cluster.processes.starting import ProcessStarter, SpareProcesses
 from runtime.cluster.processes.worker_process import HostedAgent, WorkerProcess
-from runtime.cluster.rules.node_choice import next_move
-from runtime.cluster.rules.nodes import DrainNotice
+from runtime.cluster.rules.nodes import DrainNotice, next_move
 from runtime.cluster.rules.process_choice import least_used
 
 ACTIVE_S = 60.0

@@ -12,12 +12,10 @@ from actors.definitions.agents import Placement
 from actors.errors import ClusterError, PlacementError
 from actors.layers.trees.process_groups import ProcessGroup
 from runtime.cluster.cluster_watch import cluster_nodes
-from runtime.cluster.handle import Handle
 from runtime.cluster.ray.nodes import free_resources
-from runtime.cluster.rules.nodes import Node
-from runtime.cluster.rules.placement import Needs, fits, refusal
+from runtime.cluster.rules.nodes import Needs, Node, fits, refusal
 from runtime.cluster.transport.link import answered
-from runtime.cluster.transport.ray_actors import SPREAD, RayOptions, on_node
+from runtime.cluster.transport.ray_actors import SPREAD, Handle, RayOptions, on_node
 from runtime.settings import Settings
 
 

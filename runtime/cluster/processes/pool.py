@@ -21,8 +21,7 @@ from runtime.cluster.processes.activation import Activation, Passivation
 from runtime.cluster.processes.moving import Moving
 from runtime.cluster.processes.process_table import PoolLimits, ProcessTable
 from runtime.cluster.processes.scaling import ScaledReplicas
-from runtime.cluster.processes.spares import SpareProcesses
-from runtime.cluster.processes.starting import ProcessStarter
+from runtime.cluster.processes.starting import ProcessStarter, SpareProcesses
 from runtime.cluster.processes.worker_process import HostedAgent, ProcessSource
 from runtime.cluster.rules.nodes import Node
 

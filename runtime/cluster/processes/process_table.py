@@ -17,9 +17,7 @@ from actors.interfaces.deployment_events import tell_event
 from actors.interfaces.transport import Link
 from actors.layers.trees.process_groups import Replica
 from runtime.cluster.processes.worker_process import HostedAgent, WorkerProcess
-from runtime.cluster.rules.node_choice import NOTHING, node_for
-from runtime.cluster.rules.nodes import Node
-from runtime.cluster.rules.placement import Needs
+from runtime.cluster.rules.nodes import NOTHING, Needs, Node, node_for
 
 IDLE = "it was idle and has been put to sleep"
 LOST = "its process was lost"

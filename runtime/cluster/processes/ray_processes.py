@@ -16,10 +16,8 @@ from actors.errors import ActorLostError, ClusterError, RaygroveError
 from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.transport import Link
 from actors.layers.trees.process_groups import ProcessGroup
-from runtime.cluster.handle import Handle
 from runtime.cluster.packing.versions import Definitions
-from runtime.cluster.processes.agent_host import AgentHost, Prepared
-from runtime.cluster.processes.environment import build_environment
+from runtime.cluster.processes.agent_host import AgentHost, Prepared, build_environment
 from runtime.cluster.processes.placing import (
     check_shared,
     is_free,
@@ -32,7 +30,7 @@ from runtime.cluster.processes.placing import (
 from runtime.cluster.processes.worker_process import Activated
 from runtime.cluster.transport.clients import CoreHandles
 from runtime.cluster.transport.link import answered
-from runtime.cluster.transport.ray_actors import RayOptions, only_on, start_actor, this_node
+from runtime.cluster.transport.ray_actors import Handle, RayOptions, only_on, start_actor, this_node
 from runtime.cluster.transport.wires import ProcessLinks, Wires
 from runtime.observability.logs.options import LogOptions
 from runtime.settings import Settings

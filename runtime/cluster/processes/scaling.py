@@ -15,10 +15,11 @@ from actors.layers.trees.process_groups import SCALED, ProcessGroup, Replica, re
 from actors.messages.session import SessionKey
 from runtime.cluster.processes.activation import Activation
 from runtime.cluster.processes.process_table import ProcessTable
-from runtime.cluster.processes.spares import SpareProcesses
-from runtime.cluster.rules.replicas import Scale, ScaleLimits, scaled, serving
+from runtime.cluster.processes.starting import SpareProcesses
+from runtime.cluster.rules.process_choice import Scale, ScaleLimits, scaled, serving
 
 logger = logging.getLogger(__name__)
+
 
 LOOK_S = 0.1
 """Runs under way are counted no more often than this."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+import re
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from types import TracebackType
 from typing import Any
+
+import ray
 
 logger = logging.getLogger(__name__)
 
@@ -58,3 +61,27 @@ def _log_loss(name: PrivateName, reason: str) -> None:
 
     where = f"{name.module}.{name.path}"
     logger.warning("Ray %s has no %s as raygrove knows it: %s (%s)", ray.__version__, where, name.lost, reason)
+
+
+LOWEST = (2, 52)
+"""The first version that works: it is the first with token authentication."""
+
+BELOW = (2, 61)
+"""The first version that was not tried."""
+
+RANGE = ">={}.{},<{}.{}".format(*LOWEST, *BELOW)
+"""Both, as in pyproject.toml."""
+
+
+def is_tested() -> bool:
+    """Whether the installed version of Ray is one of these. If not, the log says so, once."""
+    return _is_tested(ray.__version__)
+
+
+@cache
+def _is_tested(version: str) -> bool:
+    numbers = re.match(r"(\d+)\.(\d+)", version)
+    is_tested = numbers is not None and LOWEST <= (int(numbers[1]), int(numbers[2])) < BELOW
+    if not is_tested:
+        logger.warning("raygrove is not tested with Ray %s, but with ray%s: a local Ray starts as Ray has it", version, RANGE)
+    return is_tested

@@ -1,7 +1,6 @@
 """How agents share processes: which replica serves a session, where an agent moves in, which agents have to leave.
 
-- A session always goes to the same replica of an agent: in every process, after every restart, and with every Runner. Where
-  the number of replicas goes by load, see `replicas.py`.
+- A session always goes to the same replica of an agent: in every process, after every restart, and with every Runner.
 - While there are fewer processes than the limit, an agent gets one of its own, so a tree that fits has one for each agent.
 - A tree that does not fit is spread evenly. Its agents do not wait for a process that starts: they move in beside others, up to
   an even share, while further processes start. Once there are as many as the limit, an agent moves into the least used one.
@@ -9,11 +8,18 @@
   for long, or when its process has no room or is short of memory, those that were idle longest first; never while it is in use.
 - Spare processes are kept for agents without a process, as far as there is room for them, and at least one, which replaces a
   process that is lost.
+
+Where the number of an agent's replicas goes by load:
+
+- There are as many as the runs under way need, between the placement's `replicas` and `max_replicas`.
+- The number rises at once. It falls only when fewer were enough all the time for as long as an idle agent keeps its process, so
+  that a load that comes and goes starts no processes.
+- A session stays with its replica as long as the same ones serve. With one more, or one fewer, only sessions of that one move.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from actors.interfaces.transport import HostLimit
@@ -127,3 +133,37 @@ def memory_share(memory_bytes: float, hosts: int) -> int:
 
 def _gib(memory_bytes: float) -> str:
     return f"{memory_bytes / 1024**3:.3g} GiB of memory"
+
+
+class Scale(NamedTuple):
+    """How many replicas an agent is to have, and when so many were needed for the last time."""
+
+    replicas: int
+    needed_s: float
+
+
+class ScaleLimits(NamedTuple):
+    """Between which numbers an agent's replicas are, how many runs one is for, and for how long they stay without need."""
+
+    least: int
+    most: int
+    runs_per_replica: int
+    idle_timeout_s: float
+
+
+def scaled(scale: Scale, limits: ScaleLimits, *, runs: int, now_s: float) -> Scale:
+    """The scale from now on.
+
+    Args:
+        scale: until now.
+        runs: that all replicas have under way.
+    """
+    needed = min(max(-(-runs // limits.runs_per_replica), limits.least), limits.most)
+    if needed < scale.replicas and now_s - scale.needed_s < limits.idle_timeout_s:
+        return scale
+    return Scale(needed, now_s)
+
+
+def serving(scale: Scale, limits: ScaleLimits, living: Iterable[int]) -> tuple[int, ...]:
+    """The numbers of the replicas that serve sessions: those that always do, and of the others those that live by now."""
+    return tuple(sorted({*range(limits.least), *(number for number in living if number < scale.replicas)}))

@@ -1,10 +1,11 @@
-"""Clients of a deployment's core actors, on Ray."""
+"""What programs and processes need to reach a deployment's core actors on Ray, and the clients of these."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.transport import Link
 from actors.layers.placing.client import stores_client
 from actors.layers.sharing.client import runner_client
@@ -12,9 +13,32 @@ from actors.refs.base import Ref
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 from actors.rules.capacity.sharding import all_shards
-from runtime.cluster.handle import Handle
 from runtime.cluster.transport.pair import Pair
+from runtime.cluster.transport.ray_actors import Handle
 from runtime.cluster.transport.wires import WireOptions, Wires
+from runtime.observability.logs.options import LogOptions
+from runtime.settings import Settings
+
+
+@dataclass(frozen=True)
+class DeploymentInfo:
+    """What a driver needs to join a deployment.
+
+    Attributes:
+        settings: the settings with which the deployment was started.
+        artifact_store: URL or store of artifacts.
+        auto_create_session: what turns do that do not say it themselves.
+        deployment: tells it from other deployments of its name.
+        stores: how many stores it has.
+    """
+
+    settings: Settings
+    artifact_store: str | ArtifactStore
+    auto_create_session: bool
+    logs: LogOptions
+    wires: WireOptions
+    deployment: str = ""
+    stores: int = 1
 
 
 @dataclass(frozen=True)

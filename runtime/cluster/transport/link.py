@@ -10,8 +10,8 @@ from ray.exceptions import RayTaskError
 
 from actors.errors import ActorLostError, ActorRestartsError, ClusterError
 from actors.interfaces.transport import EarlyReply
-from runtime.cluster.handle import Handle
 from runtime.cluster.ray.absence import AbsentActorError, is_away
+from runtime.cluster.transport.ray_actors import Handle
 from runtime.transport.protocol.errors import HandlerFailedError
 
 LIVED_S = 5.0

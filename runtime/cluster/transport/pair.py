@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ray.exceptions import RayError
 
 from actors.interfaces.transport import EarlyReply
-from runtime.cluster.handle import Handle
 from runtime.cluster.transport.link import ProcessReplacedError, delivered, over_ray
 from runtime.cluster.transport.peer import Peer
-from runtime.cluster.transport.ray_actors import get_actor
+from runtime.cluster.transport.ray_actors import Handle, get_actor
 from runtime.transport.endpoint import Endpoint
 from runtime.transport.io.connections import Channels
 
@@ -147,3 +146,14 @@ class PairRayLink:
             if self._leader is leader:
                 self._leader = None
             raise
+
+
+def pairs_of(actors: Sequence[Handle], standbys: Sequence[str], namespace: str) -> list[Pair]:
+    """Actors with their standbys; none where they have no standby.
+
+    Args:
+        standbys: the names of the standbys, which may not be there yet; none: the actors have no standby.
+    """
+    if not standbys:
+        return []
+    return [Pair(actor, name, namespace) for actor, name in zip(actors, standbys, strict=True)]

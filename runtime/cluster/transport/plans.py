@@ -1,20 +1,24 @@
-"""Where flows that come with turns are kept: in the processes of a Runner and of a Session actor, so that either may be lost."""
+"""Definitions of flows that come with turns, on their way to agents.
+
+They are kept in the processes of a Runner and of a Session actor, so that either may be lost.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import ray
 
-from runtime.cluster.handle import Handle
+from actors.errors import FlowNotFoundError
+from actors.layers.flows.definitions import FlowPlan
 from runtime.cluster.ray.absence import AbsentActorError, is_away
 from runtime.cluster.transport.link import RETRY_S, answered
-from runtime.cluster.transport.ray_actors import get_actor
+from runtime.cluster.transport.ray_actors import Handle, get_actor
 from runtime.engine.flow_registry import FlowRegistry
 
 
@@ -101,3 +105,27 @@ class KeptPlans:
 async def keep_plan(host: Handle, actor: str, name: str, plan: bytes, restart_timeout_s: float) -> None:
     """Have the host of an actor keep a flow, also when it is just being restarted. Raises ActorLostError."""
     await answered(lambda: host.keep_plan.remote(name, plan), actor, restart_timeout_s)
+
+
+class RemotePlans:
+    """Definitions of flows, fetched from the Runner's process; each is fetched once.
+
+    Args:
+        load: unpickles a definition.
+    """
+
+    def __init__(self, handle: Handle, load: Callable[[bytes], FlowPlan]) -> None:
+        self._handle = handle
+        self._load = load
+        self._known: FlowRegistry[FlowPlan] = FlowRegistry({})
+
+    async def find(self, name: str) -> FlowPlan:
+        """A definition. Raises FlowNotFoundError, ActorLostError."""
+        known: FlowPlan | None = self._known.get(name)
+        if known is None:
+            pickled: bytes | None = await answered(lambda: self._handle.plan.remote(name), "the Runner", 0)
+            if pickled is None:
+                raise FlowNotFoundError(name)
+            known = self._load(pickled)
+            self._known.add(name, known)
+        return known

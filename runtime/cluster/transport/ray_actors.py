@@ -1,21 +1,25 @@
-"""Starting, finding and calling Ray actors and tasks: the only module that wraps a class or function for Ray."""
+"""The handle that a process has of an actor of Ray's."""
 
 from __future__ import annotations
 
 import asyncio
-import math
 import warnings
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from functools import cache
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import ray
-from ray.exceptions import RayError, RayTaskError
+from ray.actor import ActorHandle
+from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from actors.errors import ClusterError
-from runtime.cluster.handle import Handle
-from runtime.cluster.transport.link import answered
+if TYPE_CHECKING:
+    # Ray's own type says that no call of a method ever returns, so code behind one would not be checked.
+    Handle = Any
+else:
+    Handle = ActorHandle[Any]
+    """Ray's handle of an actor; it can be sent to other processes."""
+
 
 T = TypeVar("T")
 
@@ -121,16 +125,3 @@ async def listed(ask: Callable[[], Awaitable[Sequence[T]]], timeout_s: float) ->
 def start_spares(runner: Handle) -> None:
     """Have the host of a Runner begin to start spare processes for agents."""
     runner.start_spares.remote()
-
-
-async def deployment_info(session: Handle) -> Any:
-    """The DeploymentInfo that the host of a Session actor keeps for drivers that join; one that Ray restarts is waited for.
-
-    Raises:
-        ActorLostError: the actor is gone.
-        ClusterError: it cannot tell.
-    """
-    try:
-        return await answered(session.deployment_info.remote, "the Session actor", math.inf)
-    except RayTaskError as error:
-        raise ClusterError(f"the deployment cannot be joined: {error.cause or error}") from error

@@ -16,11 +16,10 @@ import ray
 
 from actors.interfaces.transport import Link
 from actors.messages.protocol.statistics import ConnectionFigures
-from runtime.cluster.handle import Handle
 from runtime.cluster.transport.link import RayLink
 from runtime.cluster.transport.pair import Pair, PairPeer, PairRayLink
 from runtime.cluster.transport.peer import DirectLink, Peer
-from runtime.cluster.transport.ray_actors import this_node
+from runtime.cluster.transport.ray_actors import Handle, this_node
 from runtime.cluster.transport.tls import ray_tls
 from runtime.private_files import temporary_folder
 from runtime.transport.endpoint import Endpoint
@@ -31,6 +30,7 @@ from runtime.transport.io.server_connection import Handler
 from runtime.transport.options import DirectOptions
 
 _log = logging.getLogger(__name__)
+
 
 WATCHED = 1
 """The slot of an actor's process to which its standby sends one message: it has no reply while the process lives."""

@@ -130,7 +130,7 @@ def _disk(folder: Path) -> Check:
 
 
 def _readable(folder: Path) -> Iterator[Check]:
-    from runtime.cluster.ray.local.ownership import token_file
+    from runtime.cluster.ray.tokens import token_file
     from runtime.private_files import is_readable_by_others
 
     tokens = []

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from actors.layers.updates.versions import UpdateReport
-    from runtime.cluster.notices.notices import SourceNotice
+    from runtime.cluster.notices import SourceNotice
     from runtime.driver.runtime import Runtime
     from runtime.driver.upgrade_report import UpgradeReport
 
@@ -43,7 +43,7 @@ def update(
     Turns that run or are paused go on with the tree that they began with; new ones get the new one. Agents that are the same in
     both keep their processes.
     """
-    from runtime.cluster.notices.sources import tell_source
+    from runtime.cluster.notices import tell_source
     from runtime.frontends.console.apps.opening import load_tree
     from runtime.frontends.console.joining import joined
     from runtime.settings import Settings
@@ -124,7 +124,7 @@ def upgrade(
     paused. Servers and programs that have joined stay up.
     """
     from actors.errors import ProtocolMismatchError, UpgradeRefusedError
-    from runtime.cluster.notices.sources import source_of, tell_source
+    from runtime.cluster.notices import source_of, tell_source
     from runtime.frontends.console.apps.opening import Where, open_app
     from runtime.frontends.console.joining import find_ray, joined
     from runtime.frontends.console.options import parsed_age

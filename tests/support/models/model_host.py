@@ -14,11 +14,9 @@ import pytest
 import ray
 
 from runtime.cluster.deployment import engine
-from runtime.cluster.deployment.shared_models import SharedModels
-from runtime.cluster.handle import Handle
-from runtime.cluster.packing.chunks import to_chunks
-from runtime.cluster.transport.hosts import ModelHost, SharedModel
-from runtime.cluster.transport.ray_actors import start_actor
+from runtime.cluster.deployment.shared_models import ModelHost, SharedModel, SharedModels
+from runtime.cluster.packing.pickling import to_chunks
+from runtime.cluster.transport.ray_actors import Handle, start_actor
 
 NAMESPACE = "models-of-tests"
 """No command of a test finds the process among its deployments."""

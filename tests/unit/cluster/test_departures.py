@@ -15,8 +15,8 @@ from ray.exceptions import ActorUnavailableError
 from actors.interfaces.deployment_events import KIND
 from runtime.cluster.cluster_watch import ClusterWatch
 from runtime.cluster.core import departures
+from runtime.cluster.core.actors import core_processes
 from runtime.cluster.core.departures import Departures
-from runtime.cluster.deployment.names import core_processes
 from runtime.cluster.rules.leaving import Whereabouts
 from runtime.cluster.rules.nodes import DrainNotice, Node
 from runtime.settings import Settings

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.cluster.packing.importing import import_alone, unpickle
+from runtime.cluster.packing.pickling import import_alone, unpickle
 
 
 class SlowPackages:

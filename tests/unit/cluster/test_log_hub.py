@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from runtime.cluster.logs import hub as hubs
-from runtime.cluster.logs.hub import LogHub
+from runtime.cluster import logs as hubs
+from runtime.cluster.logs import LogHub
 
 
 async def test_readers_get_what_came_since_they_asked_last() -> None:

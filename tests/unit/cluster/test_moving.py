@@ -18,8 +18,7 @@ from actors.messages.event import now_s
 from actors.messages.protocol.lifecycle import Stop
 from runtime.cluster.processes import moving
 from runtime.cluster.processes.pool import Pool
-from runtime.cluster.rules.node_choice import next_move
-from runtime.cluster.rules.nodes import DrainNotice, Node
+from runtime.cluster.rules.nodes import DrainNotice, Node, next_move
 from tests.support.fixtures.pool_fixture import FakeCluster, group_of, limits, process_of
 from tests.support.tries import tries
 

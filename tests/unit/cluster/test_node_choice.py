@@ -9,9 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.cluster.rules.node_choice import Move, next_move, node_for, surplus, usable
-from runtime.cluster.rules.nodes import ClusterSize, DrainNotice, Node, cluster_size
-from runtime.cluster.rules.placement import Needs
+from runtime.cluster.rules.nodes import (
+    ClusterSize,
+    DrainNotice,
+    Move,
+    Needs,
+    Node,
+    cluster_size,
+    next_move,
+    node_for,
+    surplus,
+    usable,
+)
 from runtime.cluster.rules.process_choice import HOST_BYTES
 from tests.support.tries import tries
 

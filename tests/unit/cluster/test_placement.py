@@ -10,8 +10,7 @@ from actors import AgentTool, LlmAgent, Placement
 from actors.errors import AgentTreeError, DefinitionError
 from actors.layers.trees.process_groups import ProcessGroup
 from actors.layers.trees.tree import AgentTree
-from runtime.cluster.rules.nodes import Node
-from runtime.cluster.rules.placement import Needs, refusal, selects
+from runtime.cluster.rules.nodes import Needs, Node, refusal, selects
 
 SMALL = Node("small", {"CPU": 2, "memory": 4 * 1024**3, "node:small": 1}, {"zone": "eu", "ray.io/node-id": "1"})
 LARGE = Node("large", {"CPU": 16, "GPU": 1, "fast_disk": 1, "memory": 64 * 1024**3}, {"zone": "us"})

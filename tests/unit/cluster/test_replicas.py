@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from actors.layers.trees.process_groups import replica_among
 from actors.messages.session import SessionKey
-from runtime.cluster.rules.replicas import Scale, ScaleLimits, scaled, serving
+from runtime.cluster.rules.process_choice import Scale, ScaleLimits, scaled, serving
 
 IDLE_S = 60.0
 Bounds = st.tuples(st.integers(1, 9), st.integers(0, 9), st.integers(1, 50)).map(

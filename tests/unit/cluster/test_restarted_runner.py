@@ -17,7 +17,7 @@ from actors.layers.updates.versions import NO_VERSIONS, VersionRecord
 from actors.messages.codec import encode
 from actors.messages.protocol.base import Ack, ErrorReply
 from runtime.cluster.core.core_host import TURNS_FIRST_S
-from runtime.cluster.core.runner_host import RunnerHost
+from runtime.cluster.core.runner import RunnerHost
 from tests.support.any_message import decode_message
 from tests.support.virtual_time import run_in_virtual_time
 

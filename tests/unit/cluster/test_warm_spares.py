@@ -9,8 +9,8 @@ from typing import cast
 import pytest
 
 from actors.errors import ClusterError
-from runtime.cluster.core import warm_spares
-from runtime.cluster.core.warm_spares import WarmSpares
+from runtime.cluster.core import runner
+from runtime.cluster.core.runner import WarmSpares
 from runtime.cluster.processes.directory import RayDirectory
 
 
@@ -42,7 +42,7 @@ class Spares:
 
 @pytest.fixture(autouse=True)
 def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(warm_spares, "LOOK_FOR_UPDATE_S", 0.0)
+    monkeypatch.setattr(runner, "LOOK_FOR_UPDATE_S", 0.0)
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,6 @@ def deployment_of(where: Where) -> Runtime | None:
 def _prepare_modules(app: LoadedApp, *, is_cluster: bool) -> None:
     """See that the code of the app reaches other processes. Nodes of a cluster need not have its files."""
     if is_cluster or not app.is_importable:
-        from runtime.cluster.packing.modules import travel_by_value
+        from runtime.cluster.packing.pickling import travel_by_value
 
         travel_by_value(sys.modules[app.module.__name__.partition(".")[0]])

@@ -23,7 +23,7 @@ def start(
 ) -> None:
     """Start an app on a Ray cluster, where it runs until `raygrove stop`."""
     from actors.errors import ClusterError, DeploymentExistsError
-    from runtime.cluster.notices.sources import tell_source
+    from runtime.cluster.notices import tell_source
     from runtime.driver.services.deployment import current_version
     from runtime.frontends.console.apps.opening import Where, open_app
     from runtime.frontends.console.joining import started

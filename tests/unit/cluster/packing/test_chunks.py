@@ -16,9 +16,9 @@ from actors import Content, LlmAgent, LlmRequest, LlmResponse
 from actors.errors import DefinitionError
 from actors.layers.trees.tree import AgentTree
 from actors.testing import PatternModel
-from runtime.cluster.packing.chunks import CHUNK_BYTES, MAX_BYTES, from_chunks, to_chunks
 from runtime.cluster.packing.compressed import BLOCK_BYTES, CompressedStrings
 from runtime.cluster.packing.definitions import pack_tree, unpack
+from runtime.cluster.packing.pickling import CHUNK_BYTES, MAX_BYTES, from_chunks, to_chunks
 
 RAY_INLINES_BYTES = 100 * 1024
 """Ray's max_direct_call_object_size: larger arguments do not travel with the task."""

@@ -39,8 +39,8 @@ from actors.layers.flows.definitions import FlowAgent
 from actors.layers.trees.tree import AgentTree
 from actors.testing import PatternModel
 from runtime.cluster.packing import definitions
-from runtime.cluster.packing.chunks import from_chunks, to_chunks
 from runtime.cluster.packing.definitions import PackedDefinitions, pack_tree, unpack
+from runtime.cluster.packing.pickling import from_chunks, to_chunks
 
 
 class Answer(pydantic.BaseModel):

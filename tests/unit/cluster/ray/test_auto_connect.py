@@ -8,7 +8,7 @@ import sys
 PROGRAM = """
 import sys
 import ray
-from runtime.cluster.ray.auto_connect import RayEndedError, connect_for_programs_only
+from runtime.cluster.ray.connections import RayEndedError, connect_for_programs_only
 
 ray.init = lambda *arguments, **options: print("Ray is started")
 for _ in range(2):

@@ -21,9 +21,8 @@ from actors.errors import ClusterError, DefinitionError
 from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.cluster.deployment.connection import RayConnection
-from runtime.cluster.ray import versions
-from runtime.cluster.ray.local import worker_forks
-from runtime.cluster.ray.local.local_ray import light_ray, wait_until_registered
+from runtime.cluster.ray import names, worker_forks
+from runtime.cluster.ray.local_ray import light_ray, wait_until_registered
 from runtime.settings import Settings
 
 METHODS = ("start_monitor", "start_api_server", "start_raylet", "start_log_monitor")
@@ -140,12 +139,12 @@ def test_workers_have_the_driver_of_postgresql_where_sessions_are_stored_there(
 def test_a_ray_with_which_raygrove_is_not_tested_starts_as_ray_has_it(
     version: str, kind: str, kinds_started: list[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    versions._is_tested.cache_clear()
+    names._is_tested.cache_clear()
     monkeypatch.setattr(ray, "__version__", version)
     for _ in range(2):
         open_and_close(Settings(local_ray="light"))
     assert kinds_started == [kind, kind]
-    said = [record.getMessage() for record in caplog.records if record.name == versions.logger.name]
+    said = [record.getMessage() for record in caplog.records if record.name == names.logger.name]
     expected = f"raygrove is not tested with Ray {version}, but with ray>=2.52,<2.61: a local Ray starts as Ray has it"
     assert said == ([expected] if kind == "plain" else [])
 
@@ -156,10 +155,10 @@ def test_the_range_is_that_of_the_package_and_locks_have_its_ends() -> None:
     extras = [each for extra in project["optional-dependencies"].values() for each in extra]
     named = [each for each in [*project["dependencies"], *extras] if re.match(r"ray\b", each)]
     assert [each.partition(">")[0] for each in named] == ["ray", "ray[data]"]
-    assert {re.sub(r"^ray(\[data\])?", "", each) for each in named} == {versions.RANGE}
+    assert {re.sub(r"^ray(\[data\])?", "", each) for each in named} == {names.RANGE}
     lowest = (root / "tests" / "rays" / "lowest.lock").read_text()
-    assert re.search(rf"^ray=={versions.LOWEST[0]}\.{versions.LOWEST[1]}\.0 ", lowest, re.MULTILINE)
-    major, minor = versions.BELOW
+    assert re.search(rf"^ray=={names.LOWEST[0]}\.{names.LOWEST[1]}\.0 ", lowest, re.MULTILINE)
+    major, minor = names.BELOW
     for lock in ("requirements.lock", "requirements-dev.lock"):
         assert re.search(rf"^ray=={major}\.{minor - 1}\.", (root / lock).read_text(), re.MULTILINE)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from ray._private import ray_logging, worker
 
-from runtime.cluster.ray.noise import hide_noise
+from runtime.cluster.ray.process import hide_noise
 
 MANY = (
     "WARNING: 38 PYTHON worker processes have been started on node: e99a with address: 192.0.2.2, which is 19x the maximum "

@@ -14,9 +14,8 @@ import ray
 
 import runtime.cluster.ray
 from runtime.cluster.deployments import named_actors
-from runtime.cluster.ray import control_service, names, nodes, noise, process, tokens
+from runtime.cluster.ray import control_service, names, nodes, process, tokens
 from runtime.cluster.ray.connections import connected
-from runtime.cluster.ray.local import ownership
 from runtime.cluster.ray.names import PrivateName
 
 
@@ -88,7 +87,7 @@ def test_a_token_is_looked_for_where_ray_documents_it(
     found: bool,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in ownership.TOKENS:
+    for name in tokens.TOKENS:
         monkeypatch.delenv(name, raising=False)
     for name, value in {"HOME": str(tmp_path), **variables}.items():
         monkeypatch.setenv(name, value)
@@ -101,11 +100,11 @@ def test_a_token_is_looked_for_where_ray_documents_it(
 def test_the_mode_of_the_token_is_in_the_environment_at_least(
     without: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(ownership.MODE, "token")
+    monkeypatch.setenv(tokens.MODE, "token")
     tokens.use_mode("disabled")
-    assert os.environ[ownership.MODE] == "disabled"
+    assert os.environ[tokens.MODE] == "disabled"
     tokens.use_mode(None)
-    assert ownership.MODE not in os.environ
+    assert tokens.MODE not in os.environ
     assert "RAY_AUTH_MODE has to be set before it starts" in without.text
 
 
@@ -119,7 +118,7 @@ def test_the_interval_of_metrics_is_read_from_the_environment(
 
 
 def test_the_process_goes_on_without_a_title_a_name_and_a_quiet_end(without: pytest.LogCaptureFixture) -> None:
-    noise.hide_noise()
+    process.hide_noise()
     process.print_no_stack()
     process.put_up_title("ray::Agent[desk]")
     process.detach()

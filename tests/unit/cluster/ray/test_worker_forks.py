@@ -21,8 +21,8 @@ import ray
 
 from actors import LlmAgent
 from actors.testing import PatternModel
-from runtime.cluster.ray.local import worker_forks
-from runtime.cluster.ray.local.ended_workers import FOLDERS, KEPT
+from runtime.cluster.ray import worker_forks
+from runtime.cluster.ray.worker_forks import FOLDERS, KEPT
 from runtime.cluster.transport.ray_actors import get_actor
 from runtime.settings import Settings
 from tests.support.machine.other_user import NEEDS_ROOT, USER, folder_of_all, program, run_as_other
@@ -423,7 +423,7 @@ def test_workers_of_a_local_ray_are_forks(local_ray: str) -> None:
 
 @pytest.mark.skipif(Settings().local_ray == "plain", reason="a plain Ray has no such workers")
 def test_what_the_actors_of_a_deployment_are_built_of_is_imported_before_the_fork(local_ray: str, tmp_path: Path) -> None:
-    program = "import sys; from runtime.cluster.ray.local.worker_forks import prepare; prepare(); print(*sys.modules)"
+    program = "import sys; from runtime.cluster.ray.worker_forks import prepare; prepare(); print(*sys.modules)"
     printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True).stdout
     with Deploy("ray", tmp_path)(LlmAgent(name="root", model=PatternModel([], default="ok")), app_name="forked") as rt:
         rt.run(user_id="ada", session_id="s", message="go").result()

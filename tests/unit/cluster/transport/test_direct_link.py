@@ -17,10 +17,9 @@ from ray.exceptions import ActorDiedError, ActorUnavailableError
 from actors.errors import ActorLostError, ActorRestartsError, ClusterError
 from actors.interfaces.transport import Link
 from actors.rules.recovery.backoff import Backoff
-from runtime.cluster.transport import unreached, wires
+from runtime.cluster.transport import peer, wires
 from runtime.cluster.transport.link import RETRY_S, ProcessUnreachableError
-from runtime.cluster.transport.peer import PATIENCE_S, QUIET_S
-from runtime.cluster.transport.unreached import PAUSE_S
+from runtime.cluster.transport.peer import PATIENCE_S, PAUSE_S, QUIET_S
 from runtime.cluster.transport.wires import WireOptions, Wires
 from runtime.transport.endpoint import Endpoint
 from runtime.transport.io.channel import MAX_CUTS, Channel
@@ -508,7 +507,7 @@ async def test_a_process_that_lives_and_is_out_of_reach_is_lost_after_a_while_an
 async def test_a_process_that_is_reached_again_gets_no_message_twice(
     network: Network, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unreached, "BACKOFF", Backoff(RETRY_S, 0.1))
+    monkeypatch.setattr(peer, "BACKOFF", Backoff(RETRY_S, 0.1))
     found = await held(network, patience_s=60.0)
     found.refuse(6)
     await found.handle.asked_often.wait()
@@ -536,7 +535,7 @@ def test_pauses_between_attempts_grow() -> None:
 
     async def attempt_again() -> None:
         channel: Any = SimpleNamespace(traffic=(0, 0), address="there")
-        it = unreached.Outage(channel)
+        it = peer.Outage(channel)
         while True:
             await it.pause(cause, PATIENCE_S)
             attempts_s.append(asyncio.get_running_loop().time())

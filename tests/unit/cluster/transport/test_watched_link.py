@@ -8,7 +8,7 @@ from actors.errors import ActorLostError, ActorRestartsError, DeploymentNotFound
 from actors.interfaces.transport import EarlyReply
 from actors.messages.codec import encode
 from actors.messages.protocol.base import Ack, ErrorReply
-from runtime.cluster.transport.watched import WatchedLink
+from runtime.cluster.deployment.joined import WatchedLink
 
 LOST = encode(ErrorReply(error=ActorLostError.__name__, args=["the Session actor", "it was killed"]))
 ENDED = DeploymentNotFoundError("app", "raygrove", "It was stopped")

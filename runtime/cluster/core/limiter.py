@@ -1,4 +1,4 @@
-"""Builds the actor that limits models, in its own process, which loads nothing that it does not need.
+"""The actor that limits models, in its own process, which loads nothing that it does not need.
 
 The limits that operators have changed are kept by Ray's control service: so they outlive the actor that goes by them.
 """
@@ -16,8 +16,10 @@ from actors.actor import Actor
 from actors.errors import ClusterError
 from actors.layers.limiter.actor import LimiterActor
 from actors.layers.limiter.limits import ModelLimits
-from runtime.cluster.deployment.kept_versions import KeptVersions
-from runtime.cluster.deployment.names import limiter_name
+from runtime.cluster.core.actors import limiter_name
+from runtime.cluster.host import RayActorHost
+from runtime.cluster.packing.kept_versions import KeptVersions
+from runtime.cluster.packing.pickling import from_chunks
 from runtime.cluster.ray import key_values
 from runtime.cluster.ray_metrics import RayMetrics
 from runtime.observability.metrics.figures import of_models
@@ -56,3 +58,14 @@ def build_limiter(app_name: str, settings: Settings, changes: KeptModelLimits) -
     limiter = LimiterActor(settings.model_limits, limiter_name(app_name), user_weights=settings.user_weights, changes=changes)
     RayMetrics(settings, app_name, limiter.name).start(lambda: of_models(limiter.figures().models))
     return limiter
+
+
+class LimiterHost(RayActorHost):
+    """The process of the actor that limits models.
+
+    Args:
+        chunks: of what builds the actor, and of its WireOptions.
+    """
+
+    def __init__(self, *chunks: bytes) -> None:
+        super().__init__(*from_chunks(chunks))

@@ -1,17 +1,21 @@
-"""Builds Session actors, in their own processes, which import nothing of Runners and agents for it."""
+"""A Session actor in its own process, which imports nothing of Runners and agents: how it is built, and its host."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import ray
 
 from actors.actor import Actor
+from actors.errors import RaygroveError
 from actors.interfaces.stores import MemoryStore
 from actors.layers.services import session_actor
 from actors.layers.stores.session_store import SessionStore
@@ -19,10 +23,13 @@ from actors.layers.updates.environment import SessionTrees
 from actors.layers.updates.versions import TreeVersion
 from actors.refs.session import SessionRef
 from actors.session.environment import SessionEnvironment
-from runtime.cluster.deployment.kept_versions import KeptVersions
-from runtime.cluster.deployment.names import actor_name, session_standbys
+from runtime.cluster.core.actors import actor_name, session_standbys
+from runtime.cluster.core.core_host import TURNS_FIRST_S, CoreHost
+from runtime.cluster.packing.kept_versions import KeptVersions
+from runtime.cluster.packing.pickling import from_chunks
 from runtime.cluster.ray_metrics import RayMetrics
 from runtime.cluster.transport.pair import Pair
+from runtime.cluster.transport.plans import KeptPlans
 from runtime.cluster.transport.ray_actors import get_actor, is_restarted
 from runtime.cluster.transport.wires import Wires
 from runtime.engine.placing.actors import SessionActorPlace, session_names
@@ -31,6 +38,9 @@ from runtime.engine.store_urls import open_memory_store, open_session_store
 from runtime.observability.metrics.figures import of_counts
 from runtime.settings import Settings
 from runtime.stores.owner import ProcessPlace, StoreOwner, this_process
+
+logger = logging.getLogger(__name__)
+
 
 LONGEST_END_S = 30.0
 """How long what is to be written after the actor has stopped waits for the end of the process, before it is refused."""
@@ -135,3 +145,48 @@ def _leave() -> None:
     """End this process, which Ray has given up: who still speaks to it learns so from Ray, and asks the new one."""
     print("this Session actor was replaced, so its process ends", file=sys.__stderr__, flush=True)
     os._exit(1)
+
+
+class SessionHost(CoreHost):
+    """The process of a Session actor. It keeps definitions of flows for the case that a Runner is lost.
+
+    Args:
+        chunks: of what builds the actor, of the DeploymentInfo for drivers that join, of the Runners as PlanPeers, of its
+            StandbyPlan or None, and of what its node alone may have.
+    """
+
+    def __init__(self, namespace: str, *chunks: bytes) -> None:
+        build, self._deployment_info, peers, plan, self._bound_to = from_chunks(chunks)
+        info = self._deployment_info
+
+        def build_session() -> Actor:
+            actor: Actor
+            actor, self._rehearse, self._kept = build(self._wires, self._stands_by_first)
+            return actor
+
+        super().__init__(build_session, KeptPlans({}, peers), info.wires, info.logs, "session", plan, namespace)
+        if plan is None and is_restarted():
+            self.tell_replaced()
+            threading.Thread(target=self.plans.copy_from_peers, daemon=True).start()
+
+    async def deployment_info(self) -> Any:
+        """The DeploymentInfo for a driver that joins."""
+        return self._deployment_info
+
+    async def _prepare(self) -> list[int]:
+        try:
+            # What is done once takes less time when others wait for it.
+            await asyncio.gather(asyncio.to_thread(self._rehearse), self._use_versions(asyncio.to_thread(self._kept.record)))
+        except RaygroveError as error:
+            # The place can be taken all the same, a little later.
+            logger.warning("what the standby of %s will need cannot be opened: %s", self._name, error)
+        return [os.getpid()]
+
+    async def _take_place(self) -> None:
+        try:
+            await self._use_versions(asyncio.to_thread(self._kept.record))
+        except RaygroveError as error:
+            logger.warning("the process that takes the place of %s cannot read the versions of the tree: %s", self._name, error)
+        self._is_leading.set()
+        await asyncio.sleep(TURNS_FIRST_S)
+        await asyncio.to_thread(self.plans.copy_from_peers)

@@ -1,6 +1,6 @@
-"""Notices about a deployment, kept by Ray's control service.
+"""What programs of all versions of raygrove can read of a deployment, without a word to its actors.
 
-Rules of this file:
+Ray's control service keeps these notices. Rules of this file:
 
 - Notices are JSON: what reads them may have another version of raygrove, which knows fewer fields of them, or more.
 - They outlive the deployment's processes. One that names another deployment than the one that runs is old, and means nothing.
@@ -9,16 +9,51 @@ Rules of this file:
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 from ray.exceptions import RayError
 
+from actors.layers.trees.release import this_version
 from actors.messages import typed
 from actors.messages.event import now_s
-from runtime.cluster.notices.release import Release
+from actors.messages.shown import Shown
 from runtime.cluster.ray import key_values
+
+_HOME = Path(__file__).parents[2]
+_PACKAGES = ("actors", "raygrove", "runtime")
+
+
+class Release(Shown, msgspec.Struct, frozen=True):
+    """A raygrove.
+
+    Attributes:
+        version: as the package has it.
+        code: a fingerprint of its sources.
+    """
+
+    version: str
+    code: str
+
+    def __str__(self) -> str:
+        return f"raygrove {self.version} (code {self.code})"
+
+
+@cache
+def this_release() -> Release:
+    """The raygrove that this process has loaded. Called early, since its files may be replaced while it runs."""
+    mark = hashlib.blake2b(digest_size=5)
+    for package in _PACKAGES:
+        for file in sorted((_HOME / package).rglob("*.py")):
+            mark.update(file.relative_to(_HOME).as_posix().encode())
+            mark.update(file.read_bytes())
+    return Release(this_version(), mark.hexdigest())
+
 
 MOST_BEFORE = 50
 """Deployments before that a notice names."""
@@ -140,3 +175,41 @@ class Notices:
 
 UNREADABLE = (RayError, RuntimeError)
 """What reading or writing a notice raises where Ray does not answer."""
+
+MOST_PATHS = 16
+"""Versions whose paths are kept. A deployment keeps one before the current one, one with a share, and those of open turns."""
+
+
+def tell_source(
+    namespace: str,
+    app_name: str,
+    path: str,
+    version: str,
+    stores: Sequence[str] | None = None,
+    before: SourceNotice | None = None,
+) -> None:
+    """Tell where a tree comes from that a deployment has got. This process is connected with its Ray.
+
+    Args:
+        path: of the code: a folder or a file, maybe with an attribute behind a colon, or a module.
+        stores: of sessions, as the command was told; None: it was not, or the same as before.
+        before: what was told of the deployment that an upgrade has replaced.
+    """
+    file, colon, attribute = path.partition(":")
+    where = f"{Path(file).absolute()}{colon}{attribute}" if Path(file).exists() else path
+    with suppress(*UNREADABLE):
+        notices = Notices(namespace, app_name)
+        told = notices.deployment()
+        if told is not None:
+            before = notices.source(told.deployment) or before
+            known = stores if before is None or stores is not None else before.stores
+            others = {id: path for id, path in before.paths.items() if id != version} if before is not None else {}
+            paths = dict([*others.items(), (version, where)][-MOST_PATHS:])
+            notices.put_source(SourceNotice(deployment=told.deployment, path=where, stores=known, paths=paths))
+
+
+def source_of(namespace: str, app_name: str) -> SourceNotice | None:
+    """Where the trees of a deployment come from; None where no command has told it. Raises what UNREADABLE names."""
+    notices = Notices(namespace, app_name)
+    told = notices.deployment()
+    return notices.source(told.deployment) if told is not None else None

@@ -1,19 +1,64 @@
-"""Pickling of definitions, and chunks: arguments of an actor that Ray keeps even when the driver is gone."""
+"""Pickles of what travels to other processes, in chunks: arguments of an actor that Ray keeps even when the driver is gone.
+
+The code of users is imported by one thread of a process at a time. Python has a lock for each module. A thread that imports a
+package, which imports a module of its own, and another thread that imports this module, which needs the package, wait for each
+other: Python sees it, and one of the imports fails. Two agents that begin at once in one process are such threads.
+"""
 
 from __future__ import annotations
 
+import copyreg
+import functools
+import importlib
+import pickle
+import threading
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from io import BytesIO
+from types import ModuleType
 from typing import Any
 
 from ray import cloudpickle
 
 from actors.errors import DefinitionError
 from actors.layers.flows.definitions import FlowPlan
-from runtime.cluster.packing.importing import unpickle
 from runtime.cluster.packing.obstacles import obstacle
 from runtime.engine.process.variables import set_variables
+
+IMPORTING = threading.RLock()
+"""Held by the thread that unpickles or imports."""
+
+
+def import_alone(module: str) -> None:
+    """Import a module. It raises whatever that raises."""
+    with IMPORTING:
+        importlib.import_module(module)
+
+
+def unpickle(pickled: bytes) -> Any:
+    """The value of a pickle. It imports modules, and may raise whatever they raise."""
+    with IMPORTING:
+        return cloudpickle.loads(pickled)
+
+
+def travel_by_value(module: ModuleType) -> None:
+    """Have the functions and classes of a module, and of the modules below it, travel with the definitions that use them."""
+    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+
+
+def _reduced(value: functools.cached_property[Any]) -> tuple[Callable[..., functools.cached_property[Any]], tuple[Any, ...]]:
+    return _made, (value.func, value.attrname)
+
+
+def _made(function: Callable[[Any], Any], name: str | None) -> functools.cached_property[Any]:
+    made = functools.cached_property(function)
+    made.attrname = name
+    return made
+
+
+# In Python 3.11 a cached property has a lock, which cannot be pickled. Classes of the main file travel by value, with theirs.
+copyreg.dispatch_table[functools.cached_property] = _reduced
 
 CHUNK_BYTES = 64 * 1024
 """Ray stores arguments of less than 100 kB with the actor. A larger one stays in the driver's memory, and is lost with it."""
@@ -113,3 +158,49 @@ def from_chunks(chunks: Sequence[bytes]) -> Any:
     """The value that a driver of this deployment gave to `to_chunks`."""
     _, value = unpickle(zlib.decompress(b"".join(chunks)))
     return value
+
+
+class SharedPickle:
+    """A pickled value, and the means to pickle others that have objects in common with it.
+
+    A tree may have a hundred thousand agents that differ in their models only. Pickled one by one, each would look up the same
+    classes, and carry the same tools.
+
+    Attributes:
+        raw: the value, pickled.
+    """
+
+    def __init__(self, value: object) -> None:
+        self._file = BytesIO()
+        self._pickler = _pickler(self._file)
+        self._pickler.dump(value)
+        self.raw = self._file.getvalue()
+        self._own: Any | None = None
+
+    def dumps(self, own: object) -> bytes:
+        """Pickle another value, for `load_both`: objects that are in the first one are not in these bytes again.
+
+        Raises what pickling raises.
+        """
+        if self._own is None:
+            self._own = _pickler(self._file)
+            # A plain one: that of cloudpickle is searched by code in Python, which takes as long as the rest of a small pickle.
+            self._own.dispatch_table = dict(self._own.dispatch_table)
+        self._file.seek(0)
+        self._file.truncate()
+        # As if it had just pickled the first value: what both have in common stays one object, and so do globals of functions.
+        self._own.memo = self._pickler.memo
+        self._own.globals_ref = dict(self._pickler.globals_ref)
+        self._own.dump(own)
+        return self._file.getvalue()
+
+
+def _pickler(file: BytesIO) -> Any:
+    return cloudpickle.Pickler(file)  # type: ignore[no-untyped-call]
+
+
+def load_both(shared: bytes, own: bytes) -> tuple[Any, Any]:
+    """The value of a SharedPickle, and another that it has pickled. It imports modules, and may raise whatever they raise."""
+    unpickler = pickle.Unpickler(BytesIO(shared + own))
+    with IMPORTING:
+        return unpickler.load(), unpickler.load()

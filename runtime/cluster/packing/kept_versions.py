@@ -22,9 +22,8 @@ from actors.layers.updates.versions import NO_VERSIONS, KeptVersion, TreeVersion
 from actors.messages.codec import encode
 from actors.messages.event import now_s
 from actors.messages.typed import decode
-from runtime.cluster.packing.chunks import from_chunks, to_chunks
 from runtime.cluster.packing.definitions import unpack
-from runtime.cluster.packing.importing import unpickle
+from runtime.cluster.packing.pickling import from_chunks, to_chunks, unpickle
 from runtime.cluster.packing.versions import ModelReplacement, PackedVersion, pack_version
 from runtime.cluster.ray import key_values
 from runtime.cluster.ray.key_values import KeyValuesMissingError

@@ -17,10 +17,9 @@ from importlib import import_module
 from subprocess import list2cmdline
 from typing import Any, Literal
 
-from runtime.cluster.ray.local import worker_forks
-from runtime.cluster.ray.names import PrivateName
-from runtime.cluster.ray.versions import is_tested
-from runtime.private_files import opener
+from runtime.cluster.ray import worker_forks
+from runtime.cluster.ray.names import PrivateName, is_tested
+from runtime.private_files import opener, temporary_folder
 
 REGISTERED_S = 5.0
 """How long to wait for the raylet before that is left to Ray."""
@@ -204,3 +203,22 @@ def light_ray(imported: Sequence[str] = ()) -> Iterator[None]:
     finally:
         for name, original in originals.items():
             setattr(node, name, original)
+
+
+RAY_FOLDER = "RAY_TMPDIR"
+"""Environment variable: where a user has Ray put its folder."""
+
+MAX_FOLDER_BYTES = 107 - len("/session_2026-01-01_00-00-00_000000_1234567/sockets/plasma_store")
+"""The longest name of Ray's folder: the path of a Unix socket has at most 107 bytes."""
+
+
+def folder_of_ray() -> str | None:
+    """The folder of a local Ray, in one that only this user may enter; None where Ray chooses one."""
+    if os.environ.get(RAY_FOLDER):
+        return None
+    try:
+        folder = str(temporary_folder() / "ray")
+    except OSError:
+        # Ray says it of its own folder as well, and better.
+        return None
+    return folder if len(os.fsencode(folder)) <= MAX_FOLDER_BYTES else None

@@ -20,6 +20,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import re
 import runpy
 import select
 import signal
@@ -36,14 +37,12 @@ JOB = "RAY_JOB_ID"
 ANY_JOB = "ffffffff"
 
 IMPORTED = (
-    "runtime.cluster.core.runner_host",
-    "runtime.cluster.core.session_host",
-    "runtime.cluster.deployment.runner_builder",
-    "runtime.cluster.deployment.session_builder",
-    "runtime.cluster.deployment_info",
+    "runtime.cluster.core.limiter",
+    "runtime.cluster.core.runner",
+    "runtime.cluster.core.session",
     "runtime.cluster.processes.agent_host",
-    "runtime.cluster.ray.local.ended_workers",
-    "runtime.cluster.transport.hosts",
+    "runtime.cluster.transport.clients",
+    "runtime.cluster.host",
     "runtime.stores.artifacts",
     "runtime.stores.memory",
     "runtime.stores.sql.sessions",
@@ -51,8 +50,6 @@ IMPORTED = (
 """What the actors of a deployment import."""
 
 ALSO_IMPORTED = (
-    "runtime.cluster.core.runner_host",
-    "runtime.cluster.core.session_host",
     "pydantic.v1.fields",
     "ray._common.usage.usage_lib",
     "ray._private.arrow_serialization",
@@ -207,7 +204,6 @@ def serve(asked: int, raylet: int, logs: str, environment: Mapping[bytes, bytes]
     Returns:
         In a fork, what it is to become. In this program None, when the raylet has ended.
     """
-    from runtime.cluster.ray.local.ended_workers import remove_files
 
     # As much as is read at once may end within a process ID.
     rest = b""
@@ -244,6 +240,63 @@ def start(process: int, environment: Mapping[bytes, bytes]) -> WorkerFork | None
     finally:
         os.close(shell)
     return None
+
+
+KEPT = 10
+"""Ended workers whose files stay."""
+
+FOLDERS = ("", "old", "events", "export_events", "raygrove")
+"""Where they are: in Ray's folder of logs, and in these below it."""
+
+OF_PROCESS = re.compile(
+    r"(?:worker-|python-core-|event_CORE_WORKER_|event_EXPORT_).*?(?P<ray>\d+)\.(?:log|out|err)(?:\.\d+)?"
+    r"|[\w.%@+,= -]+\.(?P<own>\d+)\.log(?:\.\d+)?"
+)
+"""Names of files that one process writes: Ray's, and ours in `raygrove`. They end with its ID."""
+
+
+def remove_files(logs: str) -> None:
+    """Remove the files that ended workers have left beside Ray's logs, but for the latest, to be read when one has failed.
+
+    Ray itself removes none: each worker leaves five, and another for each agent that has logged in it. On a cluster they all
+    stay: there they are Ray's, and something may collect them. Errors are passed over.
+
+    Args:
+        logs: the folder of Ray's logs.
+    """
+    files: dict[int, list[str]] = {}
+    latest: dict[int, float] = {}
+    for process, file, changed_s in _files(logs):
+        files.setdefault(process, []).append(file)
+        latest[process] = max(changed_s, latest.get(process, 0.0))
+    ended = sorted((process for process in files if not _is_running(process)), key=lambda process: latest[process])
+    for process in ended[:-KEPT]:
+        for file in files[process]:
+            with suppress(OSError):
+                os.unlink(file)
+
+
+def _files(logs: str) -> Iterator[tuple[int, str, float]]:
+    """Each file of a process: the process's ID, its path, and when it was changed last."""
+    for folder in FOLDERS:
+        with suppress(OSError), os.scandir(os.path.join(logs, folder)) as entries:
+            for entry in entries:
+                found = OF_PROCESS.fullmatch(entry.name)
+                number = found["own" if folder == "raygrove" else "ray"] if found is not None else None
+                if number is not None:
+                    with suppress(OSError):
+                        yield int(number), entry.path, entry.stat(follow_symlinks=False).st_mtime
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        # It is of another user, or what looks like its ID is none.
+        return True
+    return True
 
 
 def number_of_threads() -> int:

@@ -1,1 +1,0 @@
-"""What programs of all versions of raygrove can read of a deployment, without a word to its actors."""
