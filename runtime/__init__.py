@@ -45,8 +45,7 @@ if TYPE_CHECKING:
     from runtime.integrations.openapi.auth import ApiKeyAuth, BasicAuth, BearerAuth
     from runtime.integrations.openapi.tools import OpenApiTools
     from runtime.integrations.skills.toolset import SkillToolset
-    from runtime.observability.logs.events import DeploymentEvent
-    from runtime.observability.logs.log_line import LogLine
+    from runtime.observability.logs.kept import DeploymentEvent, LogLine
     from runtime.settings import Settings
 
 __all__ = [
@@ -100,11 +99,11 @@ _MODULES = {
     "CaseTurn": "actors.layers.stores.batch",
     "BearerAuth": "runtime.integrations.openapi.auth",
     "CallAttempt": "actors.messages.llm.recorded",
-    "DeploymentEvent": "runtime.observability.logs.events",
+    "DeploymentEvent": "runtime.observability.logs.kept",
     "EdgeReason": "actors.layers.graphs.rules.edge_reason",
     "BoardTask": "runtime.driver.reports.flow_board",
     "FlowBoard": "runtime.driver.reports.flow_board",
-    "LogLine": "runtime.observability.logs.log_line",
+    "LogLine": "runtime.observability.logs.kept",
     "MapResult": "runtime.driver.scripts.results",
     "OpenApiTools": "runtime.integrations.openapi.tools",
     "PendingCall": "actors.layers.listing.messages",

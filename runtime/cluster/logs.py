@@ -19,12 +19,11 @@ from actors.interfaces.run_facts import RunFacts, in_run
 from runtime.cluster.ray.nodes import logs_folder
 from runtime.cluster.ray.process import output_name
 from runtime.cluster.transport.ray_actors import Handle
-from runtime.observability.logs.capture import start_capture
-from runtime.observability.logs.events import DeploymentEvent, EventRing, event_of, without_quiet_events
+from runtime.observability.logs.capture import Outlet, Sink, start_capture
 from runtime.observability.logs.files import LogFiles
+from runtime.observability.logs.kept import DeploymentEvent, EventRing, event_of, without_quiet_events
 from runtime.observability.logs.lines import Line, decode_lines, encode_lines
 from runtime.observability.logs.options import LogOptions
-from runtime.observability.logs.outlet import CallSink, Outlet, Sink
 
 logger = logging.getLogger(__name__)
 
@@ -140,7 +139,7 @@ class ProcessLogs:
 
         folder = options.folder or _ray_folder()
         self._files = LogFiles(options, folder, role) if folder else None
-        self._outlet = Outlet([*([self._files] if self._files is not None else []), CallSink(encoded)])
+        self._outlet = Outlet([*([self._files.put_lines] if self._files is not None else []), encoded])
         self._stop = start_capture(options, self._outlet)
 
     def path(self, agent: str) -> str:
@@ -300,5 +299,5 @@ class _Hub:
         for batch in page.batches:
             # Noted first: when this is cancelled the thread goes on, and the batch is not to be replayed twice.
             self._next += 1
-            await asyncio.shield(asyncio.to_thread(self._sink.put_lines, decode_lines(batch)))
+            await asyncio.shield(asyncio.to_thread(self._sink, decode_lines(batch)))
         return bool(page.batches)

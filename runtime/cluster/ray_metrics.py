@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from actors.interfaces.telemetry import Telemetry
 from runtime.cluster.ray.nodes import collects_metrics, metrics_interval_s
-from runtime.observability.metrics.figures import Figure
-from runtime.observability.metrics.measures import Measure, Measures
+from runtime.observability.catalogue import Measure, Measures
+from runtime.observability.figures import Figure
 from runtime.observability.telemetry.measured import MeasuredTelemetry
 from runtime.settings import Settings
 

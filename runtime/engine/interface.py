@@ -16,8 +16,7 @@ from actors.messages.session import SessionKey, TurnKey
 from actors.refs.base import Ref
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
-from runtime.observability.logs.events import DeploymentEvent
-from runtime.observability.logs.log_line import LogLine
+from runtime.observability.logs.kept import DeploymentEvent, LogLine
 from runtime.settings import Settings
 
 

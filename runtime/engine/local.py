@@ -43,16 +43,13 @@ from runtime.engine.local_mcp import LocalMcpServers
 from runtime.engine.local_versions import LocalVersions
 from runtime.engine.placing.actors import SessionActorPlace, session_places
 from runtime.engine.placing.seating import seat_stores
-from runtime.engine.process.process_watch import ProcessWatch
+from runtime.engine.process.process_watch import OwnProcess, ProcessWatch
 from runtime.engine.process.tool_threads import ToolThreads
 from runtime.engine.process.variables import set_variables
 from runtime.engine.store_urls import check_artifact_folder, open_artifact_store, open_memory_store, open_session_store
 from runtime.models.pool import ModelPool
-from runtime.observability.logs.events import DeploymentEvent, EventRing, RingHandler, let_events_through
-from runtime.observability.logs.log_line import LogLine
-from runtime.observability.logs.records import mark_records
-from runtime.observability.logs.turn_lines import LineRing
-from runtime.observability.own_process import OwnProcess
+from runtime.observability.logs.kept import DeploymentEvent, EventRing, LineRing, LogLine, RingHandler, let_events_through
+from runtime.observability.logs.lines import mark_records
 from runtime.observability.telemetry.setup import process_telemetry
 from runtime.stores.owner import StoreOwner, this_process, this_program
 

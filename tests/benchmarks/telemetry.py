@@ -20,7 +20,7 @@ from actors.messages import protocol as p
 from actors.messages.protocol.base import TurnRef
 from actors.messages.session import SessionKey
 from actors.rules.traceparent import parse_traceparent
-from runtime.observability.metrics.measures import Measures
+from runtime.observability.catalogue import Measures
 from runtime.observability.telemetry.caller import callers_traceparent
 from runtime.observability.telemetry.measured import MeasuredTelemetry
 from tests.benchmarks.figures import Figure, interleaved, median

@@ -22,7 +22,7 @@ from runtime.cluster.packing.kept_versions import KeptVersions
 from runtime.cluster.packing.pickling import from_chunks
 from runtime.cluster.ray import key_values
 from runtime.cluster.ray_metrics import RayMetrics
-from runtime.observability.metrics.figures import of_models
+from runtime.observability.figures import of_models
 from runtime.settings import Settings
 
 

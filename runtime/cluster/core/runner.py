@@ -56,8 +56,8 @@ from runtime.cluster.transport.wires import Wires
 from runtime.engine.placing.actors import session_names
 from runtime.engine.process.tool_threads import ToolThreads
 from runtime.engine.store_urls import open_artifact_store
+from runtime.observability.figures import of_counts
 from runtime.observability.logs.options import LogOptions
-from runtime.observability.metrics.figures import of_counts
 from runtime.observability.telemetry.setup import process_telemetry
 from runtime.settings import Settings
 from runtime.transport.options import DirectOptions

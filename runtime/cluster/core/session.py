@@ -35,7 +35,7 @@ from runtime.cluster.transport.wires import Wires
 from runtime.engine.placing.actors import SessionActorPlace, session_names
 from runtime.engine.process.node_caches import share_node
 from runtime.engine.store_urls import open_memory_store, open_session_store
-from runtime.observability.metrics.figures import of_counts
+from runtime.observability.figures import of_counts
 from runtime.settings import Settings
 from runtime.stores.owner import ProcessPlace, StoreOwner, this_process
 

@@ -36,13 +36,10 @@ from runtime.cluster.transport.ray_actors import Handle, get_actor, list_named_a
 from runtime.cluster.transport.wires import WireOptions, Wires
 from runtime.engine.process.node_caches import caches_in
 from runtime.engine.process.tool_threads import ToolThreads
-from runtime.observability.logs.events import DeploymentEvent
-from runtime.observability.logs.log_line import LogLine
+from runtime.observability.logs.kept import DeploymentEvent, LogLine, lines_of
+from runtime.observability.logs.lines import by_time, mark_records
 from runtime.observability.logs.options import LogOptions
-from runtime.observability.logs.records import mark_records
 from runtime.observability.logs.replay import RecordSink, Replay, TakeRecord
-from runtime.observability.logs.times import by_time
-from runtime.observability.logs.turn_lines import lines_of
 from runtime.private_files import temporary_folder
 from runtime.settings import Settings
 from runtime.transport.io.connections import CLOSED
@@ -209,9 +206,9 @@ class DeployedEngine(DeployedLogs):
             to: gets all of it, in place of the program's `logging` and terminal.
         """
         mark_records()
-        sink = RecordSink(to) if to is not None else _replay(options)
+        take = RecordSink(to) if to is not None else _replay(options)
         handles = self._core.hosts()
-        self._log_reader = HubReader(handles, sink, from_now=from_now)
+        self._log_reader = HubReader(handles, take.put_lines, from_now=from_now)
 
     async def leave_logs(self) -> None:
         """Read what agents have said so far, and no more."""

@@ -46,14 +46,13 @@ from runtime.cluster.transport.ray_actors import Handle, get_actor, this_node
 from runtime.cluster.transport.wires import Listener, Wires
 from runtime.engine.process.collector import look_less_often
 from runtime.engine.process.node_caches import share_node
-from runtime.engine.process.process_watch import ProcessWatch, private_bytes
+from runtime.engine.process.process_watch import OwnProcess, ProcessWatch, memory_of
 from runtime.engine.process.variables import set_variables
 from runtime.engine.process.watched_threads import WatchedThreads
 from runtime.engine.store_urls import open_artifact_store
 from runtime.models.pool import ModelPool
+from runtime.observability.figures import Figure, of_agents
 from runtime.observability.logs.options import LogOptions
-from runtime.observability.metrics.figures import Figure, of_agents
-from runtime.observability.own_process import OwnProcess
 from runtime.observability.telemetry.setup import process_telemetry
 from runtime.settings import Settings
 from runtime.transport.endpoint import Endpoint
@@ -325,4 +324,4 @@ async def _refuse() -> bytes:
 
 
 def _told() -> Activated:
-    return Activated(os.getpid(), private_bytes(), this_node())
+    return Activated(os.getpid(), memory_of(os.getpid()) or 0, this_node())

@@ -16,7 +16,7 @@ from runtime.driver.reports.edges import TurnEdges
 from runtime.driver.reports.events import events_of
 from runtime.driver.reports.flow_board import FlowBoard, TurnBoards
 from runtime.driver.waits import M, RuntimeService, waits
-from runtime.observability.logs.log_line import LogLine
+from runtime.observability.logs.kept import LogLine
 
 
 class TurnReports(RuntimeService[M]):

@@ -18,7 +18,7 @@ from runtime.driver.services.outline import AgentInfo
 from runtime.driver.services.usage import UsageMethods
 from runtime.driver.statistics import RuntimeStatistics, read_statistics
 from runtime.driver.waits import Awaited, Blocking, M, in_thread, waits
-from runtime.observability.logs.events import EVENT_KINDS, DeploymentEvent
+from runtime.observability.logs.kept import EVENT_KINDS, DeploymentEvent
 
 
 class DeploymentMethods(UsageMethods[M]):

@@ -12,7 +12,7 @@ from runtime.driver.operation import AppOperation
 from runtime.driver.turns.service import TurnsService
 from runtime.driver.turns.turn_description import TurnDescription
 from runtime.driver.waits import Awaited
-from runtime.observability.logs.log_line import LogLine
+from runtime.observability.logs.kept import LogLine
 
 
 class RequestList(msgspec.Struct, frozen=True, kw_only=True):

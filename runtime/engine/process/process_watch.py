@@ -1,4 +1,4 @@
-"""Looks after a process from a thread of its own: an event loop that stands still, and memory that grows without end."""
+"""This process: its memory, and a thread that notices an event loop which stands still, and memory that grows without end."""
 
 from __future__ import annotations
 
@@ -31,6 +31,11 @@ STILL_S = 3.0
 
 FRAMES = 12
 """Frames of its stack in the warning: the innermost ones."""
+
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+LOOK_AGAIN_S = 1.0
+"""How long a process takes its memory to be what it was: thousands of agents in it may be asked at once."""
 
 THRESHOLD = "RAY_memory_usage_threshold"
 """The variable with the share of a node's memory above which Ray ends processes."""
@@ -107,16 +112,7 @@ class ProcessWatch:
     def _too_large(self) -> str:
         used, total = _node_memory()
         threshold = float(os.environ.get(THRESHOLD) or 0.95)
-        return why_too_large(private_bytes(), limit=self._memory_limit, used=used, total=total, threshold=threshold)
-
-
-def private_bytes() -> int:
-    """The memory that only this process uses; 0 where the kernel does not tell."""
-    try:
-        _, resident, shared, *_ = Path("/proc/self/statm").read_text().split()
-        return (int(resident) - int(shared)) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
-        return 0
+        return why_too_large(memory_of(os.getpid()) or 0, limit=self._memory_limit, used=used, total=total, threshold=threshold)
 
 
 def _node_memory() -> tuple[int, int]:
@@ -156,3 +152,31 @@ def why_too_large(own: int, *, limit: int, used: int, total: int, threshold: flo
 
 def _mib(number: int) -> str:
     return f"{number / 2**20:,.0f} MiB"
+
+
+def memory_of(pid: int) -> int | None:
+    """Bytes of memory that a process of this machine has for itself; None where that cannot be told."""
+    try:
+        _, resident, shared, *_ = map(int, Path(f"/proc/{pid}/statm").read_text().split())
+    except (OSError, ValueError):
+        return None
+    return (resident - shared) * PAGE_BYTES
+
+
+class OwnProcess:
+    """This process: where it is, and its memory.
+
+    Args:
+        node: the address of its machine; "" for none.
+    """
+
+    def __init__(self, node: str = "") -> None:
+        self._node = node
+        self._memory_bytes = 0
+        self._looked_s = -LOOK_AGAIN_S
+
+    def __call__(self) -> tuple[str, int]:
+        """The address of its machine, and bytes of memory; 0 where that cannot be told."""
+        if time.monotonic() - self._looked_s >= LOOK_AGAIN_S:
+            self._memory_bytes, self._looked_s = memory_of(os.getpid()) or 0, time.monotonic()
+        return self._node, self._memory_bytes

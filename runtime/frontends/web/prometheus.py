@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from runtime.driver.statistics import RuntimeStatistics
-from runtime.observability.metrics.figures import Figure, of_agents, of_counts, of_models
-from runtime.observability.metrics.tallied import counted, timed
+from runtime.observability.figures import Figure, counted, of_agents, of_counts, of_models, timed
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

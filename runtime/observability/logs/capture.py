@@ -1,4 +1,7 @@
-"""Takes what a process logs and prints: a handler of the root logger, and streams in place of stdout and stderr."""
+"""Takes what a process logs and prints: a handler of the root logger, and streams in place of stdout and stderr.
+
+It waits here, bounded, until a thread has written and sent it.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,85 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from actors.errors.user_code import storable
 from actors.interfaces.run_facts import NO_RUN, RunFacts, current_run
-from runtime.observability.logs.events import let_events_through
-from runtime.observability.logs.lines import ERR, OUT, Line, line_of
+from runtime.observability.logs.kept import let_events_through
+from runtime.observability.logs.lines import ERR, OUT, Line, line_of, mark_records
 from runtime.observability.logs.options import LogOptions
-from runtime.observability.logs.outlet import Outlet
-from runtime.observability.logs.records import mark_records
+
+logger = logging.getLogger(__name__)
+
+
+MAX_LINES = 2_000
+"""Lines that wait at most; more are dropped and counted. An agent never waits for its log."""
+
+PAUSE_S = 0.02
+"""Time between two sendings, in which lines come together. The first line after a rest goes at once."""
+
+
+Sink = Callable[[Sequence[Line]], object]
+"""Takes lines, into a file for instance, or to another process. It is called in a thread that it may block."""
+
+
+class Outlet:
+    """Takes lines from any thread without blocking it, and hands them on in a thread of its own, which the first line starts.
+
+    Attributes:
+        is_busy: lines are being handed on.
+    """
+
+    def __init__(self, sinks: Sequence[Sink]) -> None:
+        self._sinks = sinks
+        self._lines: list[Line] = []
+        self._dropped = 0
+        self._changed = threading.Condition()
+        self.is_busy = False
+        self._thread: threading.Thread | None = None
+
+    def put_line(self, line: Line) -> None:
+        """Take a line, or drop it when too many wait."""
+        with self._changed:
+            if len(self._lines) >= MAX_LINES:
+                self._dropped += 1
+                return
+            self._lines.append(line)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._serve, name="logs", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def drain(self, timeout_s: float) -> None:
+        """Wait until all lines are handed on, or some time has passed."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._lines and not self.is_busy, timeout_s)
+
+    def _serve(self) -> None:
+        while True:
+            with self._changed:
+                self.is_busy = False
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._lines)
+                self.is_busy = True
+                lines, self._lines = self._lines, []
+                dropped, self._dropped = self._dropped, 0
+            if dropped:
+                lines.append(_dropped(dropped))
+            for sink in self._sinks:
+                try:
+                    sink(lines)
+                except Exception:
+                    # Lines are lost where one sink is: a full disk, or a process that has just ended.
+                    continue
+            time.sleep(PAUSE_S)
+
+
+def _dropped(number: int) -> Line:
+    text = f"{number} lines were dropped here, because more than {MAX_LINES} came at once"
+    return Line(NO_RUN, text, "", os.getpid(), time.time(), logger.name, logging.WARNING)
+
 
 MAX_LINE = 4_000
 """Characters of a printed line; a longer one is cut into several."""

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TextIO
 from urllib.parse import quote
 
-from runtime.observability.logs.formats import JSON, formatter
-from runtime.observability.logs.lines import Line, record_of
+from runtime.observability.logs.lines import JSON, Line, formatter, record_of
 from runtime.observability.logs.options import LogOptions
 from runtime.private_files import make_folder, opener
 
@@ -22,7 +21,7 @@ MAX_OPEN = 32
 
 
 class LogFiles:
-    """Writes lines into a file for each agent. Implements `runtime.observability.logs.outlet.Sink`.
+    """Writes lines into a file for each agent.
 
     Args:
         options: names, form and folder.

@@ -9,8 +9,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from runtime.observability.logs.formats import formatter
-from runtime.observability.logs.lines import ERR, Line, printed_text, record_of
+from runtime.observability.logs.lines import ERR, Line, formatter, printed_text, record_of
 
 logger = logging.getLogger(__name__)
 

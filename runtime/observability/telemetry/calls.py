@@ -1,4 +1,4 @@
-"""Model calls and tool calls of one run, as spans below that of the run."""
+"""Who makes a model, by the conventions for generative AI, as far as its name tells it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,44 @@ from actors.messages.content import FunctionCall
 from actors.messages.json_types import JsonValue
 from actors.messages.llm.model import LlmRequest, LlmResponse
 from actors.rules.traceparent import SpanPlace
+from runtime.observability.catalogue import token_counts
 from runtime.observability.telemetry.content import as_json, is_captured, request_content, response_content
-from runtime.observability.telemetry.histograms import Histograms
-from runtime.observability.telemetry.outcomes import token_counts
-from runtime.observability.telemetry.providers import operation_of, provider_of
-from runtime.observability.telemetry.spans import Attributes, context_of, end_span, start_span, traceparent_of
+from runtime.observability.telemetry.spans import Attributes, Histograms, context_of, end_span, start_span, traceparent_of
+
+_PROVIDERS = {
+    "anthropic": "anthropic",
+    "azure": "azure.ai.openai",
+    "bedrock": "aws.bedrock",
+    "claude": "anthropic",
+    "cohere": "cohere",
+    "deepseek": "deepseek",
+    "gemini": "gcp.gemini",
+    "gpt": "openai",
+    "groq": "groq",
+    "mistral": "mistral_ai",
+    "models": "gcp.gemini",
+    "openai": "openai",
+    "perplexity": "perplexity",
+    "projects": "gcp.vertex_ai",
+    "tunedModels": "gcp.gemini",
+    "xai": "x_ai",
+}
+"""By the beginning of a model's name, up to the first `/` or `-`."""
+
+_OF_GOOGLE = ("gcp.gemini", "gcp.vertex_ai")
+
+
+def provider_of(model: str) -> str:
+    """The provider of a model; for one that is not known, the beginning of its name."""
+    maker, slash, _ = model.partition("/")
+    beginning = maker if slash else model.partition("-")[0]
+    return _PROVIDERS.get(beginning, beginning or "_OTHER")
+
+
+def operation_of(provider: str) -> str:
+    """The name of a model call as an operation: Google's is to generate content, any other one to chat."""
+    return "generate_content" if provider in _OF_GOOGLE else "chat"
+
 
 _SETTINGS = {
     "temperature": "gen_ai.request.temperature",

@@ -12,12 +12,13 @@ from actors.messages.content import Content, Part
 from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.llm.model import LlmRequest, LlmResponse
 
+logger = logging.getLogger(__name__)
+
+
 VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 """The environment variable that opts in, by the conventions for generative AI."""
 
 _ON_SPANS = ("true", "1", "span_only", "span_and_event")
-
-logger = logging.getLogger(__name__)
 
 
 def is_captured() -> bool:

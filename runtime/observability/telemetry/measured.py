@@ -14,8 +14,7 @@ from actors.messages.llm.model import LlmRequest, LlmResponse
 from actors.messages.protocol.base import TurnRef
 from actors.messages.protocol.outcomes import AnyOutcome
 from actors.messages.session import SessionKey
-from runtime.observability.metrics.measures import Measure, Measures
-from runtime.observability.telemetry.outcomes import error_type, token_counts
+from runtime.observability.catalogue import Measure, Measures, error_type, token_counts
 
 Span = TypeVar("Span")
 

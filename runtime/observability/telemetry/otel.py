@@ -15,10 +15,9 @@ from actors.messages.protocol.base import TurnRef
 from actors.messages.protocol.outcomes import AnyOutcome
 from actors.messages.session import SessionKey
 from actors.rules.traceparent import parse_traceparent
+from runtime.observability.catalogue import error_type
 from runtime.observability.telemetry.calls import OtelRun
-from runtime.observability.telemetry.histograms import Histograms
-from runtime.observability.telemetry.outcomes import error_type
-from runtime.observability.telemetry.spans import Attributes, choose_ids, end_span, is_sampled, start_span
+from runtime.observability.telemetry.spans import Attributes, Histograms, choose_ids, end_span, is_sampled, start_span
 
 Told = dict[str, str | int]
 

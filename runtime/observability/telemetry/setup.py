@@ -12,12 +12,13 @@ from typing import Any
 from actors.interfaces.telemetry import NO_TELEMETRY, Telemetry
 from runtime.settings import Settings
 
+logger = logging.getLogger(__name__)
+
+
 EXPORTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT")
 """Environment variables each of which asks for an SDK."""
 
 NOT_CONFIGURED = ("ProxyTracerProvider", "NoOpTracerProvider", "_ProxyMeterProvider", "NoOpMeterProvider")
-
-logger = logging.getLogger(__name__)
 
 
 def process_telemetry(settings: Settings, app_name: str) -> Telemetry:

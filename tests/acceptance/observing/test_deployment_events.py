@@ -16,7 +16,7 @@ from actors.errors import OverloadedError
 from actors.interfaces.deployment_events import tell_event
 from actors.testing import PatternModel
 from runtime import Runtime, Settings
-from runtime.observability.logs.events import MAX_KEPT, DeploymentEvent, EventRing, RingHandler
+from runtime.observability.logs.kept import MAX_EVENTS, DeploymentEvent, EventRing, RingHandler
 from tests.support.models.waiting_model import GatedModel
 from tests.support.polling import until
 from tests.support.runtimes import Deploy, run_turn
@@ -121,10 +121,10 @@ def test_the_newest_events_are_kept() -> None:
     handler, logger = RingHandler(ring), logging.getLogger("raygrove.events")
     logger.addHandler(handler)
     try:
-        for number in range(MAX_KEPT + 5):
+        for number in range(MAX_EVENTS + 5):
             tell_event("overload", "number %d", number)
         logger.warning("no event")
     finally:
         logger.removeHandler(handler)
     texts = [event.text for event in ring.all()]
-    assert (len(texts), texts[0], texts[-1]) == (MAX_KEPT, "number 5", f"number {MAX_KEPT + 4}")
+    assert (len(texts), texts[0], texts[-1]) == (MAX_EVENTS, "number 5", f"number {MAX_EVENTS + 4}")

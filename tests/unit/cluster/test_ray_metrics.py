@@ -20,7 +20,7 @@ from actors.messages.protocol.base import TurnRef
 from actors.messages.protocol.outcomes import Cancelled, Failed, Finished
 from actors.messages.session import SessionKey
 from runtime.cluster.ray_metrics import RayMetrics
-from runtime.observability.metrics.figures import Figure, of_counts
+from runtime.observability.figures import Figure, of_counts
 from runtime.settings import Settings
 
 KEY = SessionKey("shop", "ada", "s1")

@@ -18,11 +18,10 @@ import pytest
 
 from actors.interfaces.run_facts import RunFacts, in_run
 from runtime.observability.logs import capture, files
-from runtime.observability.logs.capture import MAX_LINE, RunStream, start_capture
+from runtime.observability.logs.capture import MAX_LINE, MAX_LINES, Outlet, RunStream, start_capture
 from runtime.observability.logs.files import LogFiles
 from runtime.observability.logs.lines import Line, line_of
 from runtime.observability.logs.options import LogOptions, log_options
-from runtime.observability.logs.outlet import MAX_LINES, CallSink, Outlet
 from runtime.observability.logs.replay import Replay
 from runtime.settings import Settings
 
@@ -58,7 +57,7 @@ def test_records_and_prints_of_runs_are_captured_and_nothing_else(monkeypatch: p
 def captured() -> None:
     """Run in a process of its own, because it changes stdout and the loggers."""
     kept = Kept()
-    outlet = Outlet([kept])
+    outlet = Outlet([kept.put_lines])
     stop = start_capture(OPTIONS, outlet)
     print("outside")
     with in_run(RUN):
@@ -83,7 +82,7 @@ def captured() -> None:
 
 def test_lines_that_threads_print_at_the_same_time_stay_whole() -> None:
     kept = Kept()
-    outlet = Outlet([kept])
+    outlet = Outlet([kept.put_lines])
     stream = RunStream(io.StringIO(), "stdout", outlet)
 
     def write(text: str) -> None:
@@ -102,7 +101,7 @@ def test_lines_that_threads_print_at_the_same_time_stay_whole() -> None:
 def test_lines_without_an_end_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(capture, "MAX_BEGUN", 2)
     kept = Kept()
-    outlet = Outlet([kept])
+    outlet = Outlet([kept.put_lines])
     stream = RunStream(io.StringIO(), "stdout", outlet)
     for number in range(4):
         with in_run(RUN._replace(invocation_id=str(number))):
@@ -113,7 +112,7 @@ def test_lines_without_an_end_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPa
 
 def test_too_many_lines_are_dropped_and_counted() -> None:
     kept, may_go = Kept(), threading.Event()
-    outlet = Outlet([CallSink(lambda lines: may_go.wait(30)), kept])
+    outlet = Outlet([lambda lines: may_go.wait(30), kept.put_lines])
     outlet.put_line(printed(RUN, "first"))
     while not outlet.is_busy:
         pass
@@ -130,7 +129,7 @@ def test_a_sink_that_fails_keeps_nothing_from_the_others() -> None:
         raise OSError("no space left on device")
 
     kept = Kept()
-    outlet = Outlet([CallSink(fail), kept])
+    outlet = Outlet([fail, kept.put_lines])
     for text in ("a", "b"):
         outlet.put_line(printed(RUN, text))
         outlet.drain(10)

@@ -13,9 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.interfaces.run_facts import NO_RUN, RunFacts, current_run, enter_run, in_run
-from runtime.observability.logs.lines import decode_lines, encode_lines, line_of, printed_text, record_of
-from runtime.observability.logs.records import mark_records
-from runtime.observability.logs.times import by_time
+from runtime.observability.logs.lines import by_time, decode_lines, encode_lines, line_of, mark_records, printed_text, record_of
 
 RUN = RunFacts("desk", "ada", "s1", "e-1")
 FORMAT = logging.Formatter("%(agent)s %(user_id)s %(session_id)s %(invocation_id)s %(message)s")

@@ -9,10 +9,9 @@ from typing import Any, cast
 
 from opentelemetry.metrics import Meter
 
-from runtime.observability.metrics import catalogue
-from runtime.observability.metrics.catalogue import HISTOGRAMS, Metric
-from runtime.observability.metrics.measures import Measure, Measures
-from runtime.observability.telemetry.histograms import Histograms
+from runtime.observability import catalogue
+from runtime.observability.catalogue import HISTOGRAMS, Measure, Measures, Metric
+from runtime.observability.telemetry.spans import Histograms
 
 PAGE = Path(__file__).parents[3] / "docs/telemetry.md"
 

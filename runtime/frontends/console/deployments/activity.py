@@ -13,8 +13,8 @@ from actors.messages.protocol.statistics import Statistics
 from runtime.cluster.cluster_watch import cluster_use
 from runtime.cluster.deployments import NamedActor, named_actors, this_node
 from runtime.driver.runtime import Runtime
+from runtime.engine.process.process_watch import memory_of
 from runtime.frontends.console.output import duration
-from runtime.observability.own_process import memory_of
 
 COLUMNS = ("ACTOR", "PID", "NODE", "RUNNING", "DONE", "/MIN", "CALLS", "CPU", "MEMORY", "RESTARTS")
 

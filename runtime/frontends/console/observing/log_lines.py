@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from actors.errors import RequestError
 from actors.errors.suggestions import did_you_mean
 from runtime.frontends.console.apps.terminal import Terminal
-from runtime.observability.logs.formats import formatter
-from runtime.observability.logs.times import by_time
+from runtime.observability.logs.lines import by_time, formatter
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 

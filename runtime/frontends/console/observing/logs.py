@@ -47,7 +47,7 @@ def logs(
     from runtime.frontends.console.joining import joined
     from runtime.frontends.console.observing.log_lines import LogLines, Wanted, level_number
     from runtime.frontends.console.options import parsed_age
-    from runtime.observability.logs.formats import JSON
+    from runtime.observability.logs.lines import JSON
     from runtime.settings import Settings
 
     after_s = time.time() - parsed_age(since) if since is not None else 0.0

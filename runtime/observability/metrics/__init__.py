@@ -1,1 +1,0 @@
-"""What is measured: the catalogue of histograms, values in buckets, and the figures of actors. Three exporters read them."""
