@@ -47,7 +47,7 @@ from runtime.engine.process.process_watch import OwnProcess, ProcessWatch
 from runtime.engine.process.tool_threads import ToolThreads
 from runtime.engine.process.variables import set_variables
 from runtime.engine.store_urls import check_artifact_folder, open_artifact_store, open_memory_store, open_session_store
-from runtime.models.pool import ModelPool
+from runtime.models.registry import ModelPool
 from runtime.observability.logs.kept import DeploymentEvent, EventRing, LineRing, LogLine, RingHandler, let_events_through
 from runtime.observability.logs.lines import mark_records
 from runtime.observability.telemetry.setup import process_telemetry

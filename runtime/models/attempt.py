@@ -10,8 +10,7 @@ import msgspec
 from actors.errors import ModelError, ModelResponseError, ModelServiceError
 from actors.layers.limiter.rate_limiter import RETRYABLE
 from actors.messages.llm.model import LlmResponse
-from runtime.models.failures import broken_off
-from runtime.models.retries import RetryPolicy
+from runtime.models.failures import RetryPolicy, broken_off
 from runtime.models.streaming import Aggregate, with_error_code
 
 _CUT_OFF = "the stream ended before the model did (no finish reason came)"

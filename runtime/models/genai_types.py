@@ -26,9 +26,7 @@ from actors.messages.event import Usage
 from actors.messages.json_types import JsonObject
 from actors.messages.llm.model import FunctionDeclaration, LlmRequest, LlmResponse
 from runtime.models.streaming import with_error_code
-from runtime.models.wire.call_options import call_options, server_timeout
-from runtime.models.wire.conversation import NUDGE
-from runtime.models.wire.signatures import is_foreign_to_gemini
+from runtime.models.wire import NUDGE, call_options, is_foreign_to_gemini, server_timeout
 
 OWN_CALL_ID = "call-"
 """Ids of calls that came without one begin so; the service does not know them."""

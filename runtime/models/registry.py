@@ -1,8 +1,8 @@
-"""Models by name: an immutable table. Programs pass models of their own as objects, and register none."""
+"""Models by name: an immutable table, and the models of one process. Programs pass their own as objects, and register none."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from importlib.util import find_spec
 from types import MappingProxyType
@@ -44,7 +44,6 @@ FACTORIES: Mapping[str, Callable[[str], Model]] = MappingProxyType(
     }
 )
 """Factories of models by the beginning of a name. `projects/…` are resource names of Vertex AI."""
-
 
 _MAKERS = {"gpt-": "openai", "chatgpt-": "openai", "claude-": "anthropic", "deepseek-": "deepseek", "grok-": "xai"}
 """Beginnings of names that say whose model it is."""
@@ -124,3 +123,33 @@ def _nearest_prefix(model: str) -> str:
             return f" Did you mean '{maker}/{model}'?"
     beginnings = {prefix[:-1]: prefix for prefix in FACTORIES}
     return did_you_mean(model.replace("/", "-").partition("-")[0], beginnings)
+
+
+class ModelPool:
+    """The models of one event loop: agents that name the same one share one object, and so its connections."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, Model] = {}
+        self._objects: dict[int, Model] = {}
+
+    def resolve(self, agent: str, model: str | Model) -> Model:
+        """The model that an agent's `model` names, or is. Raises UnknownModelError."""
+        if not isinstance(model, str):
+            return self._objects.setdefault(id(model), resolve(agent, model))
+        if model not in self._by_name:
+            self._by_name[model] = resolve(agent, model)
+        return self._by_name[model]
+
+    def waiting(self) -> int:
+        """The number of calls of this event loop that have no connection yet. Models that do not say are left out."""
+        return sum(getattr(model, "waiting", 0) for model in self._all())
+
+    async def aclose(self) -> None:
+        """Close the connections of this event loop over which no call is under way."""
+        for model in self._all():
+            close: Callable[[], Awaitable[None]] | None = getattr(model, "close_idle", None)
+            if close is not None:
+                await close()
+
+    def _all(self) -> tuple[Model, ...]:
+        return (*self._by_name.values(), *self._objects.values())

@@ -26,11 +26,10 @@ from actors.errors import ModelConfigurationError, ModelError, ModelServiceError
 from actors.interfaces.model import note_attempt
 from actors.messages.llm.model import LlmRequest, LlmResponse
 from runtime.models.attempt import Attempt
-from runtime.models.failures import in_words, own_error
-from runtime.models.retries import Pauses, RetryPolicy
+from runtime.models.failures import Pauses, RetryPolicy, in_words, own_error
 
 if TYPE_CHECKING:
-    from runtime.models.http.connections import ModelConnections
+    from runtime.models.http import ModelConnections
 
 Client = TypeVar("Client")
 Self = TypeVar("Self", bound="ServiceModel[Any]")
@@ -105,7 +104,7 @@ class ServiceModel(ABC, Generic[Client]):
 
         Calls that wait for one are counted: see `waiting`.
         """
-        from runtime.models.http.connections import ModelConnections
+        from runtime.models.http import ModelConnections
 
         loop = _opened_for.get()
         connections = self._connections[loop].http = ModelConnections(url, loop)

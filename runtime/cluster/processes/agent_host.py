@@ -50,7 +50,7 @@ from runtime.engine.process.process_watch import OwnProcess, ProcessWatch, memor
 from runtime.engine.process.variables import set_variables
 from runtime.engine.process.watched_threads import WatchedThreads
 from runtime.engine.store_urls import open_artifact_store
-from runtime.models.pool import ModelPool
+from runtime.models.registry import ModelPool
 from runtime.observability.figures import Figure, of_agents
 from runtime.observability.logs.options import LogOptions
 from runtime.observability.telemetry.setup import process_telemetry

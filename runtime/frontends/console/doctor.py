@@ -169,18 +169,18 @@ def _app(path: str) -> Check:
 
 
 def _keys() -> Iterator[Check]:
-    from runtime.models import credentials
+    from runtime.models.gemini import HOW_TO_GIVE, missing_credentials, uses_vertex
     from runtime.models.openai.services import SERVICES
 
     keys = {name: service.key_variable for name, service in SERVICES.items() if service.key_variable}
     keys["anthropic"] = "ANTHROPIC_API_KEY"
-    lacking = credentials.missing("gemini", None, os.environ)
-    found = [] if lacking else ["Vertex AI" if credentials.uses_vertex(os.environ) else "Gemini"]
+    lacking = missing_credentials("gemini", None, os.environ)
+    found = [] if lacking else ["Vertex AI" if uses_vertex(os.environ) else "Gemini"]
     found += [name for name, variable in keys.items() if os.environ.get(variable)]
     if found:
         yield Check("keys", "ok", f"of {', '.join(found)}")
     else:
-        yield Check("keys", "missing", f"{credentials.HOW_TO_GIVE}; of other models: {', '.join(keys.values())}")
+        yield Check("keys", "missing", f"{HOW_TO_GIVE}; of other models: {', '.join(keys.values())}")
 
 
 def _port(port: int) -> Check:

@@ -13,7 +13,7 @@ from actors.messages.event import Usage
 from actors.messages.json_types import JsonObject
 from actors.messages.llm.model import LlmResponse
 from actors.rules.checks.model_answer import MALFORMED, decoded_arguments
-from runtime.models.wire.signatures import signed_by_anthropic
+from runtime.models.wire import signed_by_anthropic
 
 FINISH_REASONS = {
     "end_turn": "STOP",

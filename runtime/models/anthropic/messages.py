@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.llm.model import FunctionDeclaration, LlmRequest
-from runtime.models.wire.conversation import (
+from runtime.models.wire import (
     NUDGE,
     Media,
     Piece,
@@ -16,14 +16,16 @@ from runtime.models.wire.conversation import (
     Thought,
     ToolAnswer,
     ToolCall,
+    anthropic_redacted,
+    anthropic_signature,
     base64_text,
+    instruction_for,
     json_text,
+    strict_schema,
     text_of,
     turns,
     without_form,
 )
-from runtime.models.wire.json_schemas import instruction_for, strict_schema
-from runtime.models.wire.signatures import anthropic_redacted, anthropic_signature
 
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 

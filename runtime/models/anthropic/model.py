@@ -15,10 +15,9 @@ from actors.errors import ModelConfigurationError, ModelError, ModelResponseErro
 from actors.messages.llm.model import LlmRequest, LlmResponse
 from runtime.models.anthropic.answers import AnthropicAnswers
 from runtime.models.anthropic.messages import request_body
-from runtime.models.failures import in_words, own_error, service_error, shortened
-from runtime.models.retries import retry_after_s
+from runtime.models.failures import in_words, own_error, retry_after_s, service_error, shortened
 from runtime.models.service import ServiceModel, without_user
-from runtime.models.wire.call_options import call_options
+from runtime.models.wire import call_options
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -95,7 +94,7 @@ class AnthropicModel(ServiceModel["AsyncAnthropic"]):
         """Make a client. It never repeats calls by itself."""
         from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient
 
-        from runtime.models.http.transport import over_aiohttp
+        from runtime.models.http import over_aiohttp
 
         base_url, user = without_user(self._base_url or os.environ.get("ANTHROPIC_BASE_URL") or _BASE_URL)
         client = AsyncAnthropic(
@@ -113,7 +112,7 @@ class AnthropicModel(ServiceModel["AsyncAnthropic"]):
         """Make one call: see ServiceModel."""
         from anthropic import NOT_GIVEN
 
-        from runtime.models.http.events import server_events
+        from runtime.models.http import server_events
 
         model = request.model or self.model
         options = call_options(request.config)

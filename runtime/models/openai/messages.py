@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.llm.model import FunctionDeclaration, LlmRequest
 from runtime.models.openai.services import Service
-from runtime.models.wire.conversation import (
+from runtime.models.wire import (
     ChatTurn,
     Media,
     Piece,
@@ -18,12 +18,13 @@ from runtime.models.wire.conversation import (
     ToolAnswer,
     ToolCall,
     base64_text,
+    instruction_for,
     json_text,
+    strict_schema,
     text_of,
     turns,
     without_form,
 )
-from runtime.models.wire.json_schemas import instruction_for, strict_schema
 
 _SAME_NAMES = ("temperature", "top_p", "seed", "presence_penalty", "frequency_penalty")
 """Fields of GenerateContentConfig that have the same name there."""

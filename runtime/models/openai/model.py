@@ -19,7 +19,7 @@ from runtime.models.openai.answers import OpenAIAnswers
 from runtime.models.openai.messages import request_body
 from runtime.models.openai.services import OTHER, SERVICES, service_of
 from runtime.models.service import ServiceModel, without_user
-from runtime.models.wire.call_options import call_options
+from runtime.models.wire import call_options
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -76,7 +76,7 @@ class OpenAIModel(ServiceModel["AsyncOpenAI"]):
         """Make a client. It never repeats calls by itself."""
         from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
-        from runtime.models.http.transport import over_aiohttp
+        from runtime.models.http import over_aiohttp
 
         given = self._base_url or os.environ.get(self._service.url_variable) or self._service.base_url
         base_url, user = without_user(given or SERVICES["openai"].base_url)
@@ -95,7 +95,7 @@ class OpenAIModel(ServiceModel["AsyncOpenAI"]):
         """Make one call: see ServiceModel."""
         from openai import NOT_GIVEN
 
-        from runtime.models.http.events import server_events
+        from runtime.models.http import server_events
 
         model = request.model or self.model
         options = call_options(request.config)

@@ -12,7 +12,7 @@ import pytest
 
 from actors.errors import ModelServiceError
 from runtime.models.fallback import FallbackModel
-from runtime.models.pool import ModelPool
+from runtime.models.registry import ModelPool
 from runtime.models.service import ServiceModel
 from tests.support.models.model_calls import streamed, whole
 from tests.support.servers.certificates import Authority

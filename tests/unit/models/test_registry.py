@@ -17,8 +17,7 @@ from actors.testing import PatternModel
 from runtime.models.fallback import FallbackModel
 from runtime.models.gemini import Gemini
 from runtime.models.openai import OpenAIModel
-from runtime.models.pool import ModelPool
-from runtime.models.registry import FACTORIES, check_of, missing, resolve
+from runtime.models.registry import FACTORIES, ModelPool, check_of, missing, resolve
 
 VARIABLES = [
     "OPENAI_API_KEY",

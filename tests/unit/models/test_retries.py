@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from runtime.models.retries import Pauses, RetryPolicy, retry_after_s
+from runtime.models.failures import Pauses, RetryPolicy, retry_after_s
 
 
 def test_waits_double_with_jitter_up_to_a_limit() -> None:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.models.http.events import ServerEvent, server_events
+from runtime.models.http import ServerEvent, server_events
 
 EVENTS = [
     ServerEvent("", b'{"a": 1}'),

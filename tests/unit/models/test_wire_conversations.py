@@ -19,9 +19,7 @@ from runtime.models.openai import answers as openai_answers
 from runtime.models.openai import messages as openai
 from runtime.models.openai.services import SERVICES, Service
 from runtime.models.streaming import Aggregate
-from runtime.models.wire.conversation import NUDGE
-from runtime.models.wire.json_schemas import strict_schema
-from runtime.models.wire.signatures import signed_by_anthropic
+from runtime.models.wire import NUDGE, signed_by_anthropic, strict_schema
 from tests.support.servers.chat_server import chat_chunks, message, message_events
 from tests.support.tries import tries
 

@@ -1,4 +1,6 @@
-"""A conversation as turns of user and assistant, the form that Chat Completions and Messages have in common. Pure.
+"""What requests of several services have in common, as JSON. Pure: no SDK, no clock, no socket.
+
+A conversation is turns of user and assistant, the form that Chat Completions and Messages have in common:
 
 - Turns alternate; the first and the last are the user's.
 - Every call is answered at the beginning of the turn that follows it. A call that has no answer gets one that says so; an answer
@@ -10,13 +12,14 @@
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 import msgspec
 
 from actors.messages.content import Content, FunctionCall, FunctionResponse, Part
-from actors.messages.json_types import JsonObject
+from actors.messages.json_types import JsonObject, JsonValue
 from actors.rules.prompt.arrange import NO_ANSWER
 
 NUDGE = "Go on as your instructions say."
@@ -220,3 +223,132 @@ def without_form(media: Media) -> str:
     """The text in place of data that a service has no form for."""
     where = f" at {media.uri}" if media.uri else ""
     return f"[{media.name or 'data'} of type {media.mime_type}{where}, which this model cannot be shown]"
+
+
+# A signature means something only to the service that made it, and others refuse a conversation that holds one. Gemini's are kept
+# as they come, so they have no mark.
+_ANTHROPIC = b"anthropic:"
+_ANTHROPIC_REDACTED = b"anthropic-redacted:"
+
+
+def signed_by_anthropic(signature: str, *, redacted: bool = False) -> bytes:
+    """A signature of Anthropic's as a content keeps it; or, with `redacted`, the whole of a thought that is not shown."""
+    return (_ANTHROPIC_REDACTED if redacted else _ANTHROPIC) + signature.encode()
+
+
+def anthropic_signature(kept: bytes | None) -> str | None:
+    """Anthropic's signature in what a content keeps; None for that of another service."""
+    return kept.removeprefix(_ANTHROPIC).decode() if kept is not None and kept.startswith(_ANTHROPIC) else None
+
+
+def anthropic_redacted(kept: bytes | None) -> str | None:
+    """A thought that Anthropic does not show, in what a content keeps; None if it is something else."""
+    if kept is None or not kept.startswith(_ANTHROPIC_REDACTED):
+        return None
+    return kept.removeprefix(_ANTHROPIC_REDACTED).decode()
+
+
+def is_foreign_to_gemini(kept: bytes) -> bool:
+    """True for what another service than Gemini has signed."""
+    return kept.startswith((_ANTHROPIC, _ANTHROPIC_REDACTED))
+
+
+_NESTED = ("anyOf", "oneOf", "allOf", "prefixItems")
+
+
+def strict_schema(schema: JsonObject) -> JsonObject | None:
+    """The schema with all properties required and no others allowed.
+
+    Args:
+        schema: of an object; it is not changed.
+
+    Returns:
+        A copy; None when it cannot be strict: it is not of an object, or somewhere takes an object with any keys.
+    """
+    try:
+        found = _strict(schema, schema, ())
+    except _NotStrictError:
+        return None
+    return found if found.get("type") == "object" else None
+
+
+def instruction_for(text: str) -> str:
+    """The instruction to answer in the schema, in words, where a service has no such setting.
+
+    Args:
+        text: the schema as JSON.
+    """
+    return f"Answer only with JSON that fits this JSON schema, without any other text:\n{text}"
+
+
+class _NotStrictError(Exception):
+    """The schema takes objects with any keys."""
+
+
+def _strict(schema: JsonValue, root: JsonObject, inside: tuple[str, ...]) -> JsonObject:
+    if not isinstance(schema, dict):
+        raise _NotStrictError
+    made = {key: value for key, value in schema.items() if key != "default"}
+    reference = made.get("$ref")
+    if isinstance(reference, str) and len(made) > 1:
+        # A reference must stand alone, so what it refers to takes its place.
+        if reference in inside:
+            raise _NotStrictError
+        del made["$ref"]
+        return _strict({**_referred(reference, root), **made}, root, (*inside, reference))
+    for group in ("properties", "$defs", "definitions"):
+        if group in made:
+            made[group] = {name: _strict(each, root, inside) for name, each in made[group].items()}
+    for key in _NESTED:
+        if key in made:
+            made[key] = [_strict(each, root, inside) for each in made[key]]
+    if "items" in made:
+        made["items"] = _strict(made["items"], root, inside)
+    if made.get("type") == "object":
+        if made.get("additionalProperties") not in (None, False) or not made.get("properties") or "patternProperties" in made:
+            raise _NotStrictError
+        made |= {"required": list(made["properties"]), "additionalProperties": False}
+    elif not made.keys() & {"type", "$ref", "enum", "const", *_NESTED}:
+        raise _NotStrictError  # it takes anything
+    return made
+
+
+def _referred(reference: str, root: JsonObject) -> JsonObject:
+    found: JsonValue = root
+    for step in reference.removeprefix("#/").split("/"):
+        if not isinstance(found, dict) or step not in found:
+            raise _NotStrictError
+        found = found[step]
+    if not isinstance(found, dict):
+        raise _NotStrictError
+    return found
+
+
+class CallOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What a request says of the call itself, not of the answer: `config.http_options`.
+
+    Attributes:
+        headers: further headers of the request.
+        body: further fields of its body.
+        timeout_s: None without a limit of its own.
+    """
+
+    headers: dict[str, str]
+    body: JsonObject
+    timeout_s: float | None = None
+
+
+def server_timeout(timeout_s: float | None) -> dict[str, str]:
+    """The header that says a time limit to Google's services. As the SDK's own option it would bound whole streams, too."""
+    return {} if timeout_s is None else {"X-Server-Timeout": str(math.ceil(timeout_s))}
+
+
+def call_options(config: JsonObject) -> CallOptions:
+    """The options of one call."""
+    given = config.get("http_options") or {}
+    timeout_ms = given.get("timeout")
+    return CallOptions(
+        headers=dict(given.get("headers") or {}),
+        body=dict(given.get("extra_body") or {}),
+        timeout_s=timeout_ms / 1000 if timeout_ms else None,
+    )

@@ -1,1 +1,0 @@
-"""HTTP for the clients of models' services."""
