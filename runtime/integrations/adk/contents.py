@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from typing import Any, cast
 
 import msgspec
@@ -13,6 +14,7 @@ from google.adk.models.llm_response import LlmResponse as AdkResponse
 from google.genai import types
 
 import runtime.models  # noqa: F401 - Content.to_genai needs it
+from actors.errors import AgentFailedError, PluginFailedError
 from actors.messages.content import Content, Part
 from actors.messages.event import ADK_FIELDS, Event, EventActions, EventCompaction, Usage
 from actors.messages.json_types import JsonObject
@@ -25,7 +27,6 @@ _SOURCES = {
     "logprobs_result": "logprobsResult",
 }
 """Fields of an ADK response that stand in custom_metadata under the service's names, as those of raygrove's Gemini do."""
-
 
 _CONTENT, _TEXT = types.Content(), types.Part()
 """Copied for contents of texts, which takes a third of the time of making them."""
@@ -203,3 +204,12 @@ def own_actions(given: AdkActions) -> EventActions:
         escalate=given.escalate,
         skip_summarization=given.skip_summarization,
     )
+
+
+def as_raised(error: BaseException) -> BaseException:
+    """The error of a run as its code has raised it, if it is of a class of Python's own; any other one as it is."""
+    if not isinstance(error, AgentFailedError | PluginFailedError):
+        return error
+    _, name, message = error.args
+    kind = getattr(builtins, name, None)
+    return kind(message) if isinstance(kind, type) and issubclass(kind, Exception) else error

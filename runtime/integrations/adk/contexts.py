@@ -26,8 +26,7 @@ from actors.messages.config import RunConfig as OwnRunConfig
 from actors.messages.event import Event
 from actors.messages.llm.lazy_list import LazyList
 from runtime.integrations.adk.contents import adk_event, genai_content
-from runtime.integrations.adk.services.credentials import question_of, stored_credential
-from runtime.integrations.adk.services.runs import Artifacts, RunMemory, Sessions, refuse
+from runtime.integrations.adk.services import Artifacts, RunMemory, Sessions, question_of, refuse, stored_credential
 from runtime.integrations.adk.state import LiveState, StateCopy, may_read_events
 
 _RUN_CONFIG = RunConfig()

@@ -26,10 +26,7 @@ from actors.layers.trees.adapted import Adapted
 from actors.layers.workflows.definitions import LoopAgent, ParallelAgent, SequentialAgent
 from actors.messages.topology import TASK
 from runtime.integrations.adk.agents import AdkAgent, AnsweringAgent, detached, with_stand_ins
-from runtime.integrations.adk.aliens import is_delegate, is_function, node_of, runs_model, without_counterpart
-from runtime.integrations.adk.apps.compaction import own_compaction
-from runtime.integrations.adk.apps.context_cache import caching_model
-from runtime.integrations.adk.apps.plugins import adk_plugin, hooks_inside
+from runtime.integrations.adk.apps import adk_plugin, hooks_inside, own_compaction
 from runtime.integrations.adk.callbacks import (
     AfterModel,
     AgentCallback,
@@ -40,9 +37,9 @@ from runtime.integrations.adk.callbacks import (
     own_planner,
 )
 from runtime.integrations.adk.contexts import Source
-from runtime.integrations.adk.graphs.reader import GraphReader, function, is_graph, lone_node
-from runtime.integrations.adk.islands import Island
-from runtime.integrations.adk.models import own_model
+from runtime.integrations.adk.graphs import GraphReader, function, is_graph, lone_node
+from runtime.integrations.adk.islands import Island, is_delegate, is_function, node_of, runs_model, without_counterpart
+from runtime.integrations.adk.models import caching_model, own_model
 from runtime.integrations.adk.tools import AdkTool, AskedAgent
 from runtime.integrations.adk.toolsets import AdkToolset
 

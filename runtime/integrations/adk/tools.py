@@ -28,9 +28,9 @@ from actors.messages.json_types import JsonObject
 from actors.messages.llm.model import FunctionDeclaration, LlmRequest
 from runtime.integrations.adk import contexts
 from runtime.integrations.adk.contexts import Source
-from runtime.integrations.adk.graphs.code import NodesBelow, is_generator
+from runtime.integrations.adk.graph_nodes import NodesBelow, is_generator
 from runtime.integrations.adk.requests import RequestView, own_declaration
-from runtime.integrations.adk.services.credentials import ASKS_CREDENTIAL, credential_state
+from runtime.integrations.adk.services import ASKS_CREDENTIAL, credential_state
 
 NO_QUESTION = RequestedInput(question={})
 """Stands for the question of a call that asks nothing."""

@@ -28,8 +28,7 @@ from actors.messages.json_types import JsonObject
 from actors.rules.recovery.backoff import Backoff
 from runtime.integrations.mcp.answers import Answers, Given, given_answers, question_for
 from runtime.integrations.mcp.delivery import WatchedClient, delivery
-from runtime.integrations.mcp.link import ConnectionGoneError
-from runtime.integrations.mcp.owner import Owner, reason
+from runtime.integrations.mcp.link import ConnectionGoneError, Owner, reason
 from runtime.integrations.mcp.server_messages import mended_messages
 
 

@@ -24,9 +24,8 @@ from actors.messages.llm.model import FunctionDeclaration
 from runtime.integrations.openapi import auth as credentials
 from runtime.integrations.openapi import document as documents
 from runtime.integrations.openapi.answers import attached, repeat_key, result_of
-from runtime.integrations.openapi.operations import Operation, operations
-from runtime.integrations.openapi.origins import check_servers, checked_servers
-from runtime.integrations.openapi.servers import server_url
+from runtime.integrations.openapi.auth import check_servers, checked_servers
+from runtime.integrations.openapi.operations import Operation, operations, server_url
 from runtime.integrations.openapi.wire import known_arguments, request_of
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from actors.definitions.tools.function import without_unknown
 from actors.messages.content import Blob, Content, Part
 from actors.messages.json_types import JsonObject
 from actors.messages.llm.model import FunctionDeclaration, LlmRequest
-from runtime.integrations.skills.folders import Skill
-from runtime.integrations.skills.found import path_in, skill_of, text_of
+from runtime.integrations.skills.folders import Skill, path_in, skill_of, text_of
 
 SKILL_NAME = {"type": "string", "description": "The name of the skill."}
 

@@ -1,18 +1,121 @@
-"""The toolset of skills."""
+"""The toolset of skills, and the tool by which their scripts run."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, Protocol
 
 from actors.definitions.tools.base import Tool
-from actors.definitions.tools.context import ReadonlyContext
+from actors.definitions.tools.context import ReadonlyContext, ToolContext
+from actors.definitions.tools.function import without_unknown
 from actors.definitions.tools.toolset import Toolset
 from actors.errors import DefinitionError
 from actors.errors.calls import explains_wrong_calls
-from runtime.integrations.skills.folders import Skill, read_skills
-from runtime.integrations.skills.scripts import RunSkillScriptTool, ScriptRunner
-from runtime.integrations.skills.tools import LoadSkillResourceTool, LoadSkillTool
+from actors.messages.json_types import JsonObject
+from actors.messages.llm.model import FunctionDeclaration
+from runtime.integrations.skills.folders import Skill, path_in, read_skills, skill_of, text_of
+from runtime.integrations.skills.tools import SKILL_NAME, LoadSkillResourceTool, LoadSkillTool
+
+SCRIPTS = "scripts/"
+
+_PYTHON = """\
+import runpy, sys
+sys.argv = {argv!r}
+sys.path.insert(0, {folder!r})
+_ = runpy.run_path({path!r}, run_name="__main__")
+"""
+_SHELL = """\
+import os
+os.execvp("bash", {argv!r})
+"""
+_PROGRAMS = {".py": _PYTHON, ".sh": _SHELL, ".bash": _SHELL}
+
+
+class ScriptRunner(Protocol):
+    """What runs code in a process of its own: see PythonTool."""
+
+    @property
+    def require_confirmation(self) -> bool:
+        """The user has to agree before each run."""
+        ...
+
+    async def run_code(self, code: str, files: Mapping[str, bytes], artifacts: object, context: ToolContext) -> JsonObject:
+        """Run Python code in a folder with these files and artifacts, and return what became of it."""
+        ...
+
+
+class RunSkillScriptTool(Tool):
+    """`run_skill_script`: a script of a skill, run in a folder with all files of the skill.
+
+    Args:
+        runner: runs the code; None: no script is run, and the model is not shown the tool.
+        prefix: begins the names of the toolset's tools.
+    """
+
+    description = (
+        "Run a script from the scripts/ folder of a skill. It runs in a new folder with the skill's files and the artifacts that "
+        "you name; files that it writes are kept as artifacts."
+    )
+
+    def __init__(self, skills: Mapping[str, Skill], runner: ScriptRunner | None, prefix: str) -> None:
+        self.name = f"{prefix}run_skill_script"
+        self.require_confirmation = runner is not None and runner.require_confirmation
+        self._skills = skills
+        self._runner = runner
+
+    def declaration(self) -> FunctionDeclaration | None:
+        """The name of the skill, the path of a script, its arguments, and names of artifacts."""
+        if self._runner is None:
+            return None
+        texts = {"type": "array", "items": {"type": "string"}}
+        properties: dict[str, Any] = {
+            "skill_name": SKILL_NAME,
+            "file_path": {"type": "string", "description": "The path of the script, such as scripts/count.py."},
+            "args": {**texts, "description": "Its arguments, as on a command line."},
+            "files": {**texts, "description": "Names of artifacts to have in the folder."},
+        }
+        parameters = {"type": "object", "properties": properties, "required": ["skill_name", "file_path"]}
+        return FunctionDeclaration(name=self.name, description=self.description, parameters=parameters)
+
+    async def run(self, args: JsonObject, context: ToolContext) -> JsonObject:
+        """Run the script; its files become artifacts.
+
+        Raises:
+            ValueError: an argument is wrong, there is no such script, or it is of a kind that is not run.
+            RuntimeError: no scripts are run, or the process that ran this one was killed.
+        """
+        if self._runner is None:
+            raise RuntimeError(f"{self.name} runs nothing: its SkillToolset was not given scripts=python_tool()")
+        args = without_unknown(args, ("skill_name", "file_path", "args", "files"), self.name, context.agent_name)
+        skill = skill_of(self._skills, text_of(args, "skill_name", self.name))
+        given = text_of(args, "file_path", self.name)
+        path = path_in(skill, given if given.startswith(SCRIPTS) or given in skill.files else SCRIPTS + given)
+        code = _code(path, _arguments(args.get("args")))
+        told = await self._runner.run_code(code, skill.files, args.get("files") or [], context)
+        return {"skill_name": skill.name, "file_path": path, **told}
+
+
+def _code(path: str, arguments: Sequence[str]) -> str:
+    """Python code that runs a script. Raises ValueError for one that cannot be run."""
+    folder, _, file = path.rpartition("/")
+    ending = file[file.rfind(".") :].lower() if "." in file else ""
+    if not path.startswith(SCRIPTS) or ending not in _PROGRAMS:
+        raise ValueError(f"{path!r} is not run: only files in {SCRIPTS} that end in {', '.join(_PROGRAMS)} are")
+    argv = [path, *arguments] if ending == ".py" else ["bash", path, *arguments]
+    return _PROGRAMS[ending].format(argv=argv, path=path, folder=folder)
+
+
+def _arguments(given: object) -> list[str]:
+    """Arguments of a command line. An object has options, such as {"month": 3} for --month 3."""
+    if given is None:
+        return []
+    if isinstance(given, dict):
+        return [text for name, value in given.items() for text in (f"--{name}", str(value))]
+    if isinstance(given, list) and all(isinstance(each, str | int | float) for each in given):
+        return [str(each) for each in given]
+    raise ValueError("args has to be a list of texts, such as ['--month', '3']")
+
 
 MAX_PREFIX = 32
 

@@ -8,8 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from runtime.integrations.mcp.link import ConnectionGoneError
-from runtime.integrations.mcp.owner import Owner
+from runtime.integrations.mcp.link import ConnectionGoneError, Owner
 
 
 class Fake:

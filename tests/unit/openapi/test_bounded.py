@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.integrations.openapi.bounded import beginning
+from runtime.integrations.openapi.client import beginning
 
 
 def raw_deflate(data: bytes) -> bytes:

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from actors.errors import DefinitionError
 from runtime import SkillToolset
 from runtime.integrations.skills import folders
-from runtime.integrations.skills.folders import Skill, read_skills
-from runtime.integrations.skills.found import path_in
+from runtime.integrations.skills.folders import Skill, path_in, read_skills
 from tests.support.programs.skill_folders import MINUTES, skill_folder, skill_md
 
 

@@ -22,7 +22,7 @@ from actors.errors import DefinitionError
 from actors.layers.graphs.definitions import DEFAULT_ROUTE, START, Edge, FunctionGraph, Graph, JoinNode, function_graph
 from actors.layers.graphs.definitions.nodes import TriedAgent
 from actors.layers.graphs.definitions.parallel_worker import ParallelWorker
-from runtime.integrations.adk.graphs.code import ParallelWorkerNode, function_node, own_retry, with_worker
+from runtime.integrations.adk.graph_nodes import ParallelWorkerNode, function_node, own_retry, with_worker
 
 _around: ContextVar[Any] = ContextVar("_around", default=None)
 """The `state_schema` of the Workflow whose agents and Workflows are being made."""

@@ -32,16 +32,14 @@ from actors.layers.graphs.definitions.parallel_worker import ParallelWorker
 from actors.messages.content import Content
 from actors.messages.event import Event
 from actors.messages.graph import REQUEST_INPUT
-from runtime.integrations.adk.contents import genai_content, own_content, own_event
+from runtime.integrations.adk.contents import as_raised, genai_content, own_content, own_event
 from runtime.integrations.adk.contexts import AdkContext, carry_back, invocation_context, read_events_for
-from runtime.integrations.adk.failures import as_raised
 
 ToolNode = tool_node._ToolNode
 """ADK's node that calls a tool."""
 
 ParallelWorkerNode = parallel_worker._ParallelWorker
 """ADK's node that runs another one for each item."""
-
 
 _INPUT = "node_input"
 """The parameter that takes what the node before has given."""

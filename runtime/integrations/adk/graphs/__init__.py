@@ -1,1 +1,0 @@
-"""Graphs of google-adk as graphs of actors."""

@@ -1,1 +1,0 @@
-"""What stands for services of google-adk in a run: artifacts, memory, the session, and credentials of users."""
