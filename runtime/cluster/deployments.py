@@ -10,8 +10,7 @@ from ray.exceptions import RayError
 
 from actors.errors import ClusterError
 from runtime.cluster.cluster_watch import cluster_nodes
-from runtime.cluster.deployment.connection import check_address, find_ray
-from runtime.cluster.deployment.joining import prepare_joining
+from runtime.cluster.deployment.connection import check_address, find_ray, prepare_joining
 from runtime.cluster.ray.connections import connected
 from runtime.cluster.ray.control_service import ActorRecord, present_actors
 from runtime.cluster.ray.nodes import this_address

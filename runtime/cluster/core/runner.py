@@ -44,8 +44,8 @@ from runtime.cluster.packing.definitions import PackedTree
 from runtime.cluster.packing.kept_versions import KeptVersions
 from runtime.cluster.packing.pickling import from_chunks, unpickle
 from runtime.cluster.packing.versions import PackedVersion, VersionDefinitions
-from runtime.cluster.processes.directory import RayDirectory
 from runtime.cluster.processes.mcp_servers import StartedMcpServers
+from runtime.cluster.processes.pool import RayDirectory
 from runtime.cluster.processes.ray_processes import RayProcesses
 from runtime.cluster.ray_metrics import RayMetrics
 from runtime.cluster.transport.clients import CoreHandles, session_ref

@@ -1,4 +1,7 @@
-"""The connection of this process with Ray, and its forks.
+"""The connection of this process with Ray: what must be right before it is made, who shares it, and its forks.
+
+Before a program connects to a Ray that runs, the address, the token and the versions are checked: Ray itself tries for twenty
+seconds and more, and then does not say which of them is wrong.
 
 Forks have none of Ray's threads, but all of its objects, and sockets that both would use. Nothing of Ray may be called in a fork,
 and nothing of it may be destroyed there either. At the end of its interpreter, Ray would shut down the cluster of the process
@@ -12,25 +15,122 @@ import ctypes
 import gc
 import logging
 import os
+import socket
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from queue import Empty, SimpleQueue
+from threading import Thread
 from typing import ClassVar
 
 import ray
-from ray.exceptions import RayError
+from ray.exceptions import AuthenticationError, RayError
 
 from actors.errors import ClusterError
-from runtime.cluster.deployment.joining import prepare_joining
 from runtime.cluster.ray.connections import connect_for_programs_only
+from runtime.cluster.ray.control_service import Versions, ask_versions
 from runtime.cluster.ray.local_ray import folder_of_ray, starting_ray
 from runtime.cluster.ray.names import is_tested
 from runtime.cluster.ray.nodes import running_address
 from runtime.cluster.ray.process import detach, hide_noise, print_no_stack
-from runtime.cluster.ray.tokens import MODE, have_local_ray_use_token, make_token, use_mode
+from runtime.cluster.ray.tokens import MODE, find_token_without_home, has_token, have_local_ray_use_token, make_token, use_mode
 from runtime.engine.process.told_to_end import ToldToEnd
 from runtime.settings import Settings
+
+PLACES = "RAY_AUTH_TOKEN, RAY_AUTH_TOKEN_PATH or ~/.ray/auth_token"
+"""Where Ray looks for a token."""
+
+REACH_S = 2.0
+"""How long a machine may take to answer."""
+
+
+def prepare_joining(address: str) -> None:
+    """Check that the Ray at `host:port` can be joined, and have this process use its token if it wants one.
+
+    With RAY_AUTH_MODE the user has decided. Without it, a token is used where one is found and the cluster asks for it, and the
+    variable says so until the caller sets it back.
+
+    Raises:
+        ClusterError: the Ray cannot be joined, with the reason. The variable may be set all the same.
+    """
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or "://" in address:
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=REACH_S).close()
+    except OSError as error:
+        raise ClusterError(f"no Ray at {address!r} can be used: nothing can be reached there ({error})") from error
+    cluster = _asked(address)
+    if cluster is not None:
+        _check_versions(address, cluster)
+
+
+def _asked(address: str) -> Versions | None:
+    """The versions of a Ray, asked with a token if it wants one and RAY_AUTH_MODE leaves that open; None without an answer."""
+    mode = os.environ.get(MODE)
+    find_token_without_home()
+    try:
+        cluster = _ask(address)
+    except AuthenticationError as error:
+        # Not looked for before: Ray keeps a token that it has found, and uses it whatever the mode is.
+        if mode is not None or not has_token():
+            raise _refused(address, _missing_token(mode)) from error
+    else:
+        if mode is None and cluster is not None:
+            # Ray itself would use any token that it finds, and fail in a cluster without.
+            use_mode("disabled")
+        return cluster
+    use_mode("token")
+    try:
+        return _ask(address)
+    except AuthenticationError as error:
+        refusal = f"it does not accept the token that was found in {PLACES}: give the token of that cluster"
+        raise _refused(address, refusal) from error
+
+
+def _missing_token(mode: str | None) -> str:
+    """Tell why a cluster refuses a program that has no token, or that has been told which to use."""
+    if mode == "token":
+        found = f"it does not accept the token in {PLACES}" if has_token() else f"there is no token in {PLACES}"
+        return f"{found}: give the token of that cluster"
+    if mode is None:
+        return f"it wants a token, and there is none in {PLACES}: copy that file from the cluster's head, or set RAY_AUTH_TOKEN"
+    return f"it wants a token, and {MODE}={mode} keeps this program from sending one: unset {MODE}"
+
+
+def _ask(address: str) -> Versions | None:
+    """Ask in a thread: Ray's client waits half a minute for what is no Ray. Raises AuthenticationError, ClusterError."""
+    replies: SimpleQueue[Versions | RayError | None] = SimpleQueue()
+
+    def put_reply() -> None:
+        try:
+            replies.put(ask_versions(address, REACH_S))
+        except RayError as error:
+            replies.put(error)
+
+    Thread(target=put_reply, name="joining", daemon=True).start()
+    try:
+        reply = replies.get(timeout=REACH_S)
+    except Empty:
+        raise _refused(address, f"what listens there has not answered as Ray does within {REACH_S:g} s") from None
+    if isinstance(reply, AuthenticationError):
+        raise reply
+    if isinstance(reply, RayError):
+        raise _refused(address, f"what listens there is no Ray that runs ({reply})") from reply
+    return reply
+
+
+def _check_versions(address: str, cluster: Versions) -> None:
+    here = ray.__version__, ".".join(map(str, sys.version_info[:3]))
+    there = cluster.ray or here[0], cluster.python or here[1]
+    if there[0] != here[0] or there[1].split(".")[:2] != here[1].split(".")[:2]:
+        versions = f"it has Ray {there[0]} and Python {there[1]}, this program has Ray {here[0]} and Python {here[1]}"
+        raise _refused(address, f"{versions}: install the same versions")
+
+
+def _refused(address: str, reason: str) -> ClusterError:
+    return ClusterError(f"the Ray at {address!r} cannot be joined: {reason}")
 
 
 class Forks:
@@ -67,7 +167,6 @@ def _skip_destructors() -> None:
 
 
 os.register_at_fork(after_in_child=Forks.cut_off)
-
 
 LOCAL = "local"
 """Ray's address for a local Ray that this program starts."""

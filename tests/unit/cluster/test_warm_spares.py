@@ -11,7 +11,7 @@ import pytest
 from actors.errors import ClusterError
 from runtime.cluster.core import runner
 from runtime.cluster.core.runner import WarmSpares
-from runtime.cluster.processes.directory import RayDirectory
+from runtime.cluster.processes.pool import RayDirectory
 
 
 class Spares:

@@ -13,7 +13,7 @@ from actors.errors.tracebacks import foreign_traceback
 from actors.layers.trees.tree import AgentTree
 from actors.testing import PatternModel
 from runtime.cluster.packing.definitions import pack_tree, unpack
-from runtime.cluster.packing.sources import MAX_SOURCE, TOGETHER, install_sources, sources_of
+from runtime.cluster.packing.pickling import MAX_SOURCE, TOGETHER, install_sources, sources_of
 
 CELL = "<cell 1 of a notebook>"
 CODE = "def greet(context):\n    return {}[context]\n"
