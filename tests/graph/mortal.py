@@ -19,7 +19,7 @@ from runtime.cluster.core.session import SessionHost
 from runtime.cluster.deployment import engine
 from runtime.cluster.processes import ray_processes
 from runtime.cluster.processes.agent_host import AgentHost
-from runtime.cluster.transport.peer import DirectLink
+from runtime.cluster.transport.peer import ActorLink
 from tests.graph.programs import Notes
 from tests.support.any_message import decode_message
 from tests.support.fixtures.lossy_engine import COUNTED
@@ -47,17 +47,17 @@ class Death:
 
     def arm(self) -> None:
         """Let the messages of this process be such moments."""
-        receive, send = Actor.receive, DirectLink.send
+        receive, send = Actor.receive, ActorLink.send
 
         def received(actor: Actor, raw: bytes) -> Coroutine[Any, Any, bytes]:
             return self._around(raw, receive(actor, raw))
 
-        async def sent(link: DirectLink, raw: bytes, *, once: bool = False, early: EarlyReply | None = None) -> bytes:
+        async def sent(link: ActorLink, raw: bytes, *, once: bool = False, early: EarlyReply | None = None) -> bytes:
             return await self._around(raw, send(link, raw, once=once, early=early))
 
         # For as long as the process lives.
         patch.object(Actor, "receive", received).start()
-        patch.object(DirectLink, "send", sent).start()
+        patch.object(ActorLink, "send", sent).start()
 
     async def _around(self, raw: bytes, work: Coroutine[Any, Any, bytes]) -> bytes:
         if not _counts(raw):

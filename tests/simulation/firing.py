@@ -157,7 +157,7 @@ class Firing:
 
 
 def _may_lose(sent: Sent) -> bool:
-    """True for a message whose sender can bear that its reply gets lost while the receiver lives: see RayLink."""
+    """True for a message whose sender can bear that its reply gets lost while the receiver lives: see ActorLink."""
     name = sent.receiver.name if sent.receiver is not None else ""
     sender = sent.sender.name if sent.sender is not None else ""
     return not (name.startswith("runner") and not sender.startswith("driver"))

@@ -14,15 +14,13 @@ from actors.messages.event import now_s
 from actors.rules.recovery.backoff import Backoff
 from runtime.cluster.ray.absence import AbsentActorError
 from runtime.cluster.rules.standby import SILENT_S, Other, StandbyStep, next_step, next_term
+from runtime.cluster.transport.link import first_answer
 from runtime.cluster.transport.pair import Standing
 from runtime.cluster.transport.ray_actors import Handle, get_actor
 from runtime.cluster.transport.wires import Wires
 
 logger = logging.getLogger(__name__)
 
-
-HEDGE = Backoff(0.03, 2.0)
-"""When the other process is asked once more while a question has no answer: as a process is lost, Ray puts questions aside."""
 
 PAUSES = Backoff(0.02, 0.5)
 """Times between two questions to a process that does not lead yet."""
@@ -100,26 +98,14 @@ class Standby:
             except ValueError:
                 return Other.ABSENT, None
         handle = self._handle
-        asked: set[asyncio.Task[Standing]] = set()
-        questions = 0
         try:
             async with asyncio.timeout(SILENT_S):
-                while True:
-                    questions += 1
-                    asked.add(asyncio.create_task(_standing(handle)))
-                    pause_s = HEDGE.after_attempts(questions)
-                    done, asked = await asyncio.wait(asked, timeout=pause_s, return_when=asyncio.FIRST_COMPLETED)
-                    if done:
-                        failed = {each for each in done if each.exception() is not None}
-                        standing = next(iter((done - failed) or failed)).result()
-                        return (Other.LEADS if standing.leads else Other.STANDS_BY), standing
+                standing = await first_answer(lambda: _standing(handle))
         except TimeoutError:
             return Other.SILENT, None
         except AbsentActorError:
             return Other.LOST, None
-        finally:
-            for each in asked:
-                each.cancel()
+        return (Other.LEADS if standing.leads else Other.STANDS_BY), standing
 
     async def _watched(self, standing: Standing) -> tuple[Other, Standing | None]:
         """Be prepared, and wait for the loss of the process that leads. Returns what is known then."""

@@ -355,11 +355,11 @@ class WatchedWires(Wires):
         self._explain = explain
 
     def link(self, handle: Handle, name: str, restart_timeout_s: float = 0.0) -> Link:
-        """A link to the only actor in a process: see RayLink."""
+        """A link to the only actor in a process: see ActorLink."""
         return WatchedLink(super().link(handle, name, restart_timeout_s), self._explain)
 
     def pair_link(self, pair: Pair, name: str, restart_timeout_s: float) -> Link:
-        """A link to the actor that has a standby: see RayLink."""
+        """A link to the actor that has a standby: see ActorLink."""
         return WatchedLink(super().pair_link(pair, name, restart_timeout_s), self._explain)
 
 

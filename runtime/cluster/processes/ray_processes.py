@@ -30,8 +30,9 @@ from runtime.cluster.processes.placing import (
 from runtime.cluster.processes.worker_process import Activated
 from runtime.cluster.transport.clients import CoreHandles
 from runtime.cluster.transport.link import answered
+from runtime.cluster.transport.peer import Peer
 from runtime.cluster.transport.ray_actors import Handle, RayOptions, only_on, start_actor, this_node
-from runtime.cluster.transport.wires import ProcessLinks, Wires
+from runtime.cluster.transport.wires import Wires
 from runtime.observability.logs.options import LogOptions
 from runtime.settings import Settings
 from runtime.transport.endpoint import Endpoint
@@ -56,13 +57,13 @@ class RayProcess:
         self,
         name: str,
         handle: Handle,
-        links: ProcessLinks,
+        peer: Peer,
         definitions: Definitions,
         modules: Sequence[str],
         start_timeout_s: float,
     ) -> None:
         self.name = name
-        self._links = links
+        self._peer = peer
         self._handle = handle
         self._definitions = definitions
         self._modules = modules
@@ -72,7 +73,7 @@ class RayProcess:
         """Load what agents will need. Raises ActorLostError, ClusterError."""
         reply: ray.ObjectRef[Prepared] = self._handle.prepare.remote(self._modules)
         prepared = await self._reply("a process for agents", reply)
-        self._links.listens_at(prepared.endpoint)
+        self._peer.listens_at(prepared.endpoint)
         return prepared.told
 
     async def load(self, agent: str) -> None:
@@ -86,7 +87,7 @@ class RayProcess:
             slot, self._definitions[agent], leaving
         )
         activated, endpoint = await self._reply(_named(agent), reply)
-        self._links.listens_at(endpoint)
+        self._peer.listens_at(endpoint)
         return activated
 
     async def _reply(self, what: str, reply: Awaitable[T]) -> T:
@@ -107,11 +108,11 @@ class RayProcess:
 
     def link(self, agent: str, slot: int) -> Link:
         """A link to an agent that lives in the process."""
-        return self._links.link(_named(agent), slot=slot)
+        return self._peer.link(_named(agent), slot=slot)
 
     def kill(self) -> None:
         """End the process at once, and every agent in it."""
-        self._links.forget_process()
+        self._peer.forget_process()
         ray.kill(self._handle)
 
 

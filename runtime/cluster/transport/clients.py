@@ -80,7 +80,7 @@ def session_ref(wires: Wires, core: CoreHandles, restart_timeout_s: float, max_b
     """A client of the Session actors.
 
     Args:
-        restart_timeout_s: see RayLink.
+        restart_timeout_s: see ActorLink.
         max_bytes: see Ref.
     """
     links = _links(wires, "Session actor", core.sessions, core.pairs, restart_timeout_s)

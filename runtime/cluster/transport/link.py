@@ -1,4 +1,4 @@
-"""The link to an actor in another process, over Ray."""
+"""How an actor in another process is asked over Ray: again and again, as long as it may be away."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 from ray.exceptions import RayTaskError
 
 from actors.errors import ActorLostError, ActorRestartsError, ClusterError
-from actors.interfaces.transport import EarlyReply
 from runtime.cluster.ray.absence import AbsentActorError, is_away
 from runtime.cluster.transport.ray_actors import Handle
 from runtime.transport.protocol.errors import HandlerFailedError
@@ -21,6 +20,12 @@ T = TypeVar("T")
 
 RETRY_S = 0.05
 """Time between two attempts to reach an actor that is being restarted."""
+
+ASK_AGAIN_S = 0.03
+"""When a process that has not answered is asked once more."""
+
+ASK_LESS_OFTEN = 1.5
+"""By how much each further pause is longer: a process that is stopped for a minute is asked 17 times."""
 
 
 class ProcessReplacedError(Exception):
@@ -36,36 +41,6 @@ class ProcessUnreachableError(Exception):
 
     Nor can it after this process has closed its connections.
     """
-
-
-class RayLink:
-    """Implements `actors.interfaces.transport.Link` for the actor in a host.
-
-    Args:
-        name: the actor's, for error messages.
-        restart_timeout_s: how long Ray may take each time to restart the actor; 0: the first failure counts as its loss.
-        slot: the actor's number, in a host that has several.
-    """
-
-    def __init__(self, handle: Handle, name: str, restart_timeout_s: float = 0.0, slot: int = 0) -> None:
-        self.handle = handle
-        self.name = name
-        self._restart_timeout_s = restart_timeout_s
-        self._slot = slot
-
-    def send(self, raw: bytes, *, once: bool = False, early: EarlyReply | None = None) -> Coroutine[Any, Any, bytes]:
-        """Deliver a message and return the reply.
-
-        Args:
-            once: do not send the message again when the actor is being restarted.
-            early: not used: a call of Ray's has one reply.
-
-        Raises:
-            ActorLostError: the actor's process is gone, or was away for longer than `restart_timeout_s`.
-            ActorRestartsError: the actor is being restarted; only with `once`.
-            ClusterError: the host failed, or the message could not be unpickled there.
-        """
-        return delivered(lambda: over_ray(self.handle, raw, self._slot), self.name, self._restart_timeout_s, once=once)
 
 
 async def over_ray(handle: Handle, raw: bytes, slot: int) -> bytes:
@@ -95,7 +70,7 @@ async def delivered(
 
     Args:
         attempt, name, restart_timeout_s, first: see `answered`; the attempt may raise HandlerFailedError as well.
-        once: see RayLink.send, also for what it raises.
+        once: see ActorLink.send, also for what it raises.
     """
     try:
         return await answered(attempt, name, restart_timeout_s, once=once, first=first)
@@ -148,6 +123,30 @@ async def answered(
         except ProcessUnreachableError as error:
             # It may be at work on the message, so that is not sent again.
             raise ActorLostError(name, last_line(error)) from error
+
+
+async def first_answer(ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Ask a process again and again, until one of the questions has an answer. Raises what all that have one raise.
+
+    Ray learns later than this process that another one is gone. It puts a question that comes in between aside, and looks at
+    that once a second; one that comes when it starts the process again is answered as soon as that runs.
+    """
+    asked: set[asyncio.Task[T]] = set()
+    answered: set[asyncio.Task[T]] = set()
+    pause_s = ASK_AGAIN_S
+    try:
+        while True:
+            asked.add(asyncio.create_task(ask()))
+            answered, asked = await asyncio.wait(asked, timeout=pause_s, return_when=asyncio.FIRST_COMPLETED)
+            if answered:
+                return min(answered, key=lambda each: each.exception() is not None).result()
+            pause_s *= ASK_LESS_OFTEN
+    finally:
+        for each in asked:
+            each.cancel()
+        # What one has raised has this frame in its traceback, and would keep itself.
+        asked.clear()
+        answered.clear()
 
 
 def host_failed(name: str, error: HandlerFailedError) -> ClusterError:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ray.exceptions import RayError
 
-from actors.interfaces.transport import EarlyReply
-from runtime.cluster.transport.link import ProcessReplacedError, delivered, over_ray
+from runtime.cluster.transport.link import ProcessReplacedError
 from runtime.cluster.transport.peer import Peer
 from runtime.cluster.transport.ray_actors import Handle, get_actor
 from runtime.transport.endpoint import Endpoint
@@ -102,49 +100,24 @@ class Pair:
 class PairPeer(Peer):
     """The process that leads of two: see Peer."""
 
-    def __init__(self, pair: Pair, name: str, connections: Channels) -> None:
+    def __init__(self, pair: Pair, name: str, connections: Channels | None) -> None:
         super().__init__(pair.first, name, connections)
         self._pair = pair
+        self._is_found = False
 
     async def _answer(self) -> Endpoint | None:
         self._handle, endpoint = await self._pair.leader()
+        self._is_found = True
         return endpoint
 
     async def _by_ray(self, raw: bytes, slot: int) -> bytes:
+        if not self._is_found:
+            await self._answer()
         try:
             return await super()._by_ray(raw, slot)
         except (RayError, ProcessReplacedError):
             # The next attempt goes to the one that leads then.
-            await self._answer()
-            raise
-
-
-class PairRayLink:
-    """Implements `actors.interfaces.transport.Link` for the process that leads of two, where messages go over Ray.
-
-    Args:
-        name, restart_timeout_s: see RayLink.
-    """
-
-    def __init__(self, pair: Pair, name: str, restart_timeout_s: float) -> None:
-        self.name = name
-        self._pair = pair
-        self._restart_timeout_s = restart_timeout_s
-        self._leader: Handle | None = None
-
-    def send(self, raw: bytes, *, once: bool = False, early: EarlyReply | None = None) -> Coroutine[Any, Any, bytes]:
-        """Deliver a message and return the reply: see RayLink.send."""
-        return delivered(lambda: self._attempt(raw), self.name, self._restart_timeout_s, once=once)
-
-    async def _attempt(self, raw: bytes) -> bytes:
-        if self._leader is None:
-            self._leader, _ = await self._pair.leader()
-        leader = self._leader
-        try:
-            return await over_ray(leader, raw, 0)
-        except (RayError, ProcessReplacedError):
-            if self._leader is leader:
-                self._leader = None
+            self._is_found = False
             raise
 
 

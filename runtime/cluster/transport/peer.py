@@ -1,4 +1,4 @@
-"""Messages to the process of an actor over a direct connection. Ray is the judge of whether that process lives.
+"""Messages to the process of an actor, over a direct connection or over Ray. Ray is the judge of whether that process lives.
 
 Where no connection can be made, messages wait for one, or go over Ray, as where a firewall is between.
 """
@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from ray.exceptions import RayError
 
 from actors.interfaces.deployment_events import tell_event
-from actors.interfaces.transport import EarlyReply
+from actors.interfaces.transport import EarlyReply, Link
 from actors.messages.protocol.statistics import UnreachedPeer
 from actors.rules.recovery.backoff import Backoff
 from runtime.cluster.transport.link import (
@@ -21,6 +21,7 @@ from runtime.cluster.transport.link import (
     ProcessReplacedError,
     ProcessUnreachableError,
     delivered,
+    first_answer,
     host_failed,
     over_ray,
 )
@@ -146,21 +147,17 @@ class Detour:
 PATIENCE_S = 60.0
 """How long a process that lives may be out of reach, where a link has no patience with restarts. Servers keep replies so long."""
 
-ASK_AGAIN_S = 0.03
-"""When a process whose connection was lost is asked once more where it listens."""
-
-ASK_LESS_OFTEN = 1.5
-"""By how much each further pause is longer: a process that is stopped for a minute is asked 17 times."""
-
 QUIET_S = 30.0
 """When a process answers neither over its connection nor over Ray for this long, the log says so."""
 
 
-class DirectLink:
-    """Implements `actors.interfaces.transport.Link` for an actor in a process that listens.
+class ActorLink:
+    """Implements `actors.interfaces.transport.Link` for an actor in another process.
 
     Args:
-        name, restart_timeout_s, slot: see RayLink.
+        name: the actor's, for error messages.
+        restart_timeout_s: how long Ray may take each time to restart the actor; 0: the first failure counts as its loss.
+        slot: the actor's number, in a host that has several.
     """
 
     def __init__(self, peer: Peer, name: str, restart_timeout_s: float, slot: int) -> None:
@@ -170,10 +167,17 @@ class DirectLink:
         self._slot = slot
 
     async def send(self, raw: bytes, *, once: bool = False, early: EarlyReply | None = None) -> bytes:
-        """Deliver a message and return the reply: see RayLink.send, also for what it raises.
+        """Deliver a message and return the reply.
 
-        Besides, it raises ActorLostError when the process lives and could not be reached for `restart_timeout_s`, or for 60 s
-        where that is 0.
+        Args:
+            once: do not send the message again when the actor is being restarted.
+            early: not used where messages go over Ray: a call of Ray's has one reply.
+
+        Raises:
+            ActorLostError: the actor's process is gone, or was away for longer than `restart_timeout_s`. Or it lives, and could
+                not be reached for so long, or for 60 s where that is 0.
+            ActorRestartsError: the actor is being restarted; only with `once`.
+            ClusterError: the host failed, or the message could not be unpickled there.
         """
         first: Awaitable[bytes] | None = None
         channel = self._peer.open_channel()
@@ -204,9 +208,10 @@ class Peer:
 
     Args:
         name: of the actor, or of the process, for statistics.
+        connections: None: all messages go over Ray.
     """
 
-    def __init__(self, handle: Handle, name: str, connections: Channels) -> None:
+    def __init__(self, handle: Handle, name: str, connections: Channels | None) -> None:
         self._handle = handle
         self._name = name
         self._connections = connections
@@ -220,9 +225,13 @@ class Peer:
         """Set while no connection to it can be made."""
         return self._detour.unreached if self._detour is not None and not self._detour.is_over else None
 
-    def listens_at(self, endpoint: Endpoint) -> None:
-        """Where the process listens, as it has said itself: Ray need not be asked."""
-        if self._channel is None:
+    def link(self, name: str, restart_timeout_s: float = 0.0, slot: int = 0) -> Link:
+        """A link to an actor in the process: see ActorLink."""
+        return ActorLink(self, name, restart_timeout_s, slot)
+
+    def listens_at(self, endpoint: Endpoint | None) -> None:
+        """Where the process listens, as it has said itself: Ray need not be asked. None where messages come over Ray."""
+        if self._connections is not None and self._channel is None and endpoint is not None:
             self._channel = self._connections.to(endpoint)
 
     def open_channel(self) -> Channel | None:
@@ -253,6 +262,8 @@ class Peer:
             ray.exceptions.RayActorError: as Ray says of the actor.
             HandlerFailedError: the host failed.
         """
+        if self._connections is None:
+            return await self._by_ray(raw, slot)
         if self._detour is not None:
             self._detour.look()
             if not self._detour.is_over:
@@ -332,20 +343,22 @@ class Peer:
     async def _ask(self) -> Channel | None:
         before = self._channel
         # Not Ray either, which may have ended since.
-        self._check_open()
+        connections = self._open_connections()
         try:
             endpoint = await self._answer() if before is None else await self._answer_of(before)
         finally:
             # Why they are closed says more than Ray's error that follows from it.
-            self._check_open()
-        self._channel = self._connections.to(endpoint) if endpoint is not None else None
+            self._open_connections()
+        self._channel = connections.to(endpoint) if endpoint is not None else None
         if before is not None and before is not self._channel:
             before.close()
         return self._channel
 
-    def _check_open(self) -> None:
+    def _open_connections(self) -> Channels:
+        assert self._connections is not None
         if self._connections.closed_because:
             raise ProcessUnreachableError(self._connections.closed_because)
+        return self._connections
 
     async def _answer(self) -> Endpoint | None:
         endpoint: Endpoint | None = await self._handle.endpoint.remote()
@@ -357,34 +370,11 @@ class Peer:
         asked_s = loop.time()
         quiet = loop.call_later(QUIET_S, self._tell_quiet, channel)
         try:
-            return await self._first_answer()
+            return await first_answer(self._answer)
         finally:
             quiet.cancel()
             if loop.time() - asked_s > BUSY_S:
                 self._outage = None
-
-    async def _first_answer(self) -> Endpoint | None:
-        """Ask again and again, until one of the questions has an answer.
-
-        Ray learns later than this process that another one is gone. It puts a question that comes in between aside, and looks at
-        that once a second; one that comes when it starts the process again is answered as soon as that runs.
-        """
-        asked: set[asyncio.Task[Endpoint | None]] = set()
-        answered: set[asyncio.Task[Endpoint | None]] = set()
-        pause_s = ASK_AGAIN_S
-        try:
-            while True:
-                asked.add(asyncio.create_task(self._answer()))
-                answered, asked = await asyncio.wait(asked, timeout=pause_s, return_when=asyncio.FIRST_COMPLETED)
-                if answered:
-                    return min(answered, key=lambda each: each.exception() is not None).result()
-                pause_s *= ASK_LESS_OFTEN
-        finally:
-            for each in asked:
-                each.cancel()
-            # What one has raised has this frame in its traceback, and would keep itself.
-            asked.clear()
-            answered.clear()
 
     def _tell_quiet(self, channel: Channel) -> None:
         logger.warning(

@@ -11,14 +11,14 @@ import logging
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
+from weakref import WeakSet
 
 import ray
 
 from actors.interfaces.transport import Link
 from actors.messages.protocol.statistics import ConnectionFigures
-from runtime.cluster.transport.link import RayLink
-from runtime.cluster.transport.pair import Pair, PairPeer, PairRayLink
-from runtime.cluster.transport.peer import DirectLink, Peer
+from runtime.cluster.transport.pair import Pair, PairPeer
+from runtime.cluster.transport.peer import Peer
 from runtime.cluster.transport.ray_actors import Handle, this_node
 from runtime.cluster.transport.tls import ray_tls
 from runtime.private_files import temporary_folder
@@ -64,23 +64,21 @@ class Wires:
 
     def __init__(self, options: WireOptions, direct: DirectOptions | None = None) -> None:
         self.options = options
-        self._peers: set[Peer] = set()
+        self._peers: WeakSet[Peer] = WeakSet()
         self._connections: Channels | None = None
         if options.transport == "direct":
             tls = ray_tls()
             self._connections = Channels(options.secret, this_node(), tls.client if tls is not None else None, direct)
 
     def link(self, handle: Handle, name: str, restart_timeout_s: float = 0.0) -> Link:
-        """A link to the only actor in a process: see RayLink."""
+        """A link to the only actor in a process: see ActorLink."""
         return self.peer(handle, name).link(name, restart_timeout_s)
 
     def pair_link(self, pair: Pair, name: str, restart_timeout_s: float) -> Link:
-        """A link to the actor that has a standby: see RayLink."""
-        if self._connections is None:
-            return PairRayLink(pair, name, restart_timeout_s)
+        """A link to the actor that has a standby: see ActorLink."""
         peer = PairPeer(pair, name, self._connections)
         self._peers.add(peer)
-        return DirectLink(peer, name, restart_timeout_s, 0)
+        return peer.link(name, restart_timeout_s)
 
     async def watch(self, endpoint: Endpoint) -> bool:
         """Wait until the process that listens there is lost, or cannot be reached. Returns True when it is certainly lost.
@@ -96,17 +94,15 @@ class Wires:
                 return error.loss in (Loss.REFUSED, Loss.OTHER_BOOT)
         return False
 
-    def peer(self, handle: Handle, name: str) -> ProcessLinks:
-        """Makes links to the actors in one process.
+    def peer(self, handle: Handle, name: str) -> Peer:
+        """One process, which makes links to the actors in it.
 
         Args:
             name: the process's, for statistics.
         """
-        if self._connections is None:
-            return ProcessLinks(handle, None, self._peers)
         peer = Peer(handle, name, self._connections)
         self._peers.add(peer)
-        return ProcessLinks(handle, peer, self._peers)
+        return peer
 
     def figures(self, accepted: ServerStatistics | None = None) -> ConnectionFigures:
         """The figures of messages to and from this process.
@@ -131,37 +127,6 @@ class Wires:
         """End all connections. Messages that wait, and later ones, are not delivered, for that reason."""
         if self._connections is not None:
             await self._connections.close(reason)
-
-
-class ProcessLinks:
-    """Makes links to the actors in one process.
-
-    Args:
-        peer: the process; None where messages go over Ray.
-        peers: those that statistics tell of.
-    """
-
-    def __init__(self, handle: Handle, peer: Peer | None, peers: set[Peer]) -> None:
-        self._handle = handle
-        self._peer = peer
-        self._peers = peers
-
-    def link(self, name: str, restart_timeout_s: float = 0.0, slot: int = 0) -> Link:
-        """A link to an actor: see RayLink."""
-        if self._peer is None:
-            return RayLink(self._handle, name, restart_timeout_s, slot)
-        return DirectLink(self._peer, name, restart_timeout_s, slot)
-
-    def listens_at(self, endpoint: Endpoint | None) -> None:
-        """The process has said where it listens; None where messages go over Ray."""
-        if self._peer is not None and endpoint is not None:
-            self._peer.listens_at(endpoint)
-
-    def forget_process(self) -> None:
-        """The process is ended: its connection, too, and statistics tell of it no more."""
-        if self._peer is not None:
-            self._peers.discard(self._peer)
-            self._peer.forget_process()
 
 
 class Listener:

@@ -19,7 +19,7 @@ from actors.messages.session import SessionKey
 from actors.refs.session import SessionRef
 from actors.rules.delivery.event_buffer import MAX_BYTES
 from runtime import Runtime
-from runtime.cluster.transport.link import RayLink
+from runtime.cluster.transport.peer import Peer
 from runtime.driver.turns.turn import Turn
 from runtime.settings import Settings
 from tests.support.fixtures.session_fixture import FailingStore
@@ -210,7 +210,8 @@ def hang(hangs: threading.Event, may_go_on: threading.Event) -> None:
 
 async def untold_at_the_end(events: int) -> int:
     """Wait until so many events are stored; return what the Session actor holds then. Needs no turn of the driver's loop."""
-    session = SessionRef(RayLink(ray.get_actor("test/session", namespace=Settings().namespace), "the Session actor"))
+    handle = ray.get_actor("test/session", namespace=Settings().namespace)
+    session = SessionRef(Peer(handle, "the Session actor", None).link("the Session actor"))
     async with asyncio.timeout(60):
         while (counts := (await session.statistics()).counts)["events"] < events:
             pass

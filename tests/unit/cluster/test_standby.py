@@ -18,7 +18,7 @@ from runtime.cluster.core.standby import Standby, StandbyPlan
 from runtime.cluster.rules.standby import Other, StandbyStep, next_step, next_term
 from runtime.cluster.transport import pair
 from runtime.cluster.transport.link import StandsByError
-from runtime.cluster.transport.pair import Pair, PairRayLink, Standing
+from runtime.cluster.transport.pair import Pair, PairPeer, Standing
 from runtime.cluster.transport.wires import Wires
 from runtime.transport.endpoint import Endpoint
 
@@ -236,7 +236,7 @@ async def test_a_program_learns_what_ray_says_of_the_first_when_both_are_gone(mo
 
 async def test_messages_over_ray_go_to_the_one_that_leads_now(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = Process(leading()), Process(STANDS_BY)
-    link = PairRayLink(two(monkeypatch, first, second), "the Runner", 5.0)
+    link = PairPeer(two(monkeypatch, first, second), "the Runner", None).link("the Runner", 5.0)
     assert await link.send(b"one") == b"reply"
     first.says, second.says = ActorUnavailableError("", None), leading()
     assert await asyncio.wait_for(link.send(b"two"), 5) == b"reply"
@@ -247,7 +247,7 @@ async def test_a_message_that_ray_brings_to_a_process_which_stands_by_goes_to_th
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     first, second = Process(leading()), Process(STANDS_BY)
-    link = PairRayLink(two(monkeypatch, first, second), "the Runner", 5.0)
+    link = PairPeer(two(monkeypatch, first, second), "the Runner", None).link("the Runner", 5.0)
     assert await link.send(b"one") == b"reply"
     # It was lost and started again, before it could be asked, and stands by.
     first.says, second.says, first.refuses = STANDS_BY, leading(), True

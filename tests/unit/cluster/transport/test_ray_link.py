@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from ray.exceptions import ActorDiedError, ActorUnavailableError
 
 from actors.errors import ActorLostError, ActorRestartsError
-from runtime.cluster.transport.link import LIVED_S, RayLink, away_since_s
+from runtime.cluster.transport.link import LIVED_S, away_since_s
+from runtime.cluster.transport.peer import Peer
 from tests.support.ray_errors import preempted
 from tests.support.virtual_time import run_in_virtual_time
 
@@ -52,7 +53,7 @@ class FlakyHandle:
 
 
 def send(handle: FlakyHandle, *, patience_s: float = 10.0, once: bool = False) -> tuple[bytes, float]:
-    link = RayLink(as_handle(handle), "the Runner", patience_s)
+    link = Peer(as_handle(handle), "the Runner", None).link("the Runner", patience_s)
     return run_in_virtual_time(link.send(b"hi", once=once))
 
 
