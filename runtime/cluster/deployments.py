@@ -13,7 +13,6 @@ from runtime.cluster.cluster_watch import cluster_nodes
 from runtime.cluster.deployment.connection import check_address, find_ray, prepare_joining
 from runtime.cluster.ray.connections import connected
 from runtime.cluster.ray.control_service import ActorRecord, present_actors
-from runtime.cluster.ray.nodes import this_address
 from runtime.cluster.ray.tokens import MODE, use_mode
 from runtime.cluster.transport.ray_actors import list_named_actors
 
@@ -117,8 +116,3 @@ def apps_of(actors: Sequence[NamedActor]) -> list[NamedActor]:
     """One actor of each app: its first Session actor."""
     restarting = {each[:2] for each in actors if each.is_restarting}
     return [each._replace(is_restarting=each[:2] in restarting) for each in actors if each.part in _FIRST_SESSIONS]
-
-
-def this_node() -> str:
-    """The IP address under which this machine is a node of Ray."""
-    return this_address()

@@ -73,8 +73,7 @@ class RayActorHost:
             node: its id. A process that was started in place of the one that is meant is elsewhere.
         """
         if node == this_node():
-            print("this process leaves its node, which drains", file=sys.__stderr__, flush=True)
-            os._exit(1)
+            end_process("this process leaves its node, which drains")
 
     async def keep_events(self, events: Sequence[DeploymentEvent]) -> None:
         """Keep the events of a process that ends."""
@@ -92,3 +91,9 @@ class RayActorHost:
         # Not `self.receive`: Ray wraps the methods of its actors' classes.
         receive = self._actor.receive
         return lambda raw, _: receive(raw)
+
+
+def end_process(why: str) -> None:
+    """End this process: Ray starts it again, where its actor is to live on."""
+    print(why, file=sys.__stderr__, flush=True)
+    os._exit(1)

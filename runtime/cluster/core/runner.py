@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -40,6 +39,7 @@ from runtime.cluster.core.actors import actor_name, core_processes, host_name, l
 from runtime.cluster.core.core_host import RECOVERY, TURNS_FIRST_S, CoreHost
 from runtime.cluster.core.departures import Departures
 from runtime.cluster.core.standby import StandbyPlan
+from runtime.cluster.host import end_process
 from runtime.cluster.packing.definitions import PackedTree
 from runtime.cluster.packing.kept_versions import KeptVersions
 from runtime.cluster.packing.pickling import from_chunks, unpickle
@@ -136,7 +136,7 @@ def build_runner(
         version=spec.version.id,
         is_restarted=is_restarted() or (standby is not None and not term),
         term=term,
-        on_replaced=_leave if standby is not None else None,
+        on_replaced=partial(end_process, "this Runner was replaced, so its process ends") if standby is not None else None,
         daily_budget=settings.daily_budget,
         turns_opened_at_once=least_opened(len(sessions), settings.runners),
     )
@@ -144,12 +144,6 @@ def build_runner(
     metrics.start(lambda: of_counts("runner", runner.figures().counts))
     departures = Departures(core_processes(app_name, settings, spec.stores), settings, nodes) if spec.shard.index == 0 else None
     return runner, directory, servers, trees, departures
-
-
-def _leave() -> None:
-    """End this process, whose standby has become the Runner: Ray starts it again, and it stands by."""
-    print("this Runner was replaced, so its process ends", file=sys.__stderr__, flush=True)
-    os._exit(1)
 
 
 class RayTrees:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import ray
 
@@ -25,9 +23,11 @@ from actors.refs.session import SessionRef
 from actors.session.environment import SessionEnvironment
 from runtime.cluster.core.actors import actor_name, session_standbys
 from runtime.cluster.core.core_host import TURNS_FIRST_S, CoreHost
+from runtime.cluster.host import end_process
 from runtime.cluster.packing.kept_versions import KeptVersions
 from runtime.cluster.packing.pickling import from_chunks
 from runtime.cluster.ray_metrics import RayMetrics
+from runtime.cluster.transport.clients import DeploymentInfo
 from runtime.cluster.transport.pair import Pair
 from runtime.cluster.transport.plans import KeptPlans
 from runtime.cluster.transport.ray_actors import get_actor, is_restarted
@@ -102,7 +102,7 @@ def build_session(spec: SessionSpec, wires: Wires, stands_by: bool = False) -> t
         keep_calls_s=spec.settings.keep_requests_s,
         limits=spec.settings.limits,
         writer=f"{spec.name} {spec.deployment}",
-        on_replaced=_leave,
+        on_replaced=partial(end_process, "this Session actor was replaced, so its process ends"),
         on_late_write=_until_killed,
         prices=spec.settings.prices,
         version=spec.version.id,
@@ -141,12 +141,6 @@ async def _until_killed() -> None:
     await asyncio.sleep(LONGEST_END_S)
 
 
-def _leave() -> None:
-    """End this process, which Ray has given up: who still speaks to it learns so from Ray, and asks the new one."""
-    print("this Session actor was replaced, so its process ends", file=sys.__stderr__, flush=True)
-    os._exit(1)
-
-
 class SessionHost(CoreHost):
     """The process of a Session actor. It keeps definitions of flows for the case that a Runner is lost.
 
@@ -156,8 +150,9 @@ class SessionHost(CoreHost):
     """
 
     def __init__(self, namespace: str, *chunks: bytes) -> None:
-        build, self._deployment_info, peers, plan, self._bound_to = from_chunks(chunks)
-        info = self._deployment_info
+        info: DeploymentInfo
+        build, info, peers, plan, self._bound_to = from_chunks(chunks)
+        self._deployment_info = info
 
         def build_session() -> Actor:
             actor: Actor
@@ -169,7 +164,7 @@ class SessionHost(CoreHost):
             self.tell_replaced()
             threading.Thread(target=self.plans.copy_from_peers, daemon=True).start()
 
-    async def deployment_info(self) -> Any:
+    async def deployment_info(self) -> DeploymentInfo:
         """The DeploymentInfo for a driver that joins."""
         return self._deployment_info
 

@@ -32,7 +32,7 @@ from runtime.cluster.processes.mcp_servers import mcp_name
 from runtime.cluster.transport.clients import CoreHandles, limiter_ref, runner_ref, session_ref
 from runtime.cluster.transport.pair import pairs_of
 from runtime.cluster.transport.plans import keep_plan
-from runtime.cluster.transport.ray_actors import Handle, get_actor, list_named_actors, listed, start_spares
+from runtime.cluster.transport.ray_actors import Handle, get_actor, list_named_actors, listed
 from runtime.cluster.transport.wires import WireOptions, Wires
 from runtime.engine.process.node_caches import caches_in
 from runtime.engine.process.tool_threads import ToolThreads
@@ -60,28 +60,7 @@ EVENTS_S = 5.0
 """How long a process may take to tell its events."""
 
 
-class DeployedLogs:
-    """What the processes of Session actors and Runners keep. Implements `KeepsLogs`."""
-
-    _core: CoreHandles
-
-    async def deployment_events(self) -> Sequence[DeploymentEvent]:
-        """The events that the processes of Session actors and Runners keep: see Engine. One that is lost has none."""
-        handles = self._core.hosts()
-        answers: list[Sequence[DeploymentEvent]] = await asyncio.gather(
-            *(listed(handle.deployment_events.remote, EVENTS_S) for handle in handles)
-        )
-        # Of each process they come in order.
-        told = [(number, event) for number, answer in enumerate(answers) for event in answer]
-        return [event for _, event in by_time(told, lambda each: each[1].at_s, lambda each: each[0])]
-
-    async def log_lines(self, turn: TurnKey) -> Sequence[LogLine]:
-        """List what agents have logged and printed in a turn, of what the core actors keep: see Engine."""
-        handles = self._core.hosts()
-        return lines_of(await kept_lines(handles), turn)
-
-
-class DeployedEngine(DeployedLogs):
+class DeployedEngine:
     """The clients of a deployment's actors, and how the actors are ended.
 
     Attributes:
@@ -196,7 +175,7 @@ class DeployedEngine(DeployedLogs):
     def start_spares(self) -> None:
         """Have all Runners start spare processes for agents, in the background."""
         for runner in self._core.runners:
-            start_spares(runner)
+            runner.start_spares.remote()
 
     def read_logs(self, options: LogOptions, *, from_now: bool, to: TakeRecord | None = None) -> None:
         """Have what agents log and print come to this program.
@@ -209,6 +188,21 @@ class DeployedEngine(DeployedLogs):
         take = RecordSink(to) if to is not None else _replay(options)
         handles = self._core.hosts()
         self._log_reader = HubReader(handles, take.put_lines, from_now=from_now)
+
+    async def deployment_events(self) -> Sequence[DeploymentEvent]:
+        """The events that the processes of Session actors and Runners keep: see Engine. One that is lost has none."""
+        handles = self._core.hosts()
+        answers: list[Sequence[DeploymentEvent]] = await asyncio.gather(
+            *(listed(handle.deployment_events.remote, EVENTS_S) for handle in handles)
+        )
+        # Of each process they come in order.
+        told = [(number, event) for number, answer in enumerate(answers) for event in answer]
+        return [event for _, event in by_time(told, lambda each: each[1].at_s, lambda each: each[0])]
+
+    async def log_lines(self, turn: TurnKey) -> Sequence[LogLine]:
+        """List what agents have logged and printed in a turn, of what the core actors keep: see Engine."""
+        handles = self._core.hosts()
+        return lines_of(await kept_lines(handles), turn)
 
     async def leave_logs(self) -> None:
         """Read what agents have said so far, and no more."""

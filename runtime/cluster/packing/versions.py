@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from actors.errors import ClusterError
 from actors.interfaces.model import Model
@@ -52,12 +51,6 @@ def pack_version(tree: AgentTree, replace_model: ModelReplacement) -> PackedVers
 def pickled_plans(plans: Mapping[str, FlowPlan]) -> dict[str, bytes]:
     """The plans of flows, pickled. Raises DefinitionError."""
     return {flow: pickled_plan(flow, plan) for flow, plan in plans.items()}
-
-
-class Definitions(Protocol):
-    """The packed definitions of agents, by name."""
-
-    def __getitem__(self, name: str, /) -> bytes: ...
 
 
 class VersionDefinitions:

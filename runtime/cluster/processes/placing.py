@@ -19,26 +19,6 @@ from runtime.cluster.transport.ray_actors import SPREAD, Handle, RayOptions, on_
 from runtime.settings import Settings
 
 
-def ray_options(placement: Placement, host_cpus: float = 0) -> RayOptions:
-    """A placement as options of a Ray actor, which claims `host_cpus` at least."""
-    options = claim(max(placement.num_cpus, host_cpus))
-    if placement.num_gpus:
-        options["num_gpus"] = placement.num_gpus
-    if placement.memory is not None:
-        options["memory"] = placement.memory
-    if placement.resources:
-        options["resources"] = placement.resources
-    if placement.label_selector:
-        options["label_selector"] = placement.label_selector
-    return options
-
-
-def claim(cpus: float) -> RayOptions:
-    """Options of a Ray actor that claims CPUs, on different nodes as far as possible."""
-    # An autoscaler that knows no memory of its nodes adds none for a byte of it.
-    return {"scheduling_strategy": "SPREAD", "num_cpus": cpus} if cpus else {**SPREAD, "num_cpus": 0}
-
-
 def needs(placement: Placement, host_cpus: float = 0) -> Needs:
     """The resources and labels that a process for a placement asks for."""
     cpus = max(placement.num_cpus, host_cpus)
@@ -52,19 +32,20 @@ def shared_needs(settings: Settings) -> Needs:
     return Needs({name: number for name, number in asked.items() if number}, settings.agent_label_selector)
 
 
-def shared_options(settings: Settings, node: str) -> RayOptions:
-    """Options of a process in which any agent can live.
-
-    Args:
-        node: the id of the node on which it should run; "": any.
-    """
-    options = claim(settings.claimed_cpus)
-    if node:
-        options |= on_node(node)
-    if settings.agent_resources:
-        options["resources"] = settings.agent_resources
-    if settings.agent_label_selector:
-        options["label_selector"] = settings.agent_label_selector
+def ray_options(asked: Needs) -> RayOptions:
+    """Options of the Ray actor of a process of agents that asks for this, on different nodes as far as possible."""
+    others = dict(asked.resources)
+    cpus, gpus, memory = (others.pop(name, 0) for name in ("CPU", "GPU", "memory"))
+    # An autoscaler that knows no memory of its nodes adds none for a byte of it.
+    options: RayOptions = {"scheduling_strategy": "SPREAD", "num_cpus": cpus} if cpus else {**SPREAD, "num_cpus": 0}
+    if gpus:
+        options["num_gpus"] = gpus
+    if memory:
+        options["memory"] = memory
+    if others:
+        options["resources"] = others
+    if asked.labels:
+        options["label_selector"] = asked.labels
     return options
 
 

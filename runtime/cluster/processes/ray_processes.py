@@ -16,7 +16,7 @@ from actors.errors import ActorLostError, ClusterError, RaygroveError
 from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.transport import Link
 from actors.layers.trees.process_groups import ProcessGroup
-from runtime.cluster.packing.versions import Definitions
+from runtime.cluster.packing.versions import VersionDefinitions
 from runtime.cluster.processes.agent_host import AgentHost, Prepared, build_environment
 from runtime.cluster.processes.placing import (
     check_shared,
@@ -24,14 +24,13 @@ from runtime.cluster.processes.placing import (
     needs,
     ray_options,
     shared_needs,
-    shared_options,
     start_placed,
 )
 from runtime.cluster.processes.worker_process import Activated
 from runtime.cluster.transport.clients import CoreHandles
 from runtime.cluster.transport.link import answered
 from runtime.cluster.transport.peer import Peer
-from runtime.cluster.transport.ray_actors import Handle, RayOptions, only_on, start_actor, this_node
+from runtime.cluster.transport.ray_actors import Handle, RayOptions, on_node, only_on, start_actor, this_node
 from runtime.cluster.transport.wires import Wires
 from runtime.observability.logs.options import LogOptions
 from runtime.settings import Settings
@@ -58,7 +57,7 @@ class RayProcess:
         name: str,
         handle: Handle,
         peer: Peer,
-        definitions: Definitions,
+        definitions: VersionDefinitions,
         modules: Sequence[str],
         start_timeout_s: float,
     ) -> None:
@@ -132,7 +131,7 @@ class RayProcesses:
 
     def __init__(
         self,
-        definitions: Definitions,
+        definitions: VersionDefinitions,
         modules: Sequence[str],
         core: CoreHandles,
         wires: Wires,
@@ -179,7 +178,7 @@ class RayProcesses:
                     await asyncio.to_thread(check_shared, settings)
                 handle = await asyncio.to_thread(begin, **self._options(node, is_spare=is_spare))
             else:
-                options = ray_options(group.placement, settings.claimed_cpus)
+                options = ray_options(needs(group.placement, settings.claimed_cpus))
                 handle = await start_placed(partial(begin, **options), group, settings)
         except RaygroveError:
             raise
@@ -196,6 +195,9 @@ class RayProcesses:
         return await is_free(asked, this_node() if is_spare else None)
 
     def _options(self, node: str, *, is_spare: bool) -> RayOptions:
-        settings = self._settings
-        is_here = is_spare and settings.claimed_cpus > 0
-        return {**shared_options(settings, node), **(only_on(this_node()) if is_here else {})}
+        options = ray_options(shared_needs(self._settings))
+        if node:
+            options |= on_node(node)
+        if is_spare and self._settings.claimed_cpus > 0:
+            options |= only_on(this_node())
+        return options

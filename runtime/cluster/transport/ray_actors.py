@@ -120,8 +120,3 @@ async def listed(ask: Callable[[], Awaitable[Sequence[T]]], timeout_s: float) ->
             return await ask()
     except (RayError, TimeoutError):
         return ()
-
-
-def start_spares(runner: Handle) -> None:
-    """Have the host of a Runner begin to start spare processes for agents."""
-    runner.start_spares.remote()

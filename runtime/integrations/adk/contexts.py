@@ -6,7 +6,7 @@ This module alone depends on how ADK's contexts, and raygrove's, are made.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, Never
 
 from google.adk.agents.context import Context
@@ -157,19 +157,15 @@ class ContextSession(Session):  # type: ignore[misc]
         return events
 
 
-def invocation_context(
-    agent: Any, ours: Any, app_name: str, *, state: Mapping[str, Any] | None = None, events: Iterable[Event] | None = None
-) -> InvocationContext:
+def invocation_context(agent: Any, ours: Any, app_name: str, *, events: Iterable[Event] | None = None) -> InvocationContext:
     """ADK's view of one run of an agent.
 
     Args:
         ours: raygrove's context of the run, of whatever kind.
-        state: the session's state; by default as `ours` has it.
         events: the session's events, oldest first; None: they are read when user code looks at them.
     """
     session = ContextSession(ours, app_name)
-    given = ours.state if state is None else state
-    session.state = LiveState(given) if isinstance(given, State) else StateCopy(given)
+    session.state = LiveState(ours.state) if isinstance(ours.state, State) else StateCopy(ours.state)
     if events is not None:
         session.events = LazyList(events, Event, adk_event)
     return InvocationContext(

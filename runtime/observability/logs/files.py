@@ -57,11 +57,6 @@ class LogFiles:
             file.close()
         self._open.clear()
 
-    @property
-    def number_open(self) -> int:
-        """The number of files that are open."""
-        return len(self._open)
-
     def _text(self, line: Line) -> str:
         return line.text if line.printed and not self._is_json else self._formatter.format(record_of(line))
 

@@ -20,7 +20,7 @@ from actors.layers.trees.process_groups import ProcessGroup
 from actors.messages.content import Content
 from actors.testing import PatternModel
 from runtime import Runtime
-from runtime.cluster.processes.placing import ray_options, start_placed
+from runtime.cluster.processes.placing import needs, ray_options, start_placed
 from runtime.settings import Settings
 from tests.support.runtimes import Deploy, author_texts, run_turn, stored
 
@@ -187,7 +187,7 @@ async def test_resources_that_others_keep_are_not_waited_for_longer_than_said(lo
     asked: list[Any] = []
 
     def start() -> Any:
-        asked.append(ray.remote(ResourceHolder).options(**ray_options(home.placement)).remote())
+        asked.append(ray.remote(ResourceHolder).options(**ray_options(needs(home.placement))).remote())
         return asked[-1]
 
     with pytest.raises(PlacementError, match=r"'hungry' cannot be placed: it asks for 4 CPU, and others did not leave it"):

@@ -11,7 +11,8 @@ import msgspec
 
 from actors.messages.protocol.statistics import Statistics
 from runtime.cluster.cluster_watch import cluster_use
-from runtime.cluster.deployments import NamedActor, named_actors, this_node
+from runtime.cluster.deployments import NamedActor, named_actors
+from runtime.cluster.ray.nodes import this_address
 from runtime.driver.runtime import Runtime
 from runtime.engine.process.process_watch import memory_of
 from runtime.frontends.console.output import duration
@@ -127,7 +128,7 @@ class DeploymentWatch:
     def __init__(self, rt: Runtime) -> None:
         self._rt = rt
         self._address = rt.address or ""
-        self._node = this_node()
+        self._node = this_address()
         self._done: Mapping[tuple[str, int], int] = {}
         self._cpu_s: Mapping[int, float] = {}
         self._looked_s = 0.0

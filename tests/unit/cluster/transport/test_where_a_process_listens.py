@@ -78,7 +78,7 @@ async def test_it_is_not_asked_for_that_and_is_titled_by_its_agent(
     handle = CountingHandle(host)
     runners = Wires(options)
     links = runners.peer(cast(Any, handle), "host")
-    definitions = pack_tree(tree, lambda model: model)
+    definitions: Any = pack_tree(tree, lambda model: model)
     worker = RayProcess("host", cast(Any, handle), links, definitions, (), 10.0)
     if is_prepared:
         await worker.prepare()
