@@ -25,8 +25,8 @@ import msgspec
 from actors.errors import ModelConfigurationError, ModelError, ModelServiceError
 from actors.interfaces.model import note_attempt
 from actors.messages.llm.model import LlmRequest, LlmResponse
-from runtime.models.attempt import Attempt
 from runtime.models.failures import Pauses, RetryPolicy, in_words, own_error
+from runtime.models.streaming import Attempt
 
 if TYPE_CHECKING:
     from runtime.models.http import ModelConnections

@@ -71,7 +71,7 @@ def test_what_imports_alone_is_read_by_few() -> None:
         ("runtime/cluster/core/runner.py", "unpickle(packed.plugins)"),
         ("runtime/cluster/packing/pickling.py", "unpickle(zlib.decompress(b''.join(chunks)))"),
         # What the deployment itself has kept: whether another release can load it.
-        ("runtime/cluster/packing/kept_versions.py", "unpickle(pickled)"),
+        ("runtime/cluster/packing/versions.py", "unpickle(pickled)"),
     }
 
 

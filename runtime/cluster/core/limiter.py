@@ -18,8 +18,8 @@ from actors.layers.limiter.actor import LimiterActor
 from actors.layers.limiter.limits import ModelLimits
 from runtime.cluster.core.actors import limiter_name
 from runtime.cluster.host import RayActorHost
-from runtime.cluster.packing.kept_versions import KeptVersions
 from runtime.cluster.packing.pickling import from_chunks
+from runtime.cluster.packing.versions import KeptVersions
 from runtime.cluster.ray import key_values
 from runtime.cluster.ray_metrics import RayMetrics
 from runtime.observability.figures import of_models

@@ -41,9 +41,8 @@ from runtime.cluster.core.departures import Departures
 from runtime.cluster.core.standby import StandbyPlan
 from runtime.cluster.host import end_process
 from runtime.cluster.packing.definitions import PackedTree
-from runtime.cluster.packing.kept_versions import KeptVersions
 from runtime.cluster.packing.pickling import from_chunks, unpickle
-from runtime.cluster.packing.versions import PackedVersion, VersionDefinitions
+from runtime.cluster.packing.versions import KeptVersions, PackedVersion, VersionDefinitions
 from runtime.cluster.processes.mcp_servers import StartedMcpServers
 from runtime.cluster.processes.pool import RayDirectory
 from runtime.cluster.processes.ray_processes import RayProcesses

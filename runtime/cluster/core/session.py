@@ -24,8 +24,8 @@ from actors.session.environment import SessionEnvironment
 from runtime.cluster.core.actors import actor_name, session_standbys
 from runtime.cluster.core.core_host import TURNS_FIRST_S, CoreHost
 from runtime.cluster.host import end_process
-from runtime.cluster.packing.kept_versions import KeptVersions
 from runtime.cluster.packing.pickling import from_chunks
+from runtime.cluster.packing.versions import KeptVersions
 from runtime.cluster.ray_metrics import RayMetrics
 from runtime.cluster.transport.clients import DeploymentInfo
 from runtime.cluster.transport.pair import Pair

@@ -25,9 +25,8 @@ from runtime.cluster.core.actors import runner_standbys, session_standbys
 from runtime.cluster.deployment.connection import RayConnection
 from runtime.cluster.logs import HubReader, kept_lines
 from runtime.cluster.notices import Notices
-from runtime.cluster.packing.kept_versions import KeptTrees, KeptVersions
 from runtime.cluster.packing.pickling import pickled_plan
-from runtime.cluster.packing.versions import ModelReplacement
+from runtime.cluster.packing.versions import KeptTrees, KeptVersions, ModelReplacement
 from runtime.cluster.processes.mcp_servers import mcp_name
 from runtime.cluster.transport.clients import CoreHandles, limiter_ref, runner_ref, session_ref
 from runtime.cluster.transport.pair import pairs_of
