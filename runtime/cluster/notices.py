@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import msgspec
 from ray.exceptions import RayError
@@ -58,8 +58,6 @@ def this_release() -> Release:
 MOST_BEFORE = 50
 """Deployments before that a notice names."""
 
-S = TypeVar("S", bound=msgspec.Struct)
-
 
 class DeploymentNotice(msgspec.Struct, frozen=True, kw_only=True):
     """What a deployment speaks.
@@ -68,6 +66,7 @@ class DeploymentNotice(msgspec.Struct, frozen=True, kw_only=True):
         before: ids of the deployments in whose place it is by upgrades, the newest last: programs may still look for them.
     """
 
+    name: ClassVar[str] = "deployment"
     deployment: str
     release: Release
     protocol: int
@@ -78,19 +77,15 @@ class SourceNotice(msgspec.Struct, frozen=True, kw_only=True):
     """Where the tree of a deployment comes from.
 
     Attributes:
-        path: of the code that came last, on the machine of the command.
         stores: of sessions, as the command was told; None: it was not.
-        paths: by versions of the tree, the newest last; empty in notices of releases before it.
+        paths: of the code on the machine of the command, by versions of the tree, the newest last. Those are missing that no
+            command has given.
     """
 
+    name: ClassVar[str] = "source"
     deployment: str
-    path: str
     stores: Sequence[str] | None = None
-    paths: dict[str, str] = msgspec.field(default_factory=dict)
-
-    def of(self, version: str) -> str | None:
-        """The path of the code of a version of the tree; None where no command has given it."""
-        return self.paths.get(version) if self.paths else self.path
+    paths: dict[str, str]
 
 
 class UpgradeNotice(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,6 +97,7 @@ class UpgradeNotice(msgspec.Struct, frozen=True, kw_only=True):
         before: see DeploymentNotice.
     """
 
+    name: ClassVar[str] = "upgrade"
     deployment: str
     versions: tuple[str, ...] = ()
     until_s: float = 0.0
@@ -118,59 +114,51 @@ class UpgradeNotice(msgspec.Struct, frozen=True, kw_only=True):
         return (*self.before, self.deployment)[-MOST_BEFORE:]
 
 
+S = TypeVar("S", DeploymentNotice, SourceNotice, UpgradeNotice)
+
+
 class Notices:
     """The notices of one app. All methods block their thread, and raise RayError or RuntimeError where Ray does not answer."""
 
     def __init__(self, namespace: str, app_name: str) -> None:
         self._app = f"{namespace}/{app_name}@"
 
+    def put(self, notice: DeploymentNotice | SourceNotice | UpgradeNotice) -> None:
+        """Keep a notice, in place of the one of its kind."""
+        key_values.put(self._app + notice.name, msgspec.json.encode(notice))
+
     def deployment(self) -> DeploymentNotice | None:
         """The release and the protocol of the deployment; None where it does not say so, or there is none."""
-        return self._read("deployment", DeploymentNotice)
-
-    def put_deployment(self, notice: DeploymentNotice) -> None:
-        """Tell what the deployment speaks that is started now."""
-        self._put("deployment", notice)
+        return self._read(DeploymentNotice)
 
     def forget_deployment(self, deployment: str) -> None:
         """It has ended. What was told since of the next one stays."""
         told = self.deployment()
         if told is not None and told.deployment == deployment:
-            key_values.delete(self._app + "deployment")
+            key_values.delete(self._app + DeploymentNotice.name)
         if self.source(deployment) is not None:
-            key_values.delete(self._app + "source")
+            key_values.delete(self._app + SourceNotice.name)
 
     def source(self, deployment: str) -> SourceNotice | None:
         """Where the tree of a deployment comes from; None where that was not told."""
-        told = self._read("source", SourceNotice)
+        told = self._read(SourceNotice)
         return told if told is not None and told.deployment == deployment else None
-
-    def put_source(self, notice: SourceNotice) -> None:
-        """Tell where the tree comes from that new turns get now."""
-        self._put("source", notice)
 
     def upgrade(self) -> UpgradeNotice | None:
         """The upgrade of the app, if one has begun and is not done."""
-        return self._read("upgrade", UpgradeNotice)
-
-    def put_upgrade(self, notice: UpgradeNotice) -> None:
-        """Tell that an upgrade has begun."""
-        self._put("upgrade", notice)
+        return self._read(UpgradeNotice)
 
     def forget_upgrade(self) -> None:
         """The upgrade is done."""
-        key_values.delete(self._app + "upgrade")
+        key_values.delete(self._app + UpgradeNotice.name)
 
-    def _read(self, name: str, kind: type[S]) -> S | None:
-        raw = key_values.value_of(self._app + name)
+    def _read(self, kind: type[S]) -> S | None:
+        raw = key_values.value_of(self._app + kind.name)
         try:
             return typed.decode_json(raw, kind) if raw else None
         except msgspec.MsgspecError:
             # Of a version with other notices.
             return None
-
-    def _put(self, name: str, notice: msgspec.Struct) -> None:
-        key_values.put(self._app + name, msgspec.json.encode(notice))
 
 
 UNREADABLE = (RayError, RuntimeError)
@@ -205,7 +193,7 @@ def tell_source(
             known = stores if before is None or stores is not None else before.stores
             others = {id: path for id, path in before.paths.items() if id != version} if before is not None else {}
             paths = dict([*others.items(), (version, where)][-MOST_PATHS:])
-            notices.put_source(SourceNotice(deployment=told.deployment, path=where, stores=known, paths=paths))
+            notices.put(SourceNotice(deployment=told.deployment, stores=known, paths=paths))
 
 
 def source_of(namespace: str, app_name: str) -> SourceNotice | None:

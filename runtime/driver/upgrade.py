@@ -65,7 +65,7 @@ def upgrade(client: EngineClient, turns: ProgramTurns, successor: Successor, wit
         # Another program may have updated the tree meanwhile.
         until_s = now_s() + STARTS * (new.deployment.settings.start_timeout_s + RETRY_S)
         notice = msgspec.structs.replace(notice, versions=tuple(old.kept.loadable()), until_s=until_s)
-        old.notices.put_upgrade(notice)
+        old.notices.put(notice)
 
     with held_connection(new.deployment.settings, old.address or ""):
         drained = drain(client, turns, within_s, before_stop=tell)
@@ -74,7 +74,7 @@ def upgrade(client: EngineClient, turns: ProgramTurns, successor: Successor, wit
             _start(client.app_name, successor, str(this_release()))
         except BaseException:
             # It stays for the next start of the app, and programs wait no longer.
-            old.notices.put_upgrade(msgspec.structs.replace(notice, until_s=0.0))
+            old.notices.put(msgspec.structs.replace(notice, until_s=0.0))
             raise
         away_s = time.monotonic() - stopped_s
         successor.resume()

@@ -194,9 +194,7 @@ class RayEngine(DeployedEngine):
         """Tell programs of all versions what is spoken here, and keep the tree: the deployment may outlive it by upgrades."""
         tree = self.deployment.tree
         before = self._upgrade.all_before if self._upgrade is not None else ()
-        self.notices.put_deployment(
-            DeploymentNotice(deployment=self._id, release=this_release(), protocol=PROTOCOL, before=before)
-        )
+        self.notices.put(DeploymentNotice(deployment=self._id, release=this_release(), protocol=PROTOCOL, before=before))
         # A Ray that keeps nothing runs it all the same.
         with suppress(ClusterError):
             self.trees.keep_packed(PackedVersion(tree.version, packed, self._plugins, plans))

@@ -159,8 +159,8 @@ def _source(rt: Runtime, told: SourceNotice | None) -> str:
     from actors.errors import RequestError
     from runtime.driver.services.deployment import current_version
 
-    version = current_version(rt) if told is not None and told.paths else ""
-    path = told.of(version) if told is not None else None
+    version = current_version(rt) if told is not None else ""
+    path = told.paths.get(version) if told is not None else None
     if path is None:
         what = f"version {version} of {rt.app_name!r}" if version else repr(rt.app_name)
         raise RequestError(f"no command has told where the code of {what} is: give PATH")

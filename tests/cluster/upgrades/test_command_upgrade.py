@@ -171,7 +171,7 @@ def test_calls_while_it_is_away_are_told_when_to_ask_again(folder: Path) -> None
     with Runtime.connect(NAME) as rt:
         deployment = notices().deployment()
         assert deployment is not None
-        notices().put_upgrade(UpgradeNotice(deployment=deployment.deployment, until_s=now_s() + 60))
+        notices().put(UpgradeNotice(deployment=deployment.deployment, until_s=now_s() + 60))
         hanging = rt.run(user_id="ada", session_id="hangs", message="wait", on_leave="continue")
         next(event for event in hanging for _ in event.function_calls())
         invoke("stop", NAME, "--drain", "--within", "1s")
@@ -217,11 +217,11 @@ def test_a_deployment_of_another_protocol_is_refused_by_name(folder: Path) -> No
     raygrove("start", code(folder))
     told = notices().deployment()
     assert told is not None
-    notices().put_deployment(DeploymentNotice(deployment=told.deployment, release=OTHER, protocol=PROTOCOL + 1))
+    notices().put(DeploymentNotice(deployment=told.deployment, release=OTHER, protocol=PROTOCOL + 1))
     with pytest.raises(ProtocolMismatchError, match="start this program with the other release"):
         Runtime.connect(NAME).start()
     assert "Drain it with that release" in refused(code(folder))
-    notices().put_deployment(told)
+    notices().put(told)
 
 
 def test_where_the_next_one_does_not_start_the_error_says_what_is_left(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
