@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from ray.exceptions import RayError
 
@@ -19,33 +18,20 @@ from runtime.cluster.transport.ray_actors import list_named_actors
 _FIRST_SESSIONS = ("session", "session-0")
 
 
-class NamedActor(NamedTuple):
-    """An actor of an app, which lives or is being started again.
+class NamedActor(ActorRecord):
+    """An actor of an app, named `<app>/<part>`. In the one that `apps_of` gives, `is_restarting` is of any actor of its app."""
 
-    Attributes:
-        namespace: Ray's.
-        part: what it is there: `session`, `runner-0`, `host/3` …
-        pid: its process; 0: unknown.
-        node: the IP address of its node; "": unknown.
-        started_s: when Ray has started it, in seconds since the epoch; None: unknown.
-        restarts: how often Ray has started it again.
-        is_restarting: its process was lost, and Ray is about to start it again. Of the actor that stands for an app: one of its
-            actors is.
-    """
-
-    namespace: str
-    app: str
-    part: str
-    pid: int
-    node: str
-    started_s: float | None
-    restarts: int
-    is_restarting: bool = False
+    __slots__ = ()
 
     @property
-    def name(self) -> str:
-        """The name for `ray.get_actor`."""
-        return f"{self.app}/{self.part}"
+    def app(self) -> str:
+        """The app's name."""
+        return self.name.partition("/")[0]
+
+    @property
+    def part(self) -> str:
+        """Its part in the app: `session`, `runner-0`, `host/3` …"""
+        return self.name.partition("/")[2]
 
 
 def ray_address(address: str | None) -> str:
@@ -72,15 +58,9 @@ def named_actors(address: str) -> list[NamedActor]:
     mode = os.environ.get(MODE)
     try:
         prepare_joining(address)
-        actors = _present_actors(address)
+        return _present_actors(address)
     finally:
         use_mode(mode)
-    found = []
-    for actor in actors:
-        app, slash, part = actor.name.partition("/")
-        if slash:
-            found.append(NamedActor(actor.namespace, app, part, *actor[2:]))
-    return sorted(found, key=lambda each: each[:3])
 
 
 def on_draining_nodes(address: str) -> Mapping[str, Sequence[str]]:
@@ -95,13 +75,12 @@ def on_draining_nodes(address: str) -> Mapping[str, Sequence[str]]:
     found: dict[str, list[str]] = {}
     draining = {node.address for node in cluster_nodes() if node.drain is not None}
     for actor in _present_actors(address) if draining else ():
-        app, slash, part = actor.name.partition("/")
-        if slash and actor.node in draining:
-            found.setdefault(app, []).append(part)
+        if actor.node in draining:
+            found.setdefault(actor.app, []).append(actor.part)
     return found
 
 
-def _present_actors(address: str) -> list[ActorRecord]:
+def _present_actors(address: str) -> list[NamedActor]:
     try:
         actors = present_actors(address)
         if actors is None:
@@ -109,10 +88,13 @@ def _present_actors(address: str) -> list[ActorRecord]:
                 actors = [ActorRecord(*each) for each in list_named_actors()]
     except (RuntimeError, OSError, ValueError, RayError) as error:
         raise ClusterError(f"the Ray at {address!r} does not tell its actors: {error}") from error
-    return actors
+    return sorted(
+        (NamedActor(*each) for each in actors if "/" in each.name), key=lambda each: (each.namespace, each.app, each.part)
+    )
 
 
 def apps_of(actors: Sequence[NamedActor]) -> list[NamedActor]:
     """One actor of each app: its first Session actor."""
-    restarting = {each[:2] for each in actors if each.is_restarting}
-    return [each._replace(is_restarting=each[:2] in restarting) for each in actors if each.part in _FIRST_SESSIONS]
+    restarting = {(each.namespace, each.app) for each in actors if each.is_restarting}
+    sessions = (each for each in actors if each.part in _FIRST_SESSIONS)
+    return [each._replace(is_restarting=(each.namespace, each.app) in restarting) for each in sessions]
