@@ -13,7 +13,7 @@ from runtime.cluster.transport.ray_actors import this_node
 from runtime.cluster.transport.wires import Listener, WireOptions, Wires
 from runtime.engine.process.collector import look_less_often
 from runtime.observability.logs.kept import DeploymentEvent
-from runtime.observability.logs.options import LogOptions
+from runtime.observability.logs.sinks import LogOptions
 from runtime.transport.endpoint import Endpoint
 from runtime.transport.io.server_connection import Handler
 from runtime.transport.options import DirectOptions

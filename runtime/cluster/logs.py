@@ -20,10 +20,9 @@ from runtime.cluster.ray.nodes import logs_folder
 from runtime.cluster.ray.process import output_name
 from runtime.cluster.transport.ray_actors import Handle
 from runtime.observability.logs.capture import Outlet, Sink, start_capture
-from runtime.observability.logs.files import LogFiles
 from runtime.observability.logs.kept import DeploymentEvent, EventRing, event_of, without_quiet_events
 from runtime.observability.logs.lines import Line, decode_lines, encode_lines
-from runtime.observability.logs.options import LogOptions
+from runtime.observability.logs.sinks import LogFiles, LogOptions
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from actors.messages.json_types import JsonMapping
 from runtime.cluster.logs import task_logs
 from runtime.cluster.transport.ray_actors import Handle, start_task
 from runtime.engine.process.variables import set_variables
-from runtime.observability.logs.options import LogOptions
+from runtime.observability.logs.sinks import LogOptions
 
 
 class ToolTasks:

@@ -27,7 +27,7 @@ from runtime.cluster.transport.pair import Standing
 from runtime.cluster.transport.plans import KeptPlans
 from runtime.cluster.transport.ray_actors import Handle, current_actor, get_actor, is_restarted, this_node
 from runtime.cluster.transport.wires import WATCHED, WireOptions
-from runtime.observability.logs.options import LogOptions
+from runtime.observability.logs.sinks import LogOptions
 from runtime.transport.io.server_connection import Handler
 
 RECOVERY = Backoff(0.1, 1.0)

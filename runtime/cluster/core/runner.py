@@ -56,7 +56,7 @@ from runtime.engine.placing.actors import session_names
 from runtime.engine.process.tool_threads import ToolThreads
 from runtime.engine.store_urls import open_artifact_store
 from runtime.observability.figures import of_counts
-from runtime.observability.logs.options import LogOptions
+from runtime.observability.logs.sinks import LogOptions
 from runtime.observability.telemetry.setup import process_telemetry
 from runtime.settings import Settings
 from runtime.transport.options import DirectOptions

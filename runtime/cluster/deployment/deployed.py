@@ -37,8 +37,7 @@ from runtime.engine.process.node_caches import caches_in
 from runtime.engine.process.tool_threads import ToolThreads
 from runtime.observability.logs.kept import DeploymentEvent, LogLine, lines_of
 from runtime.observability.logs.lines import by_time, mark_records
-from runtime.observability.logs.options import LogOptions
-from runtime.observability.logs.replay import RecordSink, Replay, TakeRecord
+from runtime.observability.logs.sinks import LogOptions, RecordSink, Replay, TakeRecord
 from runtime.private_files import temporary_folder
 from runtime.settings import Settings
 from runtime.transport.io.connections import CLOSED

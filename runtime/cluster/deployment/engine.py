@@ -41,7 +41,7 @@ from runtime.engine.local_versions import first_record
 from runtime.engine.placing.actors import SessionActorPlace, session_places
 from runtime.engine.placing.seating import seat_stores
 from runtime.engine.store_urls import check_artifact_folder, is_seen_by_all_nodes, slow_imports_of
-from runtime.observability.logs.options import log_options
+from runtime.observability.logs.sinks import log_options
 from runtime.stores.owner import this_process, this_program
 
 ANY_NUMBER = 1_000_000

@@ -37,7 +37,7 @@ from runtime.cluster.transport.link import answered
 from runtime.cluster.transport.pair import Pair
 from runtime.cluster.transport.ray_actors import Handle, get_actor, list_named_actors
 from runtime.cluster.transport.wires import WireOptions, Wires
-from runtime.observability.logs.replay import TakeRecord
+from runtime.observability.logs.sinks import TakeRecord
 from runtime.settings import Settings
 
 SEEK_S = 0.1

@@ -52,7 +52,7 @@ from runtime.engine.process.watched_threads import WatchedThreads
 from runtime.engine.store_urls import open_artifact_store
 from runtime.models.registry import ModelPool
 from runtime.observability.figures import Figure, of_agents
-from runtime.observability.logs.options import LogOptions
+from runtime.observability.logs.sinks import LogOptions
 from runtime.observability.telemetry.setup import process_telemetry
 from runtime.settings import Settings
 from runtime.transport.endpoint import Endpoint

@@ -20,7 +20,7 @@ from runtime.cluster.transport.ray_actors import Handle, RayOptions, current_act
 from runtime.cluster.transport.wires import Wires
 from runtime.engine.local_mcp import refuse_other
 from runtime.integrations.mcp.actor import McpActor
-from runtime.observability.logs.options import LogOptions
+from runtime.observability.logs.sinks import LogOptions
 from runtime.settings import Settings
 
 MANY = 1_000_000

@@ -32,7 +32,7 @@ from runtime.cluster.transport.link import answered
 from runtime.cluster.transport.peer import Peer
 from runtime.cluster.transport.ray_actors import Handle, RayOptions, on_node, only_on, start_actor, this_node
 from runtime.cluster.transport.wires import Wires
-from runtime.observability.logs.options import LogOptions
+from runtime.observability.logs.sinks import LogOptions
 from runtime.settings import Settings
 from runtime.transport.endpoint import Endpoint
 

@@ -16,7 +16,7 @@ from actors.rules.capacity.sharding import all_shards
 from runtime.cluster.transport.pair import Pair
 from runtime.cluster.transport.ray_actors import Handle
 from runtime.cluster.transport.wires import WireOptions, Wires
-from runtime.observability.logs.options import LogOptions
+from runtime.observability.logs.sinks import LogOptions
 from runtime.settings import Settings
 
 

@@ -17,12 +17,10 @@ from pathlib import Path
 import pytest
 
 from actors.interfaces.run_facts import RunFacts, in_run
-from runtime.observability.logs import capture, files
+from runtime.observability.logs import capture, sinks
 from runtime.observability.logs.capture import MAX_LINE, MAX_LINES, Outlet, RunStream, start_capture
-from runtime.observability.logs.files import LogFiles
 from runtime.observability.logs.lines import Line, line_of
-from runtime.observability.logs.options import LogOptions, log_options
-from runtime.observability.logs.replay import Replay
+from runtime.observability.logs.sinks import LogFiles, LogOptions, Replay, log_options
 from runtime.settings import Settings
 
 RUN = RunFacts("desk", "ada", "s1", "e-1")
@@ -188,17 +186,17 @@ def test_a_file_has_an_object_in_each_line_if_that_is_wanted(tmp_path: Path) -> 
 
 
 def test_files_are_bounded_in_size_and_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "MAX_BYTES", 1_000)
+    monkeypatch.setattr(sinks, "MAX_BYTES", 1_000)
     out = LogFiles(OPTIONS, str(tmp_path), "runner")
     for number in range(101):
         out.put_lines([logged(RUN, f"{number:090}")])
     names = sorted(path.name.partition(".log")[2] for path in tmp_path.iterdir())
     assert names == ["", ".1"]
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 2_500
-    out.put_lines([logged(RunFacts(f"a{number}")) for number in range(3 * files.MAX_OPEN)])
-    assert len(list(tmp_path.iterdir())) > files.MAX_OPEN
+    out.put_lines([logged(RunFacts(f"a{number}")) for number in range(3 * sinks.MAX_OPEN)])
+    assert len(list(tmp_path.iterdir())) > sinks.MAX_OPEN
     opened = [os.readlink(each) for each in Path("/proc/self/fd").iterdir() if each.is_symlink()]
-    assert sum(str(tmp_path) in each for each in opened) == files.MAX_OPEN
+    assert sum(str(tmp_path) in each for each in opened) == sinks.MAX_OPEN
     out.close()
 
 

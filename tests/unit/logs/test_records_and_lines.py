@@ -94,7 +94,7 @@ def test_a_print_names_the_agent(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_nothing_heavy_is_loaded_with_it() -> None:
-    modules = "runtime.observability.logs.capture, runtime.observability.logs.files, runtime.observability.logs.replay"
+    modules = "runtime.observability.logs.capture, runtime.observability.logs.sinks"
     code = f"import sys, {modules}; print({{'ray', 'sqlalchemy'}} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
 
