@@ -131,8 +131,7 @@ class PackedDefinitions(Mapping[str, bytes]):
         codes: pickled SharedCodes.
         models: what is pickled on top of a code, by the number that rows have.
         code_of: of each of these the number of its code.
-        sources: what there is of sources, see AgentPackage.
-        sources_of: of each of the models the number of its sources.
+        sources: of each of the models, see AgentPackage.
     """
 
     topology: Topology
@@ -141,7 +140,6 @@ class PackedDefinitions(Mapping[str, bytes]):
     models: CompressedStrings
     code_of: array[int]
     sources: Sequence[dict[str, str]]
-    sources_of: array[int]
 
     def __iter__(self) -> Iterator[str]:
         return self.topology.names()
@@ -158,7 +156,7 @@ class PackedDefinitions(Mapping[str, bytes]):
         # There is such a node.
         assert number is not None
         row = decode(self.rows[number], AgentRow)
-        code, sources = self.codes[self.code_of[row.code]], self.sources[self.sources_of[row.code]]
+        code, sources = self.codes[self.code_of[row.code]], self.sources[row.code]
         model, does = self.models[row.code], summarises(self.topology, agent)
         return encode(AgentPackage(row, code, model, node.children, targets, node.tool_agents, sources, does))
 
@@ -195,34 +193,18 @@ def pack_tree(tree: AgentTree, replace_model: Callable[[str | Model], str | Mode
     code_of, models = array(_NUMBERS, (code for code, _ in packer.models)), [model for _, model in packer.models]
     # A tree of many models has few codes, so they are not looked through for each model.
     of_codes, of_models = sources_of(codes), sources_of(models)
-    sources = _Distinct()
-    numbers = [
-        sources.number({**of_codes[code], **own} if own else of_codes[code]) for code, own in zip(code_of, of_models, strict=True)
-    ]
+    distinct: dict[tuple[str, ...], dict[str, str]] = {}
+    both = ({**of_codes[code], **own} if own else of_codes[code] for code, own in zip(code_of, of_models, strict=True))
+    # A file's text is the same wherever it occurs, and travels once.
+    sources = [distinct.setdefault(tuple(each), each) for each in both]
     return PackedDefinitions(
         tree.topology,
         rows,
         CompressedStrings.of(codes),
         CompressedStrings.of(models),
         code_of,
-        sources.values,
-        array(_NUMBERS, numbers),
+        sources,
     )
-
-
-class _Distinct:
-    """Values without repetition, by number."""
-
-    def __init__(self) -> None:
-        self.values: list[dict[str, str]] = []
-        self._numbers: dict[tuple[str, ...], int] = {}
-
-    def number(self, sources: dict[str, str]) -> int:
-        """The number of some sources; a file's text is the same wherever it occurs."""
-        number = self._numbers.setdefault(tuple(sources), len(self.values))
-        if number == len(self.values):
-            self.values.append(sources)
-        return number
 
 
 def unpack(packed: bytes) -> AgentSpec:

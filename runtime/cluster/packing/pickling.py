@@ -120,21 +120,6 @@ def pickled_plan(flow: str, plan: FlowPlan) -> bytes:
     return pickled(f"flow {flow!r} cannot travel to its agents", plan, lambda: {**parts, **types})
 
 
-class ProcessVariables:
-    """Environment variables for a process: unpickling it sets them there."""
-
-    def __init__(self, values: Mapping[str, str]) -> None:
-        self._values = dict(values)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _set_variables, (self._values,)
-
-
-def _set_variables(values: Mapping[str, str]) -> ProcessVariables:
-    set_variables(values)
-    return ProcessVariables(values)
-
-
 def to_chunks(refusal: str, value: object, *, must_last: bool = False, variables: Mapping[str, str] | None = None) -> list[bytes]:
     """Pickle and compress a value of any size, and cut it in chunks of at most CHUNK_BYTES, for `from_chunks`.
 
@@ -146,9 +131,7 @@ def to_chunks(refusal: str, value: object, *, must_last: bool = False, variables
     Raises:
         DefinitionError: the value cannot be pickled; or it is too large and `must_last`.
     """
-    # In this order, for the value's own classes may read variables when they are unpickled.
-    packed = (ProcessVariables(variables or {}), value)
-    raw = zlib.compress(pickled(refusal, packed, lambda: {"": value}), level=1)
+    raw = zlib.compress(pickled(refusal, (dict(variables or {}), pickled(refusal, value))), level=1)
     if must_last and len(raw) > MAX_BYTES:
         raise DefinitionError(
             f"{refusal}: it has {len(raw)} bytes, and a detached deployment may have {MAX_BYTES}: keep large data in files "
@@ -159,8 +142,10 @@ def to_chunks(refusal: str, value: object, *, must_last: bool = False, variables
 
 def from_chunks(chunks: Sequence[bytes]) -> Any:
     """The value that a driver of this deployment gave to `to_chunks`."""
-    _, value = unpickle(zlib.decompress(b"".join(chunks)))
-    return value
+    variables, pickled_value = unpickle(zlib.decompress(b"".join(chunks)))
+    # First, for the value's own classes may read variables when they are unpickled.
+    set_variables(variables)
+    return unpickle(pickled_value)
 
 
 class SharedPickle:
