@@ -11,7 +11,7 @@ import uuid
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from ray.exceptions import RayError
 
@@ -60,7 +60,7 @@ class LogHub:
         self._events = EventRing()
 
     def put_events(self, batch: bytes) -> None:
-        """Keep events of the deployment: see LogWay."""
+        """Keep the events of the deployment that a batch of lines tells: they are kept for longer."""
         self._events.add_lines(decode_lines(batch))
 
     def add_events(self, events: Sequence[DeploymentEvent]) -> None:
@@ -127,7 +127,7 @@ class ProcessLogs:
         way: gets batches of encoded lines, in a thread of its own.
     """
 
-    def __init__(self, options: LogOptions, role: str, way: LogWay) -> None:
+    def __init__(self, options: LogOptions, role: str, way: LogHub | ToRunner) -> None:
         def encoded(lines: Sequence[Line]) -> None:
             events = [line for line in lines if event_of(line) is not None]
             if events:
@@ -157,20 +157,8 @@ class ProcessLogs:
             self._files.close()
 
 
-class LogWay(Protocol):
-    """Where the lines of a process go. A LogHub is one."""
-
-    def put_batch(self, batch: bytes) -> None:
-        """Take encoded lines, for programs that ask for them."""
-        ...
-
-    def put_events(self, batch: bytes) -> None:
-        """Take encoded lines that tell events of the deployment, to be kept for longer."""
-        ...
-
-
 class ToRunner:
-    """Implements `LogWay`: hands batches to the hub of a Runner, one after the other."""
+    """Hands batches to the hub of a Runner, one after the other."""
 
     def __init__(self, runner: Handle) -> None:
         self._runner = runner

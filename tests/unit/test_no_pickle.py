@@ -71,6 +71,7 @@ def test_what_imports_alone_is_read_by_few() -> None:
         ("runtime/cluster/core/runner.py", "unpickle(packed.plugins)"),
         ("runtime/cluster/packing/pickling.py", "unpickle(zlib.decompress(b''.join(chunks)))"),
         ("runtime/cluster/packing/pickling.py", "unpickle(pickled_value)"),
+        ("runtime/cluster/transport/plans.py", "unpickle(pickled)"),
         # What the deployment itself has kept: whether another release can load it.
         ("runtime/cluster/packing/versions.py", "unpickle(pickled)"),
     }

@@ -33,7 +33,7 @@ from actors.refs.base import Ref
 from actors.refs.runner import RunnerRef
 from runtime.cluster.logs import ProcessLogs, ToRunner, name_output
 from runtime.cluster.packing.definitions import unpack
-from runtime.cluster.packing.pickling import import_alone, unpickle
+from runtime.cluster.packing.pickling import import_alone
 from runtime.cluster.processes.worker_process import Activated
 from runtime.cluster.ray.nodes import this_address
 from runtime.cluster.ray.process import put_up_title
@@ -97,7 +97,7 @@ def build_environment(
     models = ModelPool()
     session = session_ref(wires, core, restart_timeout_s)
     servers = McpServers(FoundMcpServers(runner, wires, settings).find)
-    plans = FlowPlans(RemotePlans(runner, unpickle).find)
+    plans = FlowPlans(RemotePlans(runner).find)
     return AgentEnvironment(
         session,
         # A lost Runner takes the runs that it asked for with it, so this link does not wait for its restart.

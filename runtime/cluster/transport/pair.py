@@ -8,17 +8,15 @@ from dataclasses import dataclass
 
 from ray.exceptions import RayError
 
+from actors.rules.recovery.backoff import Backoff
 from runtime.cluster.transport.link import ProcessReplacedError
 from runtime.cluster.transport.peer import Peer
 from runtime.cluster.transport.ray_actors import Handle, get_actor
 from runtime.transport.endpoint import Endpoint
 from runtime.transport.io.connections import Channels
 
-ASK_AGAIN_S = 0.005
+PAUSES = Backoff(0.005, 0.25)
 """When a process that stands by is asked again whether it leads. It does within milliseconds after the other one was lost."""
-
-LONGEST_S = 0.25
-"""The longest pause between two such questions."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +73,9 @@ class Pair:
         Args:
             failed: why the first, and why the second, could not be asked the last time.
         """
-        pause_s = ASK_AGAIN_S
+        asked = 0
         while True:
+            asked += 1
             try:
                 handle = self.first if is_first else await self._second()
                 standing: Standing = await handle.standing.remote()
@@ -88,8 +87,7 @@ class Pair:
                 failed.pop(is_first, None)
                 if standing.leads:
                     return handle, standing.endpoint
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, LONGEST_S)
+            await asyncio.sleep(PAUSES.after_attempts(asked))
 
     async def _second(self) -> Handle:
         if self._other is None:

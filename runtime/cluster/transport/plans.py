@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +16,7 @@ import ray
 
 from actors.errors import FlowNotFoundError
 from actors.layers.flows.definitions import FlowPlan
+from runtime.cluster.packing.pickling import unpickle
 from runtime.cluster.ray.absence import AbsentActorError, is_away
 from runtime.cluster.transport.link import RETRY_S, answered
 from runtime.cluster.transport.ray_actors import Handle, get_actor
@@ -108,15 +109,10 @@ async def keep_plan(host: Handle, actor: str, name: str, plan: bytes, restart_ti
 
 
 class RemotePlans:
-    """Definitions of flows, fetched from the Runner's process; each is fetched once.
+    """Definitions of flows, fetched from the Runner's process; each is fetched once."""
 
-    Args:
-        load: unpickles a definition.
-    """
-
-    def __init__(self, handle: Handle, load: Callable[[bytes], FlowPlan]) -> None:
+    def __init__(self, handle: Handle) -> None:
         self._handle = handle
-        self._load = load
         self._known: FlowRegistry[FlowPlan] = FlowRegistry({})
 
     async def find(self, name: str) -> FlowPlan:
@@ -126,6 +122,6 @@ class RemotePlans:
             pickled: bytes | None = await answered(lambda: self._handle.plan.remote(name), "the Runner", 0)
             if pickled is None:
                 raise FlowNotFoundError(name)
-            known = self._load(pickled)
+            known = unpickle(pickled)
             self._known.add(name, known)
         return known
