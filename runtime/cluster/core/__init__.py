@@ -1,1 +1,1 @@
-"""The processes of Session actors and Runners: one of each, or one that leads and one that stands by."""
+"""The processes of Session actors, Runners and the limiter: their names, how they are built, and standbys in their place."""

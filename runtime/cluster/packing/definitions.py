@@ -36,8 +36,8 @@ from actors.rules.capacity.eviction import LruDict
 from actors.rules.routing.transfer import Target, transfer_targets
 from runtime.cluster.packing.class_fields import fields_of, identity_of, is_copy_of, is_data
 from runtime.cluster.packing.compressed import CompressedStrings
-from runtime.cluster.packing.obstacles import keys_in
 from runtime.cluster.packing.pickling import SharedPickle, install_sources, load_both, refused, sources_of
+from runtime.cluster.packing.unpicklable import keys_in
 from runtime.engine.deployment import ModelCheck
 
 logger = logging.getLogger(__name__)

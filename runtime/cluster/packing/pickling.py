@@ -26,7 +26,7 @@ from ray import cloudpickle
 
 from actors.errors import DefinitionError
 from actors.layers.flows.definitions import FlowPlan
-from runtime.cluster.packing.obstacles import obstacle
+from runtime.cluster.packing.unpicklable import obstacle
 from runtime.engine.process.variables import set_variables
 
 IMPORTING = threading.RLock()

@@ -1,1 +1,1 @@
-"""Messages between processes: Ray actors, the links to them, and proxies of what lives elsewhere."""
+"""Messages between processes: Ray actors, links to them, and definitions of flows that others keep."""

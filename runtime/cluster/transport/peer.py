@@ -99,7 +99,7 @@ PAUSE_S = 60.0
 """Time between two attempts to connect."""
 
 
-class Detour:
+class RayFallback:
     """The way over Ray to one process. From time to time a connection is tried again, while messages go on over Ray.
 
     Attributes:
@@ -218,12 +218,12 @@ class Peer:
         self._channel: Channel | None = None
         self._asking: asyncio.Task[Channel | None] | None = None
         self._outage: Outage | None = None
-        self._detour: Detour | None = None
+        self._fallback: RayFallback | None = None
 
     @property
     def unreached(self) -> UnreachedPeer | None:
         """Set while no connection to it can be made."""
-        return self._detour.unreached if self._detour is not None and not self._detour.is_over else None
+        return self._fallback.unreached if self._fallback is not None and not self._fallback.is_over else None
 
     def link(self, name: str, restart_timeout_s: float = 0.0, slot: int = 0) -> Link:
         """A link to an actor in the process: see ActorLink."""
@@ -237,7 +237,7 @@ class Peer:
     def open_channel(self) -> Channel | None:
         """The way of a message for which nothing has to be asked or waited for: there is a connection. None: see `deliver`."""
         channel = self._channel
-        return channel if channel is not None and self._detour is None and channel.is_connected else None
+        return channel if channel is not None and self._fallback is None and channel.is_connected else None
 
     async def deliver(self, raw: bytes, slot: int, patience_s: float, early: EarlyReply | None = None) -> bytes:
         """Send a message and return the reply.
@@ -264,11 +264,11 @@ class Peer:
         """
         if self._connections is None:
             return await self._by_ray(raw, slot)
-        if self._detour is not None:
-            self._detour.look()
-            if not self._detour.is_over:
+        if self._fallback is not None:
+            self._fallback.look()
+            if not self._fallback.is_over:
                 return await self._by_ray(raw, slot)
-            self._detour = None
+            self._fallback = None
         channel = self._channel or await self._found()
         if channel is None:
             return await self._by_ray(raw, slot)
@@ -307,8 +307,8 @@ class Peer:
 
     def forget_process(self) -> None:
         """The process is ended: nothing is kept for it."""
-        if self._detour is not None:
-            self._detour.give_up()
+        if self._fallback is not None:
+            self._fallback.give_up()
         if self._channel is not None:
             self._channel.close()
             self._channel = None
@@ -319,9 +319,9 @@ class Peer:
         return self._outage
 
     def _go_by_ray(self, error: ConnectionLostError) -> None:
-        if self._detour is None:
+        if self._fallback is None:
             tell_event("over Ray", "messages go over Ray, since there is no direct connection: %s", error)
-            self._detour = Detour(self._name, str(error), self._connects)
+            self._fallback = RayFallback(self._name, str(error), self._connects)
 
     async def _connects(self) -> bool:
         channel = await self._found()

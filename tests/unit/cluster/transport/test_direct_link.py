@@ -266,7 +266,7 @@ async def test_a_process_that_ends_while_a_connection_to_it_is_tried_again_leave
 
 def dialing() -> list[asyncio.Task[Any]]:
     """The tasks that try a connection."""
-    return [task for task in asyncio.all_tasks() if "Detour._try" in repr(task.get_coro())]
+    return [task for task in asyncio.all_tasks() if "RayFallback._try" in repr(task.get_coro())]
 
 
 async def test_who_cannot_be_reached_is_told_with_the_time_and_the_reason_until_it_is_ended(network: Network) -> None:
