@@ -243,7 +243,7 @@ def test_plugins_and_operators_hear_once_of_each_budget(deploy: Deploy, tmp_path
             f"root turn '{turn.invocation_id}' llm_calls 8 of 10",
             "root session 's1' tool_calls 10 of 12",
         ]
-        until(lambda: any("session 's1'" in text for text in told(rt)))
+        until(lambda: any("budget of session 's1'" in text for text in told(rt)))
         assert [text.split(":")[0] for text in told(rt)][-2:] == [
             f"the budget of turn '{turn.invocation_id}' is used to 80 %",
             "the budget of session 's1' is used to 83 %",
