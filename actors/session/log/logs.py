@@ -60,7 +60,6 @@ class SessionLogs:
         self._shared = shared
         self._clock = clock
         self._logs: dict[SessionKey, SessionLog] = {}
-        self._taken: dict[SessionKey, None] = {}
         self._eviction: CacheEviction[SessionKey] = CacheEviction(max_bytes, IDLE_S)
         self._locks: KeyedLocks[SessionKey] = KeyedLocks()
         self.creating: dict[SessionKey, asyncio.Future[None]] = {}
@@ -88,12 +87,8 @@ class SessionLogs:
         }
 
     def all_in_memory(self, *, in_use: bool = False) -> list[SessionLog]:
-        """All logs that are in memory.
-
-        Args:
-            in_use: those whose queues are taken, as they are while a turn is open or waits. The cost grows with these only.
-        """
-        return [self._logs[key] for key in self._taken] if in_use else list(self._logs.values())
+        """All logs that are in memory. `in_use`: those whose queues are taken, as they are while a turn is open or waits."""
+        return [log for log in self._logs.values() if log.queue.is_taken or not in_use]
 
     def in_memory(self, key: SessionKey) -> SessionLog | None:
         """The log, if it is in memory."""
@@ -261,10 +256,7 @@ class SessionLogs:
             await asyncio.shield(written)
 
     def _keep(self, log: SessionLog) -> None:
-        if (other := self._logs.get(log.key)) is not None and other is not log:
-            other.queue.unlist()
         self._logs[log.key] = log
-        log.queue.list_in(self._taken, log.key)
         self.use(log)
 
     def use(self, log: SessionLog) -> None:
@@ -290,8 +282,7 @@ class SessionLogs:
 
     def evict(self, key: SessionKey) -> None:
         """Remove a log from memory."""
-        if (log := self._logs.pop(key, None)) is not None:
-            log.queue.unlist()
+        self._logs.pop(key, None)
         self._eviction.drop_key(key)
 
 

@@ -61,36 +61,8 @@ class TurnQueue:
     """
 
     def __init__(self) -> None:
-        self._is_taken = False
-        self._listed: tuple[dict[SessionKey, None], SessionKey] | None = None
+        self.is_taken = False
         self._waiters: deque[Waiter] = deque()
-
-    @property
-    def is_taken(self) -> bool:
-        """See the class."""
-        return self._is_taken
-
-    @is_taken.setter
-    def is_taken(self, is_taken: bool) -> None:
-        self._is_taken = is_taken
-        if self._listed is not None:
-            sessions, key = self._listed
-            if is_taken:
-                sessions[key] = None
-            else:
-                sessions.pop(key, None)
-
-    def list_in(self, sessions: dict[SessionKey, None], key: SessionKey) -> None:
-        """Have the session's key among others as long as it is taken, from now on."""
-        self._listed = sessions, key
-        self.is_taken = self._is_taken
-
-    def unlist(self) -> None:
-        """Have the session's key there no longer, whatever becomes of the queue."""
-        if self._listed is not None:
-            sessions, key = self._listed
-            self._listed = None
-            sessions.pop(key, None)
 
     def __len__(self) -> int:
         return len(self._waiters)
