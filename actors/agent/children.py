@@ -16,7 +16,7 @@ from actors.messages.content import Content
 from actors.messages.event import Event
 from actors.messages.graph import NodeTask
 from actors.messages.json_types import JsonMapping
-from actors.refs.runner import RunnerRef
+from actors.refs import RunnerRef
 from actors.rules.routing.branches import tool_branch
 
 

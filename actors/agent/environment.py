@@ -20,8 +20,7 @@ from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.telemetry import NO_TELEMETRY, Telemetry
 from actors.messages.json_types import JsonMapping
 from actors.messages.protocol.outcomes import Paused
-from actors.refs.runner import RunnerRef
-from actors.refs.session import SessionRef
+from actors.refs import RunnerRef, SessionRef
 
 
 async def no_logs() -> None:

@@ -18,7 +18,7 @@ from actors.messages.event import USER, Event, new_event_id, now_s
 from actors.messages.flow import FlowMark
 from actors.messages.graph import NodeInfo, root_path
 from actors.messages.json_types import StateDelta
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 from actors.rules.checks.sizes import encoded
 from actors.rules.checks.state import only_temp, without_temp
 from actors.rules.checks.state_values import stored_delta

@@ -12,7 +12,7 @@ from actors.errors import StoreError
 from actors.messages import protocol as p
 from actors.messages.content import Content, Received
 from actors.messages.event import Event
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 
 
 class RunInbox:

@@ -15,15 +15,13 @@ from actors.agent.inbox import RunInbox
 from actors.agent.session_reader import SessionReader
 from actors.agent.views.session_view import AgentView
 from actors.behaviours.interceptor import RunParts, linked
-from actors.interfaces.access import ArtifactAccess
-from actors.interfaces.session import LogAccess
+from actors.interfaces.access import ArtifactAccess, LogAccess
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.content import Content
 from actors.messages.event import Event, EventActions
 from actors.messages.graph import NodeTask, is_of_tool, root_path
 from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
-from actors.refs.access import RemoteLog, SessionArtifacts
 from actors.rules.prompt.history import History
 from actors.rules.routing.branches import delegate_branch
 from actors.rules.routing.resumption import without_retried
@@ -146,12 +144,12 @@ class Invocation:
     @cached_property
     def artifacts(self) -> ArtifactAccess:
         """The session's artifacts."""
-        return SessionArtifacts(self.parts.environment.artifacts, self.message.turn.key)
+        return ArtifactAccess(self.parts.environment.artifacts, self.message.turn.key)
 
     @cached_property
     def log(self) -> LogAccess:
         """Reads the events for user code."""
-        return RemoteLog(self.message.turn.key, self.reader.all_events)
+        return LogAccess(self.message.turn.key, self.reader.all_events)
 
     @cached_property
     def children(self) -> Children:

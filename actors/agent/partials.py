@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from actors.messages import protocol as p
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 from actors.rules.delivery.answers import AnswerPartials
 
 

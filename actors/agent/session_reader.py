@@ -14,7 +14,7 @@ from actors.messages.content import Content
 from actors.messages.event import USER, Event
 from actors.messages.json_types import JsonObject, StateDelta
 from actors.messages.typed import decode
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 from actors.rules.prompt.history import History
 from actors.rules.routing.branches import tool_root
 

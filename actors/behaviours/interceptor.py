@@ -28,8 +28,7 @@ from actors.messages.protocol.log import Append, Appended
 from actors.messages.protocol.outcomes import AnyOutcome
 from actors.messages.protocol.runs import Invoke
 from actors.messages.topology import LLM
-from actors.refs.runner import RunnerRef
-from actors.refs.session import SessionRef
+from actors.refs import RunnerRef, SessionRef
 from actors.rules.checks import model_answer
 from actors.rules.prompt.history import LogLedger
 

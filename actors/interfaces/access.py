@@ -1,35 +1,133 @@
-"""What runs reach besides the log: artifacts, memory, places with resources that tools need, and means of features."""
+"""What the code of a run reaches: its session and log, artifacts, memory, messages, background runs, and means of features."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from typing import Any, Never, Protocol, TypeVar
 
 import msgspec
 
+from actors.errors import RequestError
+from actors.interfaces.stores import ArtifactStore
 from actors.messages.background import Background, BackgroundRun
 from actors.messages.config import RunConfig
 from actors.messages.content import Content, Part, Received
+from actors.messages.event import Event
+from actors.messages.json_types import JsonMapping, JsonValue
 from actors.messages.memory import MemoryEntry
 from actors.messages.session import SessionKey
+from actors.rules.checks.ids import checked_artifact_name
 
 T = TypeVar("T")
 
 
-class ArtifactAccess(Protocol):
-    """The artifacts of one session."""
+class ArtifactAccess:
+    """The artifacts of one session. The store blocks, so it is called in a thread."""
+
+    def __init__(self, store: ArtifactStore, key: SessionKey) -> None:
+        self._store = store
+        self._key = key
 
     async def save(self, filename: str, part: Part) -> int:
         """Store a part and return its version, from 0. Raises InvalidIdError, ArtifactError."""
-        ...
+        return await asyncio.to_thread(self._store.save, self._key, checked_artifact_name(filename), part)
 
     async def load(self, filename: str, version: int | None = None) -> Part | None:
         """Return the part of a version, or of the latest one; None if there is none."""
-        ...
+        return await asyncio.to_thread(self._store.load, self._key, checked_artifact_name(filename), version)
 
     async def keys(self) -> list[str]:
         """Return the names of all artifacts that the session sees, sorted."""
-        ...
+        return await asyncio.to_thread(self._store.keys, self._key)
+
+
+class LogAccess:
+    """The log of one session.
+
+    Args:
+        read: reads its events, on the event loop that is running now.
+
+    Attributes:
+        key: the session.
+    """
+
+    def __init__(self, key: SessionKey, read: Callable[[], Coroutine[Any, Any, Sequence[Event]]]) -> None:
+        self.key = key
+        self._read = read
+        self._loop = asyncio.get_running_loop()
+
+    async def read(self) -> Sequence[Event]:
+        """Return the events that are stored by now, oldest first. Raises StoreError."""
+        return await self._read()
+
+    def read_in_thread(self) -> Sequence[Event]:
+        """Return the same in a thread, which may have a loop. Raises RequestError on this loop, which would wait for itself."""
+        try:
+            running = asyncio.get_running_loop()
+        except RuntimeError:
+            running = None
+        if running is not self._loop:
+            return asyncio.run_coroutine_threadsafe(self._read(), self._loop).result()
+        raise RequestError("async code reads the events of a session first: await context.session.read_events()")
+
+
+class SessionState(Mapping[str, JsonValue]):
+    """The state of a session, to look at. It is written by `context.state`."""
+
+    def __init__(self, read: Callable[[], JsonMapping]) -> None:
+        self._read = read
+
+    def __getitem__(self, key: str) -> JsonValue:
+        return self._read()[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._read())
+
+    def __len__(self) -> int:
+        return len(self._read())
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+    def __setitem__(self, key: str, value: object) -> Never:
+        raise TypeError(f"context.session.state is for reading, and nothing would be stored: write context.state[{key!r}]")
+
+
+class RunSession:
+    """The session that a run belongs to, to look at: `context.session`.
+
+    Nothing is read before `events` is looked at. Sync functions run in threads, so they wait for the events; async code calls
+    `read_events` first. The events are those of all agents and branches, as they were when they were read.
+
+    Args:
+        log: reads the events.
+        state: returns the run's state.
+
+    Attributes:
+        id: the session's.
+        app_name: the app's.
+        user_id: the user's.
+        state: the state by prefixed keys, with what this code has written.
+    """
+
+    def __init__(self, log: LogAccess, state: Callable[[], JsonMapping]) -> None:
+        self.app_name, self.user_id, self.id = log.key.app, log.key.user, log.key.session
+        self.state = SessionState(state)
+        self._log = log
+        self._events: Sequence[Event] | None = None
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """The session's events, oldest first. Raises RequestError in async code that has not called `read_events`."""
+        if self._events is None:
+            self._events = self._log.read_in_thread()
+        return self._events
+
+    async def read_events(self) -> Sequence[Event]:
+        """Read the session's events that are stored by now; from then on `events` are these. Raises StoreError."""
+        self._events = await self._log.read()
+        return self._events
 
 
 class MemoryAccess(Protocol):

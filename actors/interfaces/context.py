@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from actors.interfaces.access import ArtifactAccess, Inbox, Offload, Reach
+from actors.interfaces.access import ArtifactAccess, Inbox, LogAccess, Offload, Reach
 from actors.interfaces.clock import Clock
-from actors.interfaces.session import LogAccess
 from actors.interfaces.telemetry import RunTelemetry
 from actors.messages.config import RunConfig
 from actors.messages.content import Content

@@ -9,7 +9,7 @@ from actors.layers.flows.definitions.plan import FlowPlans
 from actors.layers.mcp.client import McpServers
 from actors.layers.memory.client import UserMemory
 from actors.layers.schedules.client import ScheduleClient
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 
 
 def all_means(session: SessionRef, servers: McpServers, plans: FlowPlans, clock: Clock) -> Means:

@@ -16,7 +16,7 @@ from actors.definitions.tools.context import Actions, CallbackContext
 from actors.errors import InvalidMessageError, PluginFailedError, RaygroveError, SessionNotFoundError
 from actors.errors.tracebacks import foreign_traceback
 from actors.errors.user_code import code_of, error_text, is_cancellation
-from actors.interfaces.access import MemoryAccess
+from actors.interfaces.access import ArtifactAccess, LogAccess, MemoryAccess
 from actors.interfaces.run_facts import RunFacts, in_run
 from actors.layers.memory.client import UserMemory
 from actors.messages import protocol as p
@@ -27,7 +27,6 @@ from actors.messages.event import NO_ACTIONS, Event
 from actors.messages.json_types import JsonMapping, JsonObject
 from actors.messages.session import SessionKey, TurnKey
 from actors.messages.typed import decode
-from actors.refs.access import RemoteLog, SessionArtifacts
 from actors.rules.checks.state_values import stored_delta
 from actors.rules.checks.user_message import checked
 from actors.rules.recovery.failures import error_of
@@ -161,11 +160,11 @@ class PluginHooks(TurnHooks):
         key, invocation_id = asked.turn
         memory: Any = UserMemory(self._session, key)
         return CallbackContext(
-            artifacts=SessionArtifacts(self._artifacts, key),
+            artifacts=ArtifactAccess(self._artifacts, key),
             actions=actions,
             agent_name=asked.agent,
             invocation_id=invocation_id,
-            log=RemoteLog(key, partial(self._events, key)),
+            log=LogAccess(key, partial(self._events, key)),
             branch=None,
             run_config=asked.config,
             user_content=asked.content,

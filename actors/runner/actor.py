@@ -19,7 +19,7 @@ from actors.errors import ActorLostError
 from actors.interfaces.transport import Link
 from actors.messages import protocol as p
 from actors.messages.session import ONLY_SHARD, Shard
-from actors.refs.agent import AgentRef
+from actors.refs import AgentRef
 from actors.runner.dispatch.events import RunnerEvents
 from actors.runner.dispatch.hooks import MakeHooks, TurnHooks
 from actors.runner.dispatch.isolation import Isolation

@@ -12,7 +12,7 @@ from actors.interfaces.transport import Directory, HostLimit
 from actors.messages.config import Budget
 from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.messages.topology import Topology
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 from actors.rules.capacity.opening_window import OF_SESSION_ACTOR
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from actors.actor import Handlers
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 from actors.runner.turns.admission import TurnAdmission
 from actors.runner.turns.place import RunnerPlace
 from actors.runner.turns.recovery import TurnResumer

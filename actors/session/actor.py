@@ -14,11 +14,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from actors.actor import Actor, Handler, Handlers, with_services
+from actors.actor import Actor, Handler, Handlers, KeyedLocks, with_services
 from actors.interfaces.records import TurnRow
 from actors.messages import protocol as p
 from actors.messages.session import ONLY_SHARD, SessionKey, Shard
-from actors.refs.keyed_locks import KeyedLocks
 from actors.rules.accounting.tallies import Tallies
 from actors.rules.capacity.eviction import Cache
 from actors.session.admission import Admission

@@ -12,7 +12,7 @@ from actors.messages.costs import Price
 from actors.messages.event import now_s
 from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.messages.topology import Topology
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 
 FindPeers = Callable[[], Awaitable[Mapping[int, SessionRef]]]
 """Finds clients of the others, by their shards. It raises when one of them is not there yet."""

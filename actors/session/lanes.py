@@ -13,13 +13,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from actors.actor import Handler
+from actors.actor import Handler, KeyedLocks
 from actors.errors import OverloadedError
 from actors.messages.limits import Limits
 from actors.messages.protocol.base import Message
 from actors.messages.protocol.request import Lane, Request, key_of
 from actors.messages.session import SessionKey
-from actors.refs.keyed_locks import KeyedLocks
 from actors.rules.capacity.backlog import retry_after_s
 from actors.rules.capacity.fair_queue import FairQueue, weights
 

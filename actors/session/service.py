@@ -13,7 +13,7 @@ from typing import Protocol
 
 import msgspec
 
-from actors.actor import Handler, Handlers
+from actors.actor import Handler, Handlers, KeyedLocks
 from actors.errors import RequestError, TurnError
 from actors.interfaces.records import PutTurn, TurnRow, Write
 from actors.messages import protocol as p
@@ -22,7 +22,6 @@ from actors.messages.protocol.request import Request
 from actors.messages.protocol.turns import ScheduledTime
 from actors.messages.session import SessionKey, Shard
 from actors.messages.topology import Topology
-from actors.refs.keyed_locks import KeyedLocks
 from actors.rules.accounting.tallies import Tallies
 from actors.rules.routing.selection import deciding
 from actors.session.admission import Admission

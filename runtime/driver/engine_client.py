@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from actors.errors import RaygroveError, RuntimeClosedError
 from actors.interfaces.stores import ArtifactStore
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 from runtime.driver.event_loop import HomeProcess, LoopCall, Portal, Work
 from runtime.engine.interface import Engine
 from runtime.engine.process.collector import RARE_COLLECTION, existing_left_out

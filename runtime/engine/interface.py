@@ -13,9 +13,7 @@ from actors.layers.trees.tree import AgentTree
 from actors.layers.updates.versions import TreeVersion, VersionRecord
 from actors.messages.protocol.statistics import ConnectionFigures
 from actors.messages.session import SessionKey, TurnKey
-from actors.refs.base import Ref
-from actors.refs.runner import RunnerRef
-from actors.refs.session import SessionRef
+from actors.refs import Ref, RunnerRef, SessionRef
 from runtime.observability.logs.kept import DeploymentEvent, LogLine
 from runtime.settings import Settings
 

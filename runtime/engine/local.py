@@ -29,9 +29,7 @@ from actors.layers.sharing.client import runner_client
 from actors.layers.toolsets.open import OpenToolsets
 from actors.layers.updates.environment import SessionTrees
 from actors.messages.session import SessionKey, Shard, TurnKey
-from actors.refs.base import Ref
-from actors.refs.runner import RunnerRef
-from actors.refs.session import SessionRef
+from actors.refs import Ref, RunnerRef, SessionRef
 from actors.rules.capacity.opening_window import least_opened
 from actors.rules.capacity.sharding import all_shards, shard_name
 from actors.runner.environment import RunnerEnvironment

@@ -17,7 +17,6 @@ from actors.layers.updates.rules.marks import MarkedVersion, Marks, known_still,
 from actors.messages.codec import encode
 from actors.messages.protocol.lifecycle import Stop
 from actors.messages.session import SessionKey
-from actors.refs.base import shielded
 from runtime.engine.deployment import distinct_models, model_checks, obstacles
 from runtime.engine.local_versions import LocalVersions
 
@@ -42,7 +41,7 @@ class LocalLink:
         # The event loop itself holds tasks weakly.
         self._handling.add(handling)
         handling.add_done_callback(self._handling.discard)
-        return await shielded(handling)
+        return await asyncio.shield(handling)
 
 
 class LocalDirectory:

@@ -8,7 +8,7 @@ from actors.actor import Actor
 from actors.errors import DefinitionError
 from actors.interfaces.transport import Link
 from actors.layers.mcp.messages import McpServer
-from actors.refs.base import Ref
+from actors.refs import Ref
 from runtime.integrations.mcp.actor import McpActor
 
 

@@ -13,7 +13,7 @@ from actors.errors import RaygroveError
 from actors.layers.retention.messages import ArchiveOldEvents, FindOldSessions, PruneSessions
 from actors.layers.stores.records import OldSession
 from actors.messages.session import SessionKey
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 from runtime.engine.interface import Engine
 from runtime.stores.safe_artifacts import SafeArtifactStore
 

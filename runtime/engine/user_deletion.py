@@ -13,7 +13,7 @@ from actors.errors import StoreError
 from actors.layers.placing.messages import DropArrival, ListArrivals
 from actors.layers.users.messages import CancelWaitingTurns, HoldUser, ReleaseUser, RemoveUser
 from actors.messages import protocol as p
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 from runtime.engine.interface import Engine
 from runtime.stores.safe_artifacts import SafeArtifactStore
 

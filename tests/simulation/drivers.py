@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from actors.errors import RaygroveError
 from actors.layers.flows.definitions import FlowPlan
-from actors.refs.runner import RunnerRef
+from actors.refs import RunnerRef
 from runtime import Runtime
 from runtime.driver.event_loop import Portal
 from runtime.engine.interface import Engine

@@ -29,8 +29,7 @@ from actors.messages.codec import encode
 from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.messages.protocol.base import ErrorReply
 from actors.messages.protocol.turns import RecoverTurns
-from actors.refs.runner import RunnerRef
-from actors.refs.session import SessionRef
+from actors.refs import RunnerRef, SessionRef
 from actors.runner.environment import RunnerEnvironment
 from actors.session.environment import SessionEnvironment
 from runtime.cluster.core.core_host import RECOVERY

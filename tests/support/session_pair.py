@@ -19,7 +19,7 @@ from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.session import SessionKey, Shard
 from actors.messages.typed import decode
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 from actors.rules.capacity.sharding import all_shards
 from actors.session.environment import SessionEnvironment
 from runtime.engine.local_agents import LocalLink

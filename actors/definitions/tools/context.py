@@ -15,8 +15,7 @@ from actors.definitions.tools.state import Sharing, State
 from actors.errors import NotEncodableError, RequestError, UnknownAgentError
 from actors.errors.calls import explains_wrong_calls
 from actors.errors.suggestions import did_you_mean
-from actors.interfaces.access import ArtifactAccess, Inbox, MemoryAccess, Offload, Reach
-from actors.interfaces.session import LogAccess, RunSession
+from actors.interfaces.access import ArtifactAccess, Inbox, LogAccess, MemoryAccess, Offload, Reach, RunSession
 from actors.messages.config import RunConfig
 from actors.messages.content import Content, Part
 from actors.messages.event import EventActions, RequestedInput

@@ -11,7 +11,7 @@ from actors.layers.background.messages import AskParent, CancelRun, FindRuns, St
 from actors.messages.background import BackgroundRun
 from actors.messages.content import Content
 from actors.messages.session import SessionKey, digest, run_of
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 
 LONGEST_WAIT_S = 20.0
 """So long one request waits."""

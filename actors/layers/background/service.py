@@ -20,7 +20,7 @@ from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
-from actors.actor import Handler, Handlers
+from actors.actor import Handler, Handlers, KeyedLocks
 from actors.errors import (
     FencedError,
     RequestError,
@@ -59,7 +59,6 @@ from actors.messages.protocol.base import Message
 from actors.messages.protocol.request import Request
 from actors.messages.protocol.turns import ScheduledTime
 from actors.messages.session import RUN_LENGTH, SessionKey, SessionPlace, conversation_of, run_of, run_session
-from actors.refs.keyed_locks import KeyedLocks
 from actors.rules.checks.ids import MAX_ID
 from actors.rules.routing.selection import address_obstacle
 from actors.session.log.open_turn import SessionTurn

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, Self
 
+from actors.actor import KeyedLocks
 from actors.behaviours.interceptor import RunInterceptor, RunParts
 from actors.definitions.agents.llm import LlmAgent
 from actors.definitions.tools.base import Tool
@@ -18,7 +19,6 @@ from actors.messages.background import BackgroundRun
 from actors.messages.content import Content
 from actors.messages.json_types import JsonObject
 from actors.messages.session import SessionKey, digest
-from actors.refs.keyed_locks import KeyedLocks
 
 
 class KnowsRuns(RunInterceptor):

@@ -15,8 +15,7 @@ from actors.definitions.tools.outgoing import MessageContext, Outgoing
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import FencedError, UnknownAgentError
 from actors.errors.suggestions import did_you_mean
-from actors.interfaces.access import MemoryAccess
-from actors.interfaces.session import RunSession
+from actors.interfaces.access import MemoryAccess, RunSession
 from actors.layers.custom.definitions import HOW_TO_RUN, CustomAgent
 from actors.layers.memory.client import UserMemory
 from actors.messages.event import USER, Event, EventActions

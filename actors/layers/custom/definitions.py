@@ -9,9 +9,8 @@ from typing import Any, ClassVar, Literal, Protocol
 from actors.definitions.agents.base import BaseAgent
 from actors.definitions.tools.outgoing import MessageContext
 from actors.errors import DefinitionError
-from actors.interfaces.access import MemoryAccess
+from actors.interfaces.access import MemoryAccess, RunSession
 from actors.interfaces.context import RunContext
-from actors.interfaces.session import RunSession
 from actors.messages.event import Event
 from actors.messages.json_types import JsonMapping
 from actors.messages.protocol.outcomes import AnyOutcome

@@ -6,13 +6,12 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
 
-from actors.actor import Handlers
+from actors.actor import Handlers, KeyedLocks
 from actors.errors import DrainingError
 from actors.layers.draining.messages import Drain, Draining, GetDrain
 from actors.layers.draining.rules import DrainLease
 from actors.messages.session import SessionKey
-from actors.refs.keyed_locks import KeyedLocks
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 from actors.runner.service import RunnerParts, RunnerService
 from actors.session.service import SessionParts, SessionService
 from actors.session.subscriptions import LAGGING

@@ -23,7 +23,7 @@ from actors.layers.limiter.messages import AcquirePermit, ReleasePermit, RenewPe
 from actors.layers.limiter.rate_limiter import RENEW_S, FailedAttempt, failed_attempt, limits_of
 from actors.messages.llm.model import LlmRequest, LlmResponse
 from actors.messages.session import SessionKey
-from actors.refs.base import Ref
+from actors.refs import Ref
 
 logger = logging.getLogger(__name__)
 

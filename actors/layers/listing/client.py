@@ -11,7 +11,7 @@ from actors.layers.placing.client import StoresSessionRef
 from actors.messages.protocol.request import key_of
 from actors.messages.session import SessionKey
 from actors.messages.turn_info import TurnInfo
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 
 
 async def list_turns(session: SessionRef, message: ListTurns) -> list[TurnInfo]:

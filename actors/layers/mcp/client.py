@@ -13,7 +13,7 @@ from actors.layers.mcp.messages import CallMcpTool, ListMcpTools, McpResult, Mcp
 from actors.messages.protocol.base import Message
 from actors.messages.protocol.request import Request
 from actors.messages.session import SessionKey
-from actors.refs.base import Ref
+from actors.refs import Ref
 from actors.rules.capacity.eviction import LruDict
 
 M = TypeVar("M", bound=Message)

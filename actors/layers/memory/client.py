@@ -6,7 +6,7 @@ from actors.errors import RequestError
 from actors.layers.memory.messages import RememberSession, SearchMemory
 from actors.messages.memory import MemoryEntry
 from actors.messages.session import SessionKey
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 from actors.rules.checks.ids import printable
 
 

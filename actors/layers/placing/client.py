@@ -22,7 +22,7 @@ from actors.layers.sharing.client import ShardedSessionRef
 from actors.messages import protocol as p
 from actors.messages.protocol.request import ABOUT_USERS, user_of
 from actors.messages.session import SessionKey, Shard
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 from actors.rules.capacity.eviction import LruDict
 
 MOST_KNOWN = 10_000

@@ -11,7 +11,7 @@ from actors.interfaces.clock import Clock, WallClock
 from actors.layers.schedules.messages import ChangeSchedule, CreateSchedule, ListSchedules, ScheduleChange
 from actors.layers.stores.schedule import Schedule, SchedulePlan, ScheduleRow, shown_schedule
 from actors.messages.session import SessionKey
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 
 PAGE = 1_000
 """Schedules that are asked for at once."""

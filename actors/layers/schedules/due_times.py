@@ -19,6 +19,7 @@ import math
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 
+from actors.actor import KeyedLocks
 from actors.errors import ScheduleNotFoundError, UserArrivingError, UserElsewhereError
 from actors.interfaces.records import Write
 from actors.layers.holds import UserHolds
@@ -30,7 +31,6 @@ from actors.layers.stores.session_store import store_of
 from actors.messages import protocol as p
 from actors.messages.protocol.turns import ScheduledTime
 from actors.messages.session import SessionKey, Shard
-from actors.refs.keyed_locks import KeyedLocks
 from actors.rules.accounting.tallies import Tallies
 from actors.rules.capacity.sharding import holds
 from actors.session.store.access import StoreAccess

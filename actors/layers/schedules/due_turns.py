@@ -37,7 +37,7 @@ from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.content import Content
 from actors.messages.session import SessionKey
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 from actors.rules.recovery.backoff import Backoff
 from actors.runner.service import RunnerParts, RunnerService
 

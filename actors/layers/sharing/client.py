@@ -15,9 +15,7 @@ from actors.layers.sharing.rules import may_share
 from actors.messages import protocol as p
 from actors.messages.protocol.request import Route, key_of
 from actors.messages.session import SessionKey, Shard
-from actors.refs.base import Ref
-from actors.refs.runner import RunnerRef
-from actors.refs.session import SessionRef
+from actors.refs import Ref, RunnerRef, SessionRef
 from actors.rules.capacity.sharding import all_shards, shard_of
 
 AnyRef = TypeVar("AnyRef", bound=Ref)

@@ -16,7 +16,7 @@ from actors.layers.sharing.messages import ForgetStates, StatesWatched, WatchSta
 from actors.layers.sharing.rules import LEASE_S, RENEW_S, VERIFIED_S, GivenLeases, HeldLeases
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey, Shard
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 from actors.session.environment import FindPeers
 from actors.session.service import SessionParts, SessionService
 

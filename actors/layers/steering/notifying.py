@@ -11,7 +11,7 @@ from actors.interfaces.transport import Link
 from actors.layers.steering.messages import FindReader
 from actors.messages import protocol as p
 from actors.messages.session import TurnKey
-from actors.refs.agent import AgentRef
+from actors.refs import AgentRef
 from actors.rules.routing.branches import tool_root
 from actors.runner.running.running_turn import RunningTurn
 from actors.runner.running.runs import Run, numbers

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from actors.actor import Handlers
+from actors.actor import Handlers, KeyedLocks
 from actors.errors import OverloadedError, RequestError, SessionBusyError
 from actors.interfaces.records import Write
 from actors.layers.schedules.due_times import DueTimes
@@ -33,7 +33,6 @@ from actors.messages.json_types import JsonObject
 from actors.messages.limits import MIB
 from actors.messages.protocol.turns import ScheduledTime
 from actors.messages.session import SessionKey
-from actors.refs.keyed_locks import KeyedLocks
 from actors.rules.checks.state import only_temp
 from actors.session.log.event_scan import EventScan, new_event
 from actors.session.log.session_log import SessionLog

@@ -12,7 +12,7 @@ from actors.messages import protocol as p
 from actors.messages.codec import encode_event
 from actors.messages.event import Event, new_event_id, now_s
 from actors.messages.graph import NodeInfo, NodeTask
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 from actors.rules.checks.state import only_temp, without_temp
 from actors.rules.recovery.failures import failure, failure_event
 from actors.runner.running.running_turn import RunningTurn

@@ -15,8 +15,7 @@ from actors.interfaces.transport import AgentDirectory, Link
 from actors.messages import protocol as p
 from actors.messages.flow import CONTROLLER, Work
 from actors.messages.topology import CUSTOM, GRAPH, AgentNode
-from actors.refs.agent import AgentRef
-from actors.refs.session import SessionRef
+from actors.refs import AgentRef, SessionRef
 from actors.rules.recovery.suspects import NEVER_LOST, is_given_up, is_suspect, waiting_run
 from actors.rules.routing.branches import tool_root
 from actors.runner.dispatch.events import RunnerEvents

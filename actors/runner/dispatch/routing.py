@@ -9,7 +9,7 @@ from actors.errors import InvalidMessageError, RaygroveError, TransferLimitExcee
 from actors.messages import protocol as p
 from actors.messages.graph import NodeTask, root_path
 from actors.messages.topology import GRAPH, TASK, Topology
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 from actors.rules.routing import resumption
 from actors.rules.routing.branches import is_below_branch
 from actors.rules.routing.selection import address_obstacle, select_agent, supervisor

@@ -16,7 +16,7 @@ from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.limits import Limits
 from actors.messages.session import SessionKey, TurnKey
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 from actors.rules.capacity.backlog import Backlog
 from actors.rules.capacity.fair_queue import FairQueue, weights
 from actors.rules.capacity.opening_window import opened_at_once

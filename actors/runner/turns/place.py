@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from actors.messages import protocol as p
 from actors.messages.session import Shard
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.flow import CONTROLLER
 from actors.messages.session import SessionKey, TurnKey
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 from actors.rules.recovery.backoff import Backoff
 from actors.runner.dispatch.versions import TurnVersions
 from actors.runner.running.running_turn import OpeningMessage, Resumed, RunningTurn

@@ -10,6 +10,7 @@ from typing import Protocol, cast
 
 import msgspec
 
+from actors.actor import KeyedLocks
 from actors.errors import ActorRestartsError, StoreError, UserElsewhereError
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode_event
@@ -19,8 +20,7 @@ from actors.messages.event import Event
 from actors.messages.flow import CONTROLLER
 from actors.messages.session import SessionKey, TurnKey
 from actors.messages.topology import GRAPH
-from actors.refs.keyed_locks import KeyedLocks
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 from actors.rules.checks import user_message as messages
 from actors.runner.dispatch.versions import TurnVersions, VersionParts
 from actors.runner.running.running_turn import Continued, OpeningMessage, RunningTurn

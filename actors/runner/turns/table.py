@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 
 import msgspec
 
+from actors.actor import KeyedLocks
 from actors.errors import RepeatMismatchError
 from actors.messages.session import TurnKey
-from actors.refs.keyed_locks import KeyedLocks
 from actors.runner.running.running_turn import RunningTurn, TurnTask
 from actors.runner.turns.user_message import PreparedMessage
 

@@ -15,7 +15,7 @@ from actors.interfaces.telemetry import Telemetry
 from actors.messages import protocol as p
 from actors.messages.event import now_s
 from actors.messages.session import TurnKey
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 from actors.rules.recovery.backoff import Backoff
 from actors.runner.dispatch.events import RunnerEvents, failed
 from actors.runner.dispatch.hooks import TurnHooks

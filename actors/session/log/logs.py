@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
+from actors.actor import KeyedLocks
 from actors.errors import SessionExistsError, SessionNotFoundError, StoreConflictError
 from actors.interfaces.clock import loop_time_s
 from actors.interfaces.records import CreateSession, PutState, SessionRow, TurnRow, Write
@@ -12,7 +13,6 @@ from actors.messages.event import now_s
 from actors.messages.json_types import JsonMapping
 from actors.messages.limits import DEFAULT_LIMITS
 from actors.messages.session import SessionKey
-from actors.refs.keyed_locks import KeyedLocks
 from actors.rules.capacity.eviction import Cache, CacheEviction
 from actors.rules.checks import state as scopes
 from actors.session.log.reader import LogReader, SessionReads, States

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import msgspec
 
-from actors.actor import reply_early
+from actors.actor import KeyedLocks, reply_early
 from actors.errors import (
     RepeatMismatchError,
     RequestError,
@@ -29,7 +29,6 @@ from actors.messages.codec import decode_event, encode
 from actors.messages.event import now_s
 from actors.messages.graph import node_at
 from actors.messages.session import SessionKey
-from actors.refs.keyed_locks import KeyedLocks
 from actors.rules.checks.state import only_temp
 from actors.rules.recovery.failures import failure
 from actors.rules.routing.answering import WaitingTask, as_answer, is_taken

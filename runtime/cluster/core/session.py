@@ -19,7 +19,7 @@ from actors.layers.services import session_actor
 from actors.layers.stores.session_store import SessionStore
 from actors.layers.updates.environment import SessionTrees
 from actors.layers.updates.versions import TreeVersion
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 from actors.session.environment import SessionEnvironment
 from runtime.cluster.core.actors import actor_name, session_standbys
 from runtime.cluster.core.core_host import TURNS_FIRST_S, CoreHost

@@ -16,9 +16,7 @@ from actors.errors import ActorLostError
 from actors.layers.flows.definitions import FlowPlan
 from actors.messages.protocol.statistics import ConnectionFigures, Statistics
 from actors.messages.session import SessionKey, TurnKey
-from actors.refs.base import Ref
-from actors.refs.runner import RunnerRef
-from actors.refs.session import SessionRef
+from actors.refs import Ref, RunnerRef, SessionRef
 from actors.rules.capacity.sharding import shard_of
 from runtime.cluster.control_service_watch import ControlServiceWatch
 from runtime.cluster.core.actors import runner_standbys, session_standbys

@@ -29,8 +29,7 @@ from actors.layers.toolsets.open import OpenToolsets
 from actors.messages.codec import encode
 from actors.messages.protocol.base import ErrorReply
 from actors.messages.protocol.lifecycle import Stop
-from actors.refs.base import Ref
-from actors.refs.runner import RunnerRef
+from actors.refs import Ref, RunnerRef
 from runtime.cluster.logs import ProcessLogs, ToRunner, name_output
 from runtime.cluster.packing.definitions import unpack
 from runtime.cluster.packing.pickling import import_alone

@@ -11,7 +11,7 @@ import ray
 from actors.errors import ClusterError, RaygroveError
 from actors.layers.mcp.messages import McpServer
 from actors.messages.typed import decode
-from actors.refs.base import Ref
+from actors.refs import Ref
 from runtime.cluster.host import RayActorHost
 from runtime.cluster.logs import ProcessLogs, ToRunner
 from runtime.cluster.packing.pickling import from_chunks, to_chunks

@@ -9,9 +9,7 @@ from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.transport import Link
 from actors.layers.placing.client import stores_client
 from actors.layers.sharing.client import runner_client
-from actors.refs.base import Ref
-from actors.refs.runner import RunnerRef
-from actors.refs.session import SessionRef
+from actors.refs import Ref, RunnerRef, SessionRef
 from actors.rules.capacity.sharding import all_shards
 from runtime.cluster.transport.pair import Pair
 from runtime.cluster.transport.ray_actors import Handle

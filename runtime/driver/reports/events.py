@@ -9,7 +9,7 @@ from actors.messages.codec import decode_event
 from actors.messages.event import Event
 from actors.messages.session import SessionKey
 from actors.messages.turn_info import TurnInfo
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 
 PAGE = 500
 """Events that are read at once."""

@@ -13,7 +13,7 @@ from actors.layers.flows.definitions.agent import check_defined_workers
 from actors.layers.trees.tree import AgentTree
 from actors.messages.protocol.sessions import GetTopology
 from actors.messages.topology import Topology
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.services.outline import AgentInfo, check_workers, outline, search
 

@@ -15,7 +15,7 @@ from runtime.driver.operation import AppOperation, Command, Option, Table, table
 from runtime.driver.waits import Awaited, M, RuntimeService, waits
 
 if TYPE_CHECKING:
-    from actors.refs.base import Ref
+    from actors.refs import Ref
 
 _Limit = Annotated[int, msgspec.Meta(gt=0, le=10**12)] | UnsetType | None
 

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
+from actors.actor import KeyedLocks
 from actors.errors import (
     InvocationNotFoundError,
     OverloadedError,
@@ -28,7 +29,6 @@ from actors.messages.limits import DEFAULT_LIMITS
 from actors.messages.protocol.base import StoredEvent
 from actors.messages.session import SessionKey, TurnKey
 from actors.messages.shown import Shown
-from actors.refs.keyed_locks import KeyedLocks
 from actors.rules.delivery.event_buffer import EventBuffer
 from actors.rules.recovery.backoff import Backoff
 from runtime.driver.engine_client import EngineClient

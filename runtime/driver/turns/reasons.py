@@ -14,7 +14,7 @@ from actors.messages.graph import node_at
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
 from actors.messages.turn_info import PassedOver, TurnInfo
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 from actors.rules.routing.branches import speaker
 from actors.rules.routing.selection import may_answer_for, obstacle, selectable
 

@@ -18,7 +18,7 @@ from actors.errors import (
 )
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey, TurnKey
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 from runtime.driver.turns.state import TurnState, Woken, wake_together
 from runtime.engine.interface import Engine
 

@@ -33,7 +33,7 @@ from actors.layers.placing.messages import (
     StageUserRows,
 )
 from actors.layers.users.messages import HoldUser, ReleaseUser, UserHeld
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 
 RENEWED_S = 15.0
 """How often the user's hold is renewed while data are moved."""

@@ -11,7 +11,7 @@ from actors.layers.placing.messages import GetStoreSeat, ListArrivals, ListStore
 from actors.layers.placing.rules.homes import home_of, user_digest
 from actors.layers.placing.rules.seats import AllSeated, Growth, seating
 from actors.layers.stores.store_seat import FoundStore, StoreSeat
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 
 PAGE = 1_000
 """Users who are looked at, or noted, at a time."""

@@ -29,7 +29,7 @@ from actors import (
 )
 from actors.errors import BudgetExceededError, LlmCallsLimitExceededError, NotEncodableError, RequestError
 from actors.layers.spending.messages import GetTurnBudgets, GetUsage, UsageReply, UsageReport, UsedBudget
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 from actors.testing import ScriptedModel
 from actors.testing.models import reply_parts
 from runtime import Runtime, Settings

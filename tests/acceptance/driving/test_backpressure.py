@@ -16,7 +16,7 @@ from actors.errors import RuntimeClosedError, StoreUnavailableError
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.session import SessionKey
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 from actors.rules.delivery.event_buffer import MAX_BYTES
 from runtime import Runtime
 from runtime.cluster.transport.peer import Peer

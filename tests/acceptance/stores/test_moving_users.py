@@ -28,7 +28,7 @@ from actors.layers.placing.messages import (
 )
 from actors.layers.users.messages import HoldUser, ReleaseUser
 from actors.messages.protocol.request import Request
-from actors.refs.base import Ref
+from actors.refs import Ref
 from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.engine.placing.moving import MovedUser

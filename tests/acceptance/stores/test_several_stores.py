@@ -17,7 +17,7 @@ from actors.errors import DefinitionError, RequestError, SessionNotFoundError, S
 from actors.layers.placing.messages import TakeStoreSeat
 from actors.layers.placing.rules.homes import home_of
 from actors.messages.config import Budget
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 from actors.testing import PatternModel
 from runtime import Runtime, Settings
 from tests.support.placing.several import in_each_store, moved_home, store_files, users_at

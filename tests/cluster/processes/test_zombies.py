@@ -13,7 +13,7 @@ from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.event import new_event_id, now_s
 from actors.messages.session import SessionKey
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 from tests.support.machine.processes import stop
 from tests.support.models.waiting_model import GatedModel
 from tests.support.runtimes import Deploy, author_texts, stored

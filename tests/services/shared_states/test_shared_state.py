@@ -20,7 +20,7 @@ from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.session import SessionKey
 from actors.messages.typed import decode
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 from actors.rules.capacity.sharding import shard_of
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.services.test_sqlite_store import in_threads

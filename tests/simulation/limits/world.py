@@ -15,7 +15,7 @@ from actors.layers.interceptors import interceptors
 from actors.layers.limiter.actor import LimiterActor
 from actors.layers.limiter.client import LimiterClient
 from actors.layers.limiter.limits import ModelLimits
-from actors.refs.base import Ref
+from actors.refs import Ref
 from runtime.engine.deployment import Deployment
 from tests.simulation.cluster import Handle, HostProcess
 from tests.simulation.drivers import Driver

@@ -13,7 +13,7 @@ from sqlalchemy import delete, func, select
 from actors.layers.placing.client import StoresSessionRef
 from actors.layers.services import session_actor
 from actors.messages.topology import AgentNode, Topology
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 from actors.session.environment import SessionEnvironment, StorePlace
 from runtime.stores.sql import schema
 from tests.simulation.cluster import Handle, HostProcess, Sent, Trace, Wires

@@ -11,7 +11,7 @@ import pytest
 
 from actors import CallbackContext, LlmAgent, LlmRequest, RunConfig
 from actors.messages import protocol as p
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 from actors.testing import PatternModel
 from tests.support.fixtures.runner_fixture import RunnerFixture
 

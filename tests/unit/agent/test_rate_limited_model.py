@@ -19,7 +19,7 @@ from actors.layers.limiter.client import LimiterClient
 from actors.layers.limiter.limits import ModelLimits
 from actors.layers.limiter.rate_limiter import LEASE_S, RENEW_S
 from actors.messages.event import Usage
-from actors.refs.base import Ref
+from actors.refs import Ref
 from actors.rules.recovery.backoff import Backoff
 from actors.testing import ScriptedModel
 from runtime.engine.local_agents import LocalLink

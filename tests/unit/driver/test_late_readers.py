@@ -15,7 +15,7 @@ from actors import Content
 from actors.agent.partials import PartialEvents
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 from actors.rules.delivery.event_buffer import EventBuffer
 from runtime.driver.turns.state import LoopSignal, TurnState
 from runtime.driver.turns.subscriber import Subscriber

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from actors.messages import protocol as p
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 from runtime.driver.turns.state import TurnState
 from runtime.driver.turns.subscriber import Subscriber
 from runtime.driver.turns.turn import Turn

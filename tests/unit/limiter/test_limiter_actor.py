@@ -13,7 +13,7 @@ from actors.layers.limiter.limits import ModelLimits
 from actors.layers.limiter.messages import AcquirePermit, GetWaitingCalls, ReleasePermit, RenewPermits
 from actors.layers.limiter.rate_limiter import LEASE_S
 from actors.messages.session import SessionKey
-from actors.refs.base import Ref
+from actors.refs import Ref
 from runtime.engine.local_agents import LocalLink
 from tests.support.fixtures.session_fixture import Clock, settled
 from tests.support.virtual_time import run_virtually

@@ -13,7 +13,7 @@ from actors.interfaces.transport import EarlyReply
 from actors.layers.memory.messages import ForgetSession, RememberSession
 from actors.messages import protocol as p
 from actors.messages.codec import encode
-from actors.refs.base import Ref
+from actors.refs import Ref
 from runtime.engine.local_agents import LocalLink
 from tests.support.fixtures.session_fixture import KEY
 

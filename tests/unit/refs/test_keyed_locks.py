@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from actors.refs.keyed_locks import KeyedLocks
+from actors.actor import KeyedLocks
 
 
 class Users:

@@ -10,7 +10,7 @@ from actors.errors import ActorRestartsError, InvocationNotFoundError, SessionEx
 from actors.interfaces.transport import EarlyReply
 from actors.layers.rewinds.messages import RewindRequest
 from actors.messages import protocol as p
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 from runtime.engine.local_agents import LocalLink
 from tests.support.fixtures.session_fixture import KEY, SessionFixture
 

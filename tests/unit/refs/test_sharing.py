@@ -7,7 +7,7 @@ import pytest
 from actors.interfaces.transport import Link
 from actors.layers.placing.client import StoresSessionRef, stores_client
 from actors.messages.session import SessionKey, Shard
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 from actors.rules.capacity.sharding import holds
 
 

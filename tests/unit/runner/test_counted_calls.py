@@ -9,7 +9,7 @@ import pytest
 
 from actors import BaseAgent, Content, LlmAgent, LlmResponse, ParallelAgent, RunConfig, SequentialAgent
 from actors.messages import protocol as p
-from actors.refs.runner import RunnerRef
+from actors.refs import RunnerRef
 from actors.testing import ScriptedModel
 from tests.support import inside
 from tests.support.fixtures.runner_fixture import RunnerFixture

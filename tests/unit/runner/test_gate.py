@@ -16,8 +16,7 @@ from actors.layers.services import runner_actor
 from actors.layers.users.messages import CancelWaitingTurns
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
-from actors.refs.runner import RunnerRef
-from actors.refs.session import SessionRef
+from actors.refs import RunnerRef, SessionRef
 from actors.runner.environment import RunnerEnvironment
 from actors.testing import PatternModel
 from runtime.engine.local_agents import LocalLink

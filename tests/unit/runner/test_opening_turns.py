@@ -15,7 +15,7 @@ from actors import Content, FunctionResponse, LlmAgent, LongRunningFunctionTool,
 from actors.errors import ActorRestartsError, StoreError, TurnCancelledError
 from actors.layers.rewinds.messages import RewindRequest
 from actors.messages import protocol as p
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 from actors.testing import ScriptedModel
 from tests.support.fixtures.direct_fixture import until
 from tests.support.fixtures.runner_fixture import RunnerFixture

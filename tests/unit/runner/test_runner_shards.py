@@ -23,8 +23,7 @@ from actors.layers.trees.tree import AgentTree
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode
 from actors.messages.session import SessionKey, Shard
-from actors.refs.runner import RunnerRef
-from actors.refs.session import SessionRef
+from actors.refs import RunnerRef, SessionRef
 from actors.rules.capacity.sharding import all_shards
 from actors.runner.actor import RunnerActor
 from actors.runner.environment import RunnerEnvironment

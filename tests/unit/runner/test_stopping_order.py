@@ -32,7 +32,7 @@ from actors import (
 )
 from actors.layers.rewinds.messages import RewindRequest
 from actors.messages import protocol as p
-from actors.refs.agent import AgentRef
+from actors.refs import AgentRef
 from actors.testing import PatternModel, ScriptedModel
 from tests.support.fixtures.runner_fixture import RunnerFixture
 from tests.support.fixtures.separate_actors import Ways

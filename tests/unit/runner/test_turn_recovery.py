@@ -25,8 +25,7 @@ from actors.messages import protocol as p
 from actors.messages.codec import encode, encode_event
 from actors.messages.event import USER, Event, EventActions
 from actors.messages.llm.model import LlmRequest, LlmResponse
-from actors.refs.runner import RunnerRef
-from actors.refs.session import SessionRef
+from actors.refs import RunnerRef, SessionRef
 from actors.runner.environment import RunnerEnvironment
 from actors.testing import PatternModel, ScriptedModel
 from runtime.engine.local_agents import LocalDirectory, LocalLink

@@ -9,7 +9,7 @@ import pytest
 from actors.actor import Handler, Handlers
 from actors.messages import protocol as p
 from actors.messages.topology import Topology
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 from actors.session.actor import SessionActor
 from actors.session.environment import SessionEnvironment
 from actors.session.service import Services, SessionService

@@ -15,7 +15,7 @@ from actors.messages.content import Content
 from actors.messages.event import USER, Event
 from actors.messages.graph import NodeTask
 from actors.messages.json_types import JsonValue, StateDelta
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 from actors.rules.prompt.history import History
 
 

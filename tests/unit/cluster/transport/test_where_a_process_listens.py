@@ -13,7 +13,7 @@ import ray
 from actors import LlmAgent
 from actors.agent.environment import AgentEnvironment
 from actors.layers.trees.tree import AgentTree
-from actors.refs.agent import AgentRef
+from actors.refs import AgentRef
 from actors.testing import PatternModel
 from runtime.cluster.packing.definitions import pack_tree
 from runtime.cluster.processes import agent_host

@@ -9,7 +9,7 @@ import pytest
 
 from actors.errors import ActorLostError, FencedError, RaygroveError, StoreError, StoreUnavailableError
 from actors.messages import protocol as p
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 from actors.rules.recovery.backoff import Backoff
 from actors.runner.turns.tasks import TurnCloser
 from tests.support.fixtures.session_fixture import KEY

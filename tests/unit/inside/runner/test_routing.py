@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from actors.layers.limiter.actor import LimiterActor
 from actors.messages.topology import AgentNode, Topology
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 from actors.runner.dispatch.routing import Routing
 from runtime.engine.local_agents import LocalLink
 

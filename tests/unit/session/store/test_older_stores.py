@@ -14,7 +14,7 @@ from actors.layers.rewinds.messages import RewindRequest
 from actors.messages import protocol as p
 from actors.messages.protocol.subscriptions import WHOLE_SESSION
 from actors.messages.session import ONLY_SHARD, SessionKey, Shard
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 from tests.support.fixtures.session_fixture import KEY, OTHER, HeldCommits, SessionFixture, settled, state_of
 from tests.support.stores.older_copy import OlderCopy
 

@@ -9,7 +9,7 @@ from actors.layers.updates.environment import SessionTrees
 from actors.layers.updates.messages import UseVersions
 from actors.layers.updates.versions import KeptVersion, VersionRecord
 from actors.messages import protocol as p
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 from actors.session.environment import SessionEnvironment
 from actors.testing import PatternModel
 from runtime.engine.flow_registry import FlowRegistry

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from actors.messages import protocol as p
-from actors.refs.session import SessionRef
+from actors.refs import SessionRef
 from actors.session.environment import SessionEnvironment
 from runtime.engine.local_agents import LocalLink
 from tests.support.fixtures.session_fixture import KEY, TREE, SessionFixture

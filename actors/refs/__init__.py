@@ -1,1 +1,0 @@
-"""Clients of actors: the only way from one actor to another."""
