@@ -1,6 +1,4 @@
-"""Kills processes while programs with graphs run on Ray:
-
-    python -m tests.graph.kills [--engine local] [--adapter] [--standbys] [--every N] [--only NAME …]
+"""Kills processes while programs with graphs run on Ray.
 
 Each program is played once undisturbed, and then with the process of an agent, of the Runner and of the Session actor killed at
 its first message, its second, and so on, until a play has fewer. The turns, the state and the errors have to be the same, and no
@@ -10,31 +8,30 @@ the next play waits until there are new ones. On the local engine actors are los
 
 from __future__ import annotations
 
-import argparse
 import json
-import logging
-import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 from actors import Content, Event, FunctionResponse, Part, RunConfig
 from actors.errors import RaygroveError
+from actors.messages.event import USER
 from runtime import Runtime
+from runtime.frontends.web.adk.events import AdkEvents
 from runtime.settings import Settings
 from tests.graph.kit import Kit
 from tests.graph.mortal import Kind, mortal_processes
-from tests.graph.play import USER_ID, Shown, start_ray
 from tests.graph.programs import PROGRAMS, Notes, Program
 from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
 from tests.support.machine.folders import quick_folder
 from tests.support.machine.processes import is_running
 from tests.support.polling import until
 from tests.support.runtimes import Deploy
+
+USER_ID = "u"
 
 LONGEST_S = 300
 """A turn that takes longer hangs."""
@@ -68,7 +65,7 @@ class Theatre:
         self._notes.begin(name)
         (self._notes.folder / "plan").write_text(f"{kind} {at}" if kind is not None else "")
         self._rt.sessions.create(USER_ID, name)
-        view, turns, raised = Shown(), [], []
+        view, turns, raised = AdkEvents(for_operator=True), [], []
         for turn in self._program.turns:
             events: list[Event] = []
             try:
@@ -78,7 +75,7 @@ class Theatre:
                     events.append(event)
             except RaygroveError as error:
                 raised.append(f"{type(error).__name__}: {error}".partition("\n")[0])
-            turns.append(sorted(json.dumps(each, sort_keys=True) for each in view.of(events)))
+            turns.append(sorted(json.dumps(each, sort_keys=True) for each in _shown(view, events)))
         (self._notes.folder / "plan").write_text("")
         session = self._rt.sessions.get(USER_ID, name)
         assert session is not None
@@ -99,6 +96,23 @@ class Theatre:
         # That of the Runner has a process for agents as well.
         standbys = [*figures.session.standby_pids, *figures.runner.standby_pids]
         return len(standbys) == 3 and all(map(is_running, standbys))
+
+
+def _shown(view: AdkEvents, events: Sequence[Event]) -> Iterator[dict[str, Any]]:
+    """What google-adk's clients get of events, without times and ids."""
+    for event in (each for of in events if of.author != USER for each in view.shown(of)):
+        parts = event.get("content", {}).get("parts", ())
+        calls = [part["functionCall"] for part in parts if "functionCall" in part]
+        answers = [part["functionResponse"] for part in parts if "functionResponse" in part]
+        actions = event["actions"]
+        yield {
+            **{key: event.get(key) for key in ("author", "nodeInfo", "branch", "isolationScope", "partial", "output")},
+            **{key: event.get(key) for key in ("errorCode", "errorMessage", "longRunningToolIds")},
+            **{key: actions.get(key) for key in ("route", "stateDelta", "transferToAgent", "escalate", "skipSummarization")},
+            "text": "".join(part.get("text", "") for part in parts),
+            "calls": [[call["name"], call["id"], call["args"]] for call in calls],
+            "responses": [[answer["name"], answer["id"], answer["response"]] for answer in answers],
+        }
 
 
 def _numbered(key: str, numbers: Mapping[str, str]) -> str:
@@ -200,30 +214,3 @@ def tried_locally(name: str, every: int, *, by_adapter: bool = False) -> tuple[C
                 times[who] += bool(engine.lost)
                 wrong += [f"{loss}: {each}" for each in differences(found, expected)]
     return times, wrong
-
-
-def main() -> None:
-    """Play programs and kill processes."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--adapter", action="store_true", help="build the programs of google-adk's classes")
-    parser.add_argument("--standbys", action="store_true", help="the Runner and the Session actor have standbys")
-    parser.add_argument("--every", type=int, default=1, help="kill at one in so many messages")
-    parser.add_argument("--only", nargs="*", default=[])
-    parser.add_argument("--engine", choices=["local", "ray"], default="ray")
-    given = parser.parse_args()
-    logging.disable(logging.CRITICAL)
-    failed = 0
-    if given.engine == "ray":
-        start_ray()
-    play = partial(tried, standbys=given.standbys) if given.engine == "ray" else tried_locally
-    for name in given.only or PROGRAMS:
-        times, wrong = play(name, given.every, by_adapter=given.adapter)
-        failed += len(wrong) + (not all(times.values()))
-        print(f"{name}: {dict(times)} lost, {len(wrong)} otherwise", flush=True)
-        for each in wrong:
-            print(f"  {each}", flush=True)
-    sys.exit(failed > 0)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""The classes of which a case is built: this project's, or google-adk's."""
+"""The classes of which a program is built: this project's, or google-adk's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from actors import (
     Event,
     EventActions,
     FunctionCall,
-    FunctionNode,
     Graph,
     JoinNode,
     LlmAgent,
@@ -45,52 +44,17 @@ class AnsweringModel:
 
 
 class Kit:
-    """This project's classes, as the words of the notation use them, and programs with graphs.
-
-    Attributes:
-        start, default_route: what stands for them in edges.
-    """
+    """This project's classes, as programs with graphs use them."""
 
     start: Any = START
     default_route: Any = DEFAULT_ROUTE
+    request_input: Callable[..., Any] = RequestInput
+    retry_config: Callable[..., Any] = RetryConfig
+    node: Callable[..., Any] = staticmethod(node)
 
-    def content(self, text: str) -> Any:
-        """A text that is shown."""
-        return Content.of_text(text, role="model")
-
-    def event(
-        self,
-        *,
-        author: str = "",
-        branch: str | None = None,
-        text: str | None = None,
-        output: Any = None,
-        partial: bool = False,
-        route: Any = None,
-        state: Mapping[str, Any] | None = None,
-        escalate: bool | None = None,
-        skip: bool | None = None,
-    ) -> Any:
+    def event(self, *, route: str, output: Any = None, state: Mapping[str, Any] | None = None) -> Any:
         """An event that a node yields."""
-        actions = EventActions(route=route, state_delta=dict(state or {}), escalate=escalate, skip_summarization=skip)
-        content = self.content(text) if text is not None else None
-        return Event(author=author, branch=branch, content=content, output=output, partial=partial, actions=actions)
-
-    def request_input(self, **fields: Any) -> Any:
-        """A question."""
-        return RequestInput(**fields)
-
-    def retry_config(self, **fields: Any) -> Any:
-        """How often a node is tried."""
-        return RetryConfig(**fields)
-
-    def function_node(self, function: Callable[..., Any], **options: Any) -> Any:
-        """A node that calls a function."""
-        return FunctionNode(function, **options)
-
-    def node(self, function: Any, **options: Any) -> Any:
-        """A node with options."""
-        return node(function, **options)
+        return Event(author="", output=output, actions=EventActions(route=route, state_delta=dict(state or {})))
 
     def join(self, name: str) -> Any:
         """A node that waits for those before it."""

@@ -16,9 +16,8 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
-from actors import LlmRequest
+from actors import LlmRequest, Part
 from actors.messages.json_types import JsonMapping, JsonValue
-from tests.graph.build import shown_part
 from tests.graph.kit import Kit
 
 Reply = str | tuple[str, JsonMapping]
@@ -98,9 +97,14 @@ class Answers:
 
     def reply(self, request: LlmRequest) -> Reply:
         """The answer to a request."""
-        asked = " ".join(map(shown_part, request.contents[-1].parts))
+        asked = " ".join(map(_shown, request.contents[-1].parts))
         self._notes.add(f"{self.name}: {len(request.contents)} {asked}")
         return next(reply for words, reply in self._known if words in asked)
+
+
+def _shown(part: Part) -> str:
+    answer = part.function_response
+    return part.text or "" if answer is None else f"<resp {answer.name} {json.dumps(answer.response, sort_keys=True)}>"
 
 
 class Review(BaseModel):
