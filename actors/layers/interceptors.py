@@ -15,7 +15,7 @@ from actors.layers.planning import Planning
 from actors.layers.recording.recorder import CallRecorder
 from actors.layers.spending.calls import BudgetQuestions, ModelBudgets, ToolBudgets
 from actors.layers.steering.reading import InterruptsTools, ReadsMessages
-from actors.layers.tracing.calls import Tracing
+from actors.layers.tracing import Tracing
 
 INTERCEPTORS: Sequence[type[RunInterceptor]] = (
     EventHooks,

@@ -18,7 +18,7 @@ from actors.errors.tracebacks import foreign_traceback
 from actors.errors.user_code import code_of, error_text, is_cancellation
 from actors.interfaces.access import ArtifactAccess, LogAccess, MemoryAccess
 from actors.interfaces.run_facts import RunFacts, in_run
-from actors.layers.memory.client import UserMemory
+from actors.layers.memory import UserMemory
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.config import RunConfig

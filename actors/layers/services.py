@@ -6,22 +6,21 @@ from collections.abc import Sequence
 from functools import partial
 
 from actors.layers.background.service import BackgroundRuns
-from actors.layers.batches.service import KeptBatches
-from actors.layers.draining.service import DrainNotes, RunnerDrain
-from actors.layers.forks.service import SessionForks
+from actors.layers.batches import KeptBatches
+from actors.layers.draining import DrainNotes, RunnerDrain
+from actors.layers.forks import SessionForks
 from actors.layers.holds import UserHolds
 from actors.layers.listing.service import RunningTurns, TurnListing
-from actors.layers.memory.service import Memory
+from actors.layers.memory import Memory
 from actors.layers.placing.moves import UserMoves
 from actors.layers.placing.placements import UserPlacements
 from actors.layers.plugins import PluginHooks
 from actors.layers.recording.service import RecordedCalls
 from actors.layers.retention.archiving import Archiving
 from actors.layers.retention.service import Retention
-from actors.layers.retries.last_retry import LastRetry
-from actors.layers.retries.service import RunnerRetries, TurnRetries
-from actors.layers.reverts.comparison import LogComparison
-from actors.layers.rewinds.service import EarlierRecord, Rewinds
+from actors.layers.retries import LastRetry, RunnerRetries, TurnRetries
+from actors.layers.reverts import LogComparison
+from actors.layers.rewinds import EarlierRecord, Rewinds
 from actors.layers.schedules.due_turns import DueTurns
 from actors.layers.schedules.service import Schedules
 from actors.layers.sharing.news import StateNews
@@ -29,12 +28,12 @@ from actors.layers.spending.service import SpendingService
 from actors.layers.spending.turn_spending import Spending
 from actors.layers.steering.notifying import MessageNotifier
 from actors.layers.steering.service import Steering
-from actors.layers.tracing.turns import TurnTrace
+from actors.layers.tracing import TurnTrace
 from actors.layers.updates.environment import ONLY_TREE, SessionTrees, TreeSource
 from actors.layers.updates.runner import RunnerUpdates
 from actors.layers.updates.session import SessionUpdates, VersionChange
 from actors.layers.updates.versions import NO_VERSIONS, VersionRecord
-from actors.layers.users.service import UserDeletion, WaitingTurns
+from actors.layers.users import UserDeletion, WaitingTurns
 from actors.messages.session import ONLY_SHARD, Shard
 from actors.runner.actor import RunnerActor
 from actors.runner.environment import RunnerEnvironment

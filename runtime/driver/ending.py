@@ -11,7 +11,7 @@ from functools import partial
 import msgspec
 
 from actors.errors import RaygroveError
-from actors.layers.draining.messages import Drain
+from actors.layers.draining import Drain
 from actors.layers.listing.client import count_turns, list_turns
 from actors.layers.listing.messages import ListTurns
 from actors.messages.event import now_s

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from actors.layers.forks.messages import ForkSession
+from actors.layers.forks import ForkSession
 from actors.layers.listing.client import get_turn
-from actors.layers.rewinds.messages import RewindRequest
+from actors.layers.rewinds import RewindRequest
 from actors.layers.stores.schedule import ScheduleRow
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event

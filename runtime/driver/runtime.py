@@ -18,7 +18,7 @@ from actors.interfaces.stores import ArtifactStore
 from actors.layers.compaction.definitions import EventsCompactionConfig
 from actors.layers.flows.definitions import Flow, ResultType, Task
 from actors.layers.listing.messages import PendingCall
-from actors.layers.retries.messages import RetryTurn
+from actors.layers.retries import RetryTurn
 from actors.layers.trees.tree import AgentTree
 from actors.layers.updates.versions import UpdateReport
 from actors.messages.event import USER, new_invocation_id

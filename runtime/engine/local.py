@@ -26,7 +26,7 @@ from actors.layers.placing.client import stores_client
 from actors.layers.schedules.messages import WatchSchedules
 from actors.layers.services import runner_actor, session_actor
 from actors.layers.sharing.client import runner_client
-from actors.layers.toolsets.open import OpenToolsets
+from actors.layers.toolsets import OpenToolsets
 from actors.layers.updates.environment import SessionTrees
 from actors.messages.session import SessionKey, Shard, TurnKey
 from actors.refs import Ref, RunnerRef, SessionRef

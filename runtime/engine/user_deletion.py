@@ -11,7 +11,7 @@ import msgspec
 
 from actors.errors import StoreError
 from actors.layers.placing.messages import DropArrival, ListArrivals
-from actors.layers.users.messages import CancelWaitingTurns, HoldUser, ReleaseUser, RemoveUser
+from actors.layers.users import CancelWaitingTurns, HoldUser, ReleaseUser, RemoveUser
 from actors.messages import protocol as p
 from actors.refs import SessionRef
 from runtime.engine.interface import Engine

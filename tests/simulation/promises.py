@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 
 from actors.interfaces.records import TurnRow
-from actors.layers.retries.messages import RetryTurn
+from actors.layers.retries import RetryTurn
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.protocol.base import StoredEvent

@@ -22,7 +22,7 @@ from actors.layers.flows.definitions.plan import FlowPlans
 from actors.layers.interceptors import INTERCEPTORS
 from actors.layers.kinds import agent_actor
 from actors.layers.services import runner_actor, session_actor
-from actors.layers.toolsets.open import OpenToolsets
+from actors.layers.toolsets import OpenToolsets
 from actors.layers.trees.tree import AgentTree
 from actors.messages import event as event_module
 from actors.messages.codec import encode

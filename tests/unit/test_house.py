@@ -52,10 +52,12 @@ BUDGET_QUESTIONS = ("reserve", "reserve_if_room")
 BANNED = re.compile(r"\b(whoever|nobody|somebody|is told|are told|who asks)\b", re.IGNORECASE)
 INSIDE = re.compile(
     r"actors\.(session|runner|layers)\."
-    r"(?!(actor|environment|service|services|kinds|interceptors|limiter|tools|toolsets|mcp|stores|trees|\w+\.(messages|rules|definitions|environment|versions|client|reminders))\b)"
+    r"(?!(actor|environment|service|services|kinds|interceptors|limiter|tools|toolsets|mcp|stores|trees"
+    r"|batches|draining|forks|memory|retries|reverts|rewinds|tracing|users|\w+\.(messages|rules|definitions|environment|versions|client|reminders))\b)"
 )
 """Modules of the inside: all but the actor, what it is given when it is made, its services, the kinds of agents, messages, rules,
-definitions, versions, tools and clients of features, and the limiter of models, which is an actor with clients of its own."""
+definitions, versions, tools and clients of features, features of one module, and the limiter of models, which is an actor with
+clients of its own."""
 
 RAY_ROOM = "runtime/cluster/ray"
 INSIDE_RAY = re.compile(r"ray\.(core|(\w+\.)*_[a-z]\w*|cloudpickle\.cloudpickle)(\.\w+)*")

@@ -17,7 +17,7 @@ from actors.errors import FencedError, UnknownAgentError
 from actors.errors.suggestions import did_you_mean
 from actors.interfaces.access import MemoryAccess, RunSession
 from actors.layers.custom.definitions import HOW_TO_RUN, CustomAgent
-from actors.layers.memory.client import UserMemory
+from actors.layers.memory import UserMemory
 from actors.messages.event import USER, Event, EventActions
 from actors.messages.json_types import JsonMapping
 from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused, Transfer

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from actors.actor import Handlers
 from actors.errors import StoreError
-from actors.layers.batches.service import KeptBatches
+from actors.layers.batches import KeptBatches
 from actors.layers.holds import UserHolds
-from actors.layers.memory.service import Memory
+from actors.layers.memory import Memory
 from actors.layers.placing.messages import (
     AdmitUser,
     ArrivalDigest,

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from actors.actor import Handler, Handlers
 from actors.errors import RequestError, UserArrivingError, UserElsewhereError
 from actors.layers.holds import UserHolds
-from actors.layers.memory.service import Memory
+from actors.layers.memory import Memory
 from actors.layers.placing.messages import GetStoreSeat, ListStoreUsers, PlaceUsers, StoreSeatReply, StoreUsers, TakeStoreSeat
 from actors.layers.placing.rules.homes import user_digest
 from actors.layers.stores.session_store import store_of

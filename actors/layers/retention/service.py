@@ -17,7 +17,7 @@ from contextlib import AsyncExitStack
 
 from actors.actor import Handlers
 from actors.errors import SessionBusyError, UserArrivingError, UserElsewhereError
-from actors.layers.batches.service import KeptBatches
+from actors.layers.batches import KeptBatches
 from actors.layers.holds import UserHolds
 from actors.layers.retention.messages import FindOldSessions, OldSessions, PruneSessions, SessionsPruned
 from actors.layers.stores.records import ForgetRemoval, NoteRemoval, OldSession

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from actors.layers.retries.last_retry import LastRetry
+from actors.layers.retries import LastRetry
 from actors.layers.spending.day_sums import DaySums, SumsOfToday
 from actors.layers.spending.messages import ReserveSpending
 from actors.layers.spending.rules.at_limit import Account, is_overdrawn, raised

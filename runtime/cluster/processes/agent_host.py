@@ -25,7 +25,7 @@ from actors.layers.limiter.client import LimiterClient
 from actors.layers.mcp.client import McpServers
 from actors.layers.mcp.messages import McpServer
 from actors.layers.means import all_means
-from actors.layers.toolsets.open import OpenToolsets
+from actors.layers.toolsets import OpenToolsets
 from actors.messages.codec import encode
 from actors.messages.protocol.base import ErrorReply
 from actors.messages.protocol.lifecycle import Stop

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from actors.layers.memory.messages import ForgetSession, RememberSession, SearchMemory
+from actors.layers.memory import ForgetSession, RememberSession, SearchMemory
 from actors.messages.memory import MemoryEntry
 from actors.messages.session import SessionKey
 from actors.rules.checks.ids import checked_known_id, checked_known_key

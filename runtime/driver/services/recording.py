@@ -17,7 +17,7 @@ from collections.abc import Mapping
 import msgspec
 
 from actors.errors import RaygroveError
-from actors.layers.batches.messages import SaveBatch
+from actors.layers.batches import SaveBatch
 from actors.layers.stores.batch import BatchInfo, BatchItem, BatchKind, BatchState
 from actors.messages.event import now_s
 from runtime.driver.engine_client import EngineClient

@@ -11,7 +11,7 @@ import msgspec
 from actors.errors import InvocationNotFoundError, RaygroveError, RequestError, TurnStateError
 from actors.layers.listing.client import get_turn
 from actors.layers.listing.messages import PendingCall
-from actors.layers.retries.messages import RetryTurn
+from actors.layers.retries import RetryTurn
 from actors.messages import protocol as p
 from actors.messages.event import new_invocation_id
 from actors.messages.session import SessionKey

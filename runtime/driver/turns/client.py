@@ -22,7 +22,7 @@ from actors.errors import (
 )
 from actors.layers.flows.definitions import FlowPlan
 from actors.layers.listing.messages import ListPending, PendingCall
-from actors.layers.retries.messages import RetryTurn, TurnRetried
+from actors.layers.retries import RetryTurn, TurnRetried
 from actors.layers.steering.messages import FindMessage, MessagePlace
 from actors.messages import protocol as p
 from actors.messages.limits import DEFAULT_LIMITS

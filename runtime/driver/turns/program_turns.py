@@ -10,7 +10,7 @@ import msgspec
 
 from actors.layers.flows.definitions import FlowPlan, ResultType
 from actors.layers.listing.messages import ListPending
-from actors.layers.retries.messages import RetryTurn
+from actors.layers.retries import RetryTurn
 from actors.messages import protocol as p
 from actors.messages.event import new_event_id, new_invocation_id
 from actors.messages.json_types import JsonMapping

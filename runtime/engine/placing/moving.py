@@ -32,7 +32,7 @@ from actors.layers.placing.messages import (
     ReadUserRows,
     StageUserRows,
 )
-from actors.layers.users.messages import HoldUser, ReleaseUser, UserHeld
+from actors.layers.users import HoldUser, ReleaseUser, UserHeld
 from actors.refs import SessionRef
 
 RENEWED_S = 15.0

@@ -20,7 +20,7 @@ from actors import (
     SequentialAgent,
 )
 from actors.interfaces.transport import EarlyReply
-from actors.layers.rewinds.messages import RewindRequest
+from actors.layers.rewinds import RewindRequest
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.event import USER

@@ -26,7 +26,7 @@ from actors.layers.placing.messages import (
     ReadUserRows,
     StageUserRows,
 )
-from actors.layers.users.messages import HoldUser, ReleaseUser
+from actors.layers.users import HoldUser, ReleaseUser
 from actors.messages.protocol.request import Request
 from actors.refs import Ref
 from actors.testing import PatternModel

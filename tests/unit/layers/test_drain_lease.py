@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from actors.errors import DrainingError
-from actors.layers.draining.rules import DrainLease
+from actors.layers.draining import DrainLease
 
 
 def test_a_lease_refuses_new_turns_until_it_is_over() -> None:

@@ -10,7 +10,7 @@ import pytest
 from actors.actor import Actor, Handlers
 from actors.errors import RaygroveError, SessionBusyError, TooLargeError
 from actors.interfaces.transport import EarlyReply
-from actors.layers.memory.messages import ForgetSession, RememberSession
+from actors.layers.memory import ForgetSession, RememberSession
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.refs import Ref

@@ -8,7 +8,7 @@ import pytest
 
 from actors.errors import ActorRestartsError, InvocationNotFoundError, SessionExistsError
 from actors.interfaces.transport import EarlyReply
-from actors.layers.rewinds.messages import RewindRequest
+from actors.layers.rewinds import RewindRequest
 from actors.messages import protocol as p
 from actors.refs import SessionRef
 from runtime.engine.local_agents import LocalLink

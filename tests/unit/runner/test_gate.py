@@ -13,7 +13,7 @@ import pytest
 from actors import Content, LlmAgent, LlmRequest, LlmResponse
 from actors.errors import SessionNotFoundError, StoreError, TurnCancelledError
 from actors.layers.services import runner_actor
-from actors.layers.users.messages import CancelWaitingTurns
+from actors.layers.users import CancelWaitingTurns
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from actors.refs import RunnerRef, SessionRef

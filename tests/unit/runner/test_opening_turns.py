@@ -13,7 +13,7 @@ import pytest
 
 from actors import Content, FunctionResponse, LlmAgent, LongRunningFunctionTool, Part, SequentialAgent
 from actors.errors import ActorRestartsError, StoreError, TurnCancelledError
-from actors.layers.rewinds.messages import RewindRequest
+from actors.layers.rewinds import RewindRequest
 from actors.messages import protocol as p
 from actors.refs import SessionRef
 from actors.testing import ScriptedModel

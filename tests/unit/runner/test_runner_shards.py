@@ -18,7 +18,7 @@ from actors.layers.interceptors import INTERCEPTORS
 from actors.layers.placing.client import stores_client
 from actors.layers.services import session_actor
 from actors.layers.sharing.client import ShardedRunnerRef, ShardedSessionRef, runner_client
-from actors.layers.toolsets.open import OpenToolsets
+from actors.layers.toolsets import OpenToolsets
 from actors.layers.trees.tree import AgentTree
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode

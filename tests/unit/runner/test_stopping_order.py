@@ -30,7 +30,7 @@ from actors import (
     ToolContext,
     tool,
 )
-from actors.layers.rewinds.messages import RewindRequest
+from actors.layers.rewinds import RewindRequest
 from actors.messages import protocol as p
 from actors.refs import AgentRef
 from actors.testing import PatternModel, ScriptedModel

@@ -13,13 +13,13 @@ from actors import BaseAgent, CallbackContext, Content, CustomAgent, InvocationC
 from actors.agent.environment import AgentEnvironment
 from actors.errors import DrainingError, StoreError
 from actors.interfaces.transport import Link
-from actors.layers.draining.messages import Drain
+from actors.layers.draining import Drain
 from actors.layers.interceptors import INTERCEPTORS
 from actors.layers.listing.client import get_turn, list_turns
 from actors.layers.listing.messages import ListTurns
-from actors.layers.retries.messages import RetryTurn
+from actors.layers.retries import RetryTurn
 from actors.layers.services import runner_actor
-from actors.layers.toolsets.open import OpenToolsets
+from actors.layers.toolsets import OpenToolsets
 from actors.layers.trees.tree import AgentTree
 from actors.messages import protocol as p
 from actors.messages.codec import encode, encode_event

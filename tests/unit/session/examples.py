@@ -14,11 +14,11 @@ import msgspec
 from actors import Budget, Content, FunctionResponse, Part, RunConfig
 from actors.errors import StoreError, StoreUnavailableError
 from actors.layers.background.messages import AskParent, CancelRun, FindRuns, StartRun, SteerRun
-from actors.layers.batches.messages import ListBatches, ListBatchItems, SaveBatch
-from actors.layers.draining.messages import Drain, GetDrain
-from actors.layers.forks.messages import ForkSession
+from actors.layers.batches import ListBatches, ListBatchItems, SaveBatch
+from actors.layers.draining import Drain, GetDrain
+from actors.layers.forks import ForkSession
 from actors.layers.listing.messages import CountTurns, GetTurn, ListPending, ListTurns
-from actors.layers.memory.messages import ForgetSession, RememberSession, SearchMemory
+from actors.layers.memory import ForgetSession, RememberSession, SearchMemory
 from actors.layers.placing.messages import (
     AdmitUser,
     BeginArrival,
@@ -34,8 +34,8 @@ from actors.layers.placing.messages import (
 from actors.layers.placing.rules.homes import digest_with
 from actors.layers.recording.messages import GetModelCalls
 from actors.layers.retention.messages import ArchiveOldEvents, FindOldSessions, OldEventsArchived, PruneSessions, SessionsPruned
-from actors.layers.retries.messages import RetryTurn
-from actors.layers.rewinds.messages import RewindRequest
+from actors.layers.retries import RetryTurn
+from actors.layers.rewinds import RewindRequest
 from actors.layers.schedules.messages import AwaitDue, ChangeSchedule, CreateSchedule, DueReply, ListSchedules, PassDueTime
 from actors.layers.sharing.messages import ForgetStates, WatchStates
 from actors.layers.spending.messages import GetTurnBudgets, GetUsage, MaySpend, ReserveSpending
@@ -45,7 +45,7 @@ from actors.layers.stores.schedule import SchedulePlan, Timing
 from actors.layers.stores.store_seat import StoreSeat
 from actors.layers.updates.messages import GetVersions, UseVersions
 from actors.layers.updates.versions import NO_VERSIONS
-from actors.layers.users.messages import HoldUser, ReleaseUser, RemoveUser, UserHeld, UserRemoved
+from actors.layers.users import HoldUser, ReleaseUser, RemoveUser, UserHeld, UserRemoved
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode
 from actors.messages.event import now_s

@@ -16,7 +16,7 @@ import pytest
 from actors.layers.listing.client import list_turns
 from actors.layers.listing.messages import ListTurns
 from actors.layers.placing.messages import GetArrivalDigest, GetPlacement, ListArrivals, ReadUserRows
-from actors.layers.users.messages import HoldUser, ReleaseUser
+from actors.layers.users import HoldUser, ReleaseUser
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from tests.support.fixtures.session_fixture import KEY, OTHER, SessionFixture, settled

@@ -18,7 +18,7 @@ from actors.errors import (
     UnknownFunctionCallError,
 )
 from actors.layers.listing.client import get_turn
-from actors.layers.rewinds.messages import RewindRequest
+from actors.layers.rewinds import RewindRequest
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode
 from tests.support.fixtures.log_events import resp

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from actors.errors import InvocationNotFoundError, TooLargeError
-from actors.layers.forks.messages import ForkSession
-from actors.layers.rewinds.messages import RewindRequest
+from actors.layers.forks import ForkSession
+from actors.layers.rewinds import RewindRequest
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode
 from actors.messages.session import SessionKey, SessionPlace

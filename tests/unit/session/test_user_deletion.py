@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from actors.errors import TurnCancelledError
-from actors.layers.users.messages import HoldUser, ReleaseUser, RemoveUser
+from actors.layers.users import HoldUser, ReleaseUser, RemoveUser
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from tests.support.fixtures.session_fixture import KEY, OTHER, SessionFixture, settled

@@ -14,7 +14,7 @@ import pytest
 from actors.layers.placing.messages import GetArrivalDigest, GetPlacement, LeaveStore, ListArrivals, ReadUserRows
 from actors.layers.retention.messages import ArchiveOldEvents, PruneSessions
 from actors.layers.schedules.messages import AwaitDue
-from actors.layers.users.messages import HoldUser, ReleaseUser, UserHeld
+from actors.layers.users import HoldUser, ReleaseUser, UserHeld
 from actors.messages import protocol as p
 from actors.messages.protocol.request import Lane
 from actors.session.environment import StorePlace

@@ -16,7 +16,7 @@ from sqlalchemy import select, text
 from actors.errors import StoreError
 from actors.interfaces.records import AddEvent, CreateSession, HideEvents, RemoveSession, Write
 from actors.layers.retention.messages import ArchiveOldEvents
-from actors.layers.rewinds.messages import RewindRequest
+from actors.layers.rewinds import RewindRequest
 from actors.layers.stores.records import ArchiveEvents
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey

@@ -25,7 +25,7 @@ from actors.interfaces.records import AddEvent, CreateSession, HideEvents, PutSt
 from actors.layers.retention.messages import PruneSessions
 from actors.layers.stores.records import OldSession
 from actors.layers.stores.session_store import SessionStore
-from actors.layers.users.messages import RemoveUser
+from actors.layers.users import RemoveUser
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.protocol.subscriptions import WHOLE_SESSION

@@ -7,7 +7,7 @@ import pytest
 
 from actors import RunConfig
 from actors.errors import SessionExistsError
-from actors.layers.forks.messages import ForkSession
+from actors.layers.forks import ForkSession
 from actors.layers.stores.schedule import WaitingMessage, waiting_row
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey

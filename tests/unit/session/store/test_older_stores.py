@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from actors.errors import EventsLostError, FencedError, SessionExistsError, SessionNotFoundError
-from actors.layers.rewinds.messages import RewindRequest
+from actors.layers.rewinds import RewindRequest
 from actors.messages import protocol as p
 from actors.messages.protocol.subscriptions import WHOLE_SESSION
 from actors.messages.session import ONLY_SHARD, SessionKey, Shard

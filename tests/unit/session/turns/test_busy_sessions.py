@@ -12,10 +12,10 @@ import msgspec
 import pytest
 
 from actors.errors import TurnStateError
-from actors.layers.forks.messages import ForkSession
+from actors.layers.forks import ForkSession
 from actors.layers.listing.client import get_turn
-from actors.layers.retries.messages import RetryTurn
-from actors.layers.rewinds.messages import RewindRequest
+from actors.layers.retries import RetryTurn
+from actors.layers.rewinds import RewindRequest
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from tests.support import inside

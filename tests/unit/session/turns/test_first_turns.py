@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from actors.errors import StoreError
-from actors.layers.users.messages import HoldUser, ReleaseUser
+from actors.layers.users import HoldUser, ReleaseUser
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.session import SessionKey

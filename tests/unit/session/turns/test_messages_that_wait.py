@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from actors import RunConfig
-from actors.layers.retries.messages import RetryTurn
+from actors.layers.retries import RetryTurn
 from actors.layers.schedules.messages import AwaitDue, DueReply
 from actors.messages import protocol as p
 from actors.messages.codec import encode

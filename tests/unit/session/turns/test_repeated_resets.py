@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from actors import Event
-from actors.layers.retries.messages import RetryTurn
+from actors.layers.retries import RetryTurn
 from actors.layers.spending.messages import GetUsage
 from actors.messages import protocol as p
 from actors.messages.codec import encode

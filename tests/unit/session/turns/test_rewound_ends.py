@@ -9,8 +9,8 @@ import pytest
 
 from actors import Event
 from actors.layers.listing.client import get_turn
-from actors.layers.retries.messages import RetryTurn
-from actors.layers.rewinds.messages import RewindRequest
+from actors.layers.retries import RetryTurn
+from actors.layers.rewinds import RewindRequest
 from actors.layers.spending.messages import GetUsage
 from actors.messages import protocol as p
 from tests.support.fixtures.session_fixture import KEY, SessionFixture

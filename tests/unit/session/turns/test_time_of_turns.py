@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors import RunConfig
-from actors.layers.retries.messages import RetryTurn
+from actors.layers.retries import RetryTurn
 from actors.messages import protocol as p
 from tests.support.fixtures.session_fixture import KEY, SessionFixture
 

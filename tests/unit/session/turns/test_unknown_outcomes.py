@@ -9,7 +9,7 @@ import pytest
 
 from actors.errors import StoreError, StoreUnavailableError
 from actors.interfaces.records import Write
-from actors.layers.retries.messages import RetryTurn
+from actors.layers.retries import RetryTurn
 from actors.messages import protocol as p
 from tests.support.fixtures.session_fixture import KEY, SessionFixture
 

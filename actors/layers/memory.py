@@ -1,4 +1,4 @@
-"""The part of the Session actor that has the memory of users.
+"""The memory of an app's users: texts of sessions, kept beyond their logs and found again by words.
 
 The store works in a thread of its own: neither a search nor the storing of a long session keeps a commit waiting.
 """
@@ -8,15 +8,75 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from actors.actor import Handlers
-from actors.errors import NoMemoryError
+from actors.errors import NoMemoryError, RequestError
 from actors.interfaces.stores import MemoryStore
-from actors.layers.memory.messages import ForgetSession, MemoriesReply, RememberSession, SearchMemory
 from actors.messages.codec import decode_event
 from actors.messages.memory import MemoryEntry
-from actors.messages.protocol.base import Ack
+from actors.messages.protocol.base import Ack, Message
+from actors.messages.protocol.request import Lane, Request, Route
 from actors.messages.session import SessionKey
+from actors.refs import SessionRef
+from actors.rules.checks.ids import printable
 from actors.session.service import SessionParts, SessionService
 from actors.session.store.store_thread import StoreThread
+
+
+class RememberSession(Request[Ack], frozen=True, kw_only=True):
+    """Put the texts of a session into memory, in place of what memory has of it."""
+
+    route = Route.SESSION
+    lane = Lane.BEGIN
+
+    key: SessionKey
+
+
+class ForgetSession(Request[Ack], frozen=True, kw_only=True):
+    """Delete a session from memory. Its log stays."""
+
+    route = Route.SESSION
+    lane = Lane.BEGIN
+
+    key: SessionKey
+
+
+class MemoriesReply(Message, frozen=True, kw_only=True):
+    """The entries found, the best match first."""
+
+    entries: Sequence[MemoryEntry] = ()
+
+
+class SearchMemory(Request[MemoriesReply], frozen=True, kw_only=True):
+    """Search the memory of a user."""
+
+    route = Route.USER
+    lane = Lane.READ
+
+    app: str
+    user: str
+    query: str
+
+
+class UserMemory:
+    """Implements `MemoryAccess`. The Session actor has the memory, because an agent may live on another machine."""
+
+    def __init__(self, session: SessionRef, key: SessionKey) -> None:
+        self._session = session
+        self._key = key
+
+    async def add_session(self) -> None:
+        """Remember what was said in the session so far, in place of earlier. Raises NoMemoryError, StoreError."""
+        await self._session.ask(RememberSession(key=self._key))
+
+    async def search(self, query: str) -> list[MemoryEntry]:
+        """Return entries that share a word with the query, best match first, at most 10.
+
+        Raises NoMemoryError, StoreError, and RequestError for a query that is no text.
+        """
+        if not isinstance(query, str):
+            raise RequestError(f"query must be a text, not {printable(query)!r}")
+        found = await self._session.ask(SearchMemory(app=self._key.app, user=self._key.user, query=query))
+        return list(found.entries)
+
 
 MAX_RESULTS = 10
 """Entries that a search finds at most."""

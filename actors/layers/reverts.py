@@ -11,13 +11,13 @@ What is gone cannot be brought back. But a log must have no holes, and what was 
 from __future__ import annotations
 
 import logging
+from typing import NamedTuple
 from weakref import WeakSet
 
 import msgspec
 
 from actors.errors import EventsLostError
 from actors.interfaces.records import HideEvents, PutTurn, SessionRow, TurnRow, Write
-from actors.layers.reverts.rules import LogMark, what_is_lost
 from actors.messages.codec import encode
 from actors.messages.event import now_s
 from actors.messages.protocol.outcomes import Failed
@@ -27,6 +27,48 @@ from actors.rules.recovery.failures import failure
 from actors.session.log.reader import StoredSession
 from actors.session.log.session_log import SessionLog
 from actors.session.service import SessionParts, SessionService
+
+
+class LogMark(NamedTuple):
+    """How far a log is: as the Session actor has acknowledged it, or as the store has it.
+
+    Attributes:
+        created_s: when the session was created, in seconds since the epoch.
+        rewinds: how often the log was rewound.
+        seq: the position of the newest event.
+        raw: that event, encoded; None where it is not known, or was rewound.
+        open_turn: the invocation id of the turn that has not ended; "" when there is none.
+    """
+
+    created_s: float
+    rewinds: int
+    seq: int
+    raw: bytes | None
+    open_turn: str
+
+
+def what_is_lost(known: LogMark, stored: LogMark | None) -> str:
+    """The acknowledged events that are not in the store, in words; "" when all are.
+
+    The store may have more than is known: the connection broke while it was committing, and it has.
+
+    Args:
+        stored: None when there is no such session.
+    """
+    if stored is None or stored.created_s != known.created_s:
+        return f"all that was stored of it, {known.seq} events"
+    if stored.seq < known.seq:
+        return f"its events {stored.seq + 1} to {known.seq}"
+    if stored.rewinds < known.rewinds:
+        return "its last rewind"
+    if stored.seq > known.seq:
+        return ""
+    if None not in (known.raw, stored.raw) and known.raw != stored.raw:
+        return f"its event {known.seq}"
+    if stored.open_turn != known.open_turn:
+        return f"how turn {stored.open_turn!r} has ended" if stored.open_turn else f"the record of turn {known.open_turn!r}"
+    return ""
+
 
 logger = logging.getLogger(__name__)
 

@@ -1,20 +1,55 @@
-"""The spans of a turn and of the runs in it, as the Runner gives them to telemetry.
+"""Spans of turns, of the runs in them, and of their calls, as telemetry gets them.
 
-A run has one span, whichever processes carry it out: its id follows from its place in the turn. So a run that is taken up again,
-here or by the next Runner, goes on in the span that it had, and what a lost process has told stands below it.
+A run has one span, whichever processes carry it out. Ids of spans are derived from what they stand for: an actor that takes up
+what a lost process began derives the same ids, so its spans belong to the same tree, and no span has to be handed over.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Self
 
-from actors.interfaces.telemetry import LossTold, RunTold, Telemetry, TurnTold
-from actors.layers.tracing.rules import run_span_id, turn_span_id, turn_trace_id
+from actors.behaviours.interceptor import CallModel, CallTool, RunInterceptor, RunParts
+from actors.interfaces.telemetry import NO_RUN_TELEMETRY, LossTold, RunTold, Telemetry, TurnTold
+from actors.messages.content import Content
 from actors.messages.event import now_s
-from actors.messages.protocol.outcomes import AnyOutcome, Cancelled
+from actors.messages.llm.model import LlmResponse
+from actors.messages.protocol.outcomes import AnyOutcome, Cancelled, Paused
+from actors.messages.session import SessionKey
 from actors.rules.traceparent import SpanPlace, parse_traceparent
 from actors.runner.running.running_turn import RunningTurn
 from actors.runner.running.runs import Run
+
+TRACE_BYTES, SPAN_BYTES = 16, 8
+
+_SEPARATOR = "\x1f"
+
+
+def turn_trace_id(key: SessionKey, generation: str, invocation_id: str) -> str:
+    """The trace of a turn whose caller has none."""
+    return _digest(TRACE_BYTES, key.app, key.user, key.session, generation, invocation_id)
+
+
+def turn_span_id(trace_id: str, invocation_id: str, opened_seq: int) -> str:
+    """The span of a turn from the message at `opened_seq` on: the first one, or an answer after a pause."""
+    return _digest(SPAN_BYTES, trace_id, "turn", invocation_id, opened_seq)
+
+
+def run_span_id(above: str, agent: str, branch: str | None, transfer_seq: int | None, place: str) -> str:
+    """The span of an agent's run, whichever processes carry it out.
+
+    Args:
+        above: the span of the run that has asked for it, or of the turn.
+        transfer_seq: the position of the transfer by which the agent got the floor.
+        place: tells the runs apart that one run asks of the same agent on the same branch.
+    """
+    return _digest(SPAN_BYTES, above, "run", agent, branch or "", transfer_seq or 0, place)
+
+
+def _digest(size: int, *names: str | int) -> str:
+    text = _SEPARATOR.join(map(str, names))
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=size).hexdigest()
 
 
 @dataclass(slots=True)
@@ -139,3 +174,49 @@ class TurnTrace:
             above = self._span_id(run.parent) if run.parent is not None else self._place.span_id
             run.span_id = run_span_id(above, run.agent, run.branch, run.transfer_seq, run.place)
         return run.span_id
+
+
+class Tracing(RunInterceptor):
+    """Makes a span of each call."""
+
+    @classmethod
+    def of(cls, run: RunParts) -> Self | None:
+        """For a process with telemetry."""
+        return cls(run) if run.context.telemetry is not NO_RUN_TELEMETRY else None
+
+    async def call_model(self, call: CallModel) -> LlmResponse:
+        """Report a model call, and when its pieces come."""
+        show = call.show
+        with self.run.context.telemetry.model_call(call.request, call.name, stream=call.streams) as span:
+
+            async def report(piece: Content | None) -> None:
+                span.chunk()
+                if show is not None:
+                    await show(piece)
+
+            call.show = report if show is not None else None
+            try:
+                response = await self.next.call_model(call)
+            finally:
+                call.show = show
+            span.chunk()
+            span.answered(response)
+        return response
+
+    async def call_tool(self, call: CallTool) -> object:
+        """Report a call of a tool. What the tool has raised is an error of the span, also if a callback has a result instead."""
+        failure: BaseException | None = None
+        with self.run.context.telemetry.tool_call(call.call, call.tool.description) as span:
+            try:
+                result = await self.next.call_tool(call)
+            except BaseException as error:
+                if error is not call.error:
+                    raise
+                failure = error
+            if call.error is not None:
+                span.failed(call.error)
+            if failure is None and not isinstance(result, Paused):
+                span.answered(result)
+        if failure is not None:
+            raise failure
+        return result

@@ -10,11 +10,14 @@ import msgspec
 from actors.actor import Handlers
 from actors.errors import InvocationNotFoundError
 from actors.interfaces.records import HideEvents, PutState, TurnRow, Write
-from actors.layers.rewinds.messages import RewindRequest
 from actors.layers.stores.records import AddSchedule
+from actors.layers.stores.schedule import ScheduleRow
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.event import USER, Event, EventActions, new_event_id, new_invocation_id, now_s
+from actors.messages.protocol.base import Ack
+from actors.messages.protocol.request import Lane, Request, Route
+from actors.messages.session import SessionKey
 from actors.rules.accounting.turn_usage import minus, packed
 from actors.rules.checks import state as scopes
 from actors.session.log.event_scan import new_event
@@ -22,6 +25,24 @@ from actors.session.log.open_turn import TurnExtension
 from actors.session.log.session_log import SessionLog
 from actors.session.service import SessionParts, SessionService
 from actors.session.sessions import refuse_if_busy
+
+
+class RewindRequest(Request[Ack], frozen=True, kw_only=True):
+    """Hide a turn and all that followed it, and restore the state as it was before.
+
+    Attributes:
+        begins: the message that begins a turn in place of those that are hidden, in the same step; None: none does.
+        again: the request may have been done before: then nothing is left to do if the log ends with the rewind of that turn.
+    """
+
+    route = Route.SESSION
+    lane = Lane.CHANGE
+    is_sent_once = True
+
+    key: SessionKey
+    invocation_id: str
+    begins: ScheduleRow | None = None
+    again: bool = False
 
 
 class EarlierRecord(TurnExtension):

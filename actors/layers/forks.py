@@ -18,14 +18,15 @@ import msgspec
 from actors.actor import Handlers
 from actors.errors import InvocationNotFoundError, RequestError, SessionBusyError, TurnStateError
 from actors.interfaces.records import AddEvent, CreateSession, EventHead, EventRow, PutState, PutTurn, TurnRow, Write
-from actors.layers.forks.messages import ForkSession
 from actors.layers.stores.records import AddSchedule
+from actors.layers.stores.schedule import ScheduleRow
 from actors.layers.stores.session_store import store_of
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.event import now_s
 from actors.messages.json_types import JsonObject, JsonValue
-from actors.messages.protocol.base import StoredEvent
+from actors.messages.protocol.base import Ack, StoredEvent
+from actors.messages.protocol.request import Lane, Request, Route
 from actors.messages.session import SessionKey
 from actors.messages.typed import decode
 from actors.rules.accounting.turn_usage import negated, packed, together
@@ -33,6 +34,27 @@ from actors.rules.checks import state as scopes
 from actors.rules.routing.branches import speaker
 from actors.session.log.event_scan import scan
 from actors.session.service import SessionParts, SessionService
+
+
+class ForkSession(Request[Ack], frozen=True, kw_only=True):
+    """Make a new session of the same user that has all of a session up to the end of a turn.
+
+    Attributes:
+        fork: the id of the new session.
+        begins: a message of the fork, as a schedule that is due, whose turn begins whatever is lost; None: none does.
+        again: the request may have been done before: then nothing is left to do if the fork is there.
+    """
+
+    route = Route.SESSION
+    lane = Lane.CHANGE
+    is_sent_once = True
+
+    key: SessionKey
+    invocation_id: str
+    fork: str
+    begins: ScheduleRow | None = None
+    again: bool = False
+
 
 MAX_BYTES = 64_000_000
 """How large the events of a fork may be: they are written at once."""

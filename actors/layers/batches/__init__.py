@@ -1,1 +1,0 @@
-"""Batches: reports of maps and evaluations."""

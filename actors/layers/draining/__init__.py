@@ -1,1 +1,0 @@
-"""Draining: a deployment that is to be stopped begins no new turns."""

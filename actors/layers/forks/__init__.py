@@ -1,1 +1,0 @@
-"""Forks of sessions."""

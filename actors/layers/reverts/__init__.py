@@ -1,1 +1,0 @@
-"""Logs in memory after the store has gone back to an older copy of itself."""

@@ -1,1 +1,0 @@
-"""Rewinds of sessions."""

@@ -1,1 +1,0 @@
-"""Toolsets: they are opened once for all agents of a process, and large ones are searched."""

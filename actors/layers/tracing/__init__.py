@@ -1,1 +1,0 @@
-"""Spans of turns, of runs, and of their calls, as telemetry gets them."""

@@ -1,1 +1,0 @@
-"""Deleting all data of a user."""
