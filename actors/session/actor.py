@@ -30,11 +30,10 @@ from actors.session.log.reader import LogReader
 from actors.session.log.session_log import SessionLog
 from actors.session.log.shared_state import SharedStates
 from actors.session.log.writer import COUNTED, LogWriter
-from actors.session.outbox import POLL_S
 from actors.session.service import MakeVersions, Runners, Services, SessionParts, no_services, one_version
 from actors.session.sessions import StoredSessions, end_gone
 from actors.session.store.access import StoreAccess
-from actors.session.subscriptions import Subscriptions
+from actors.session.subscriptions import POLL_S, Subscriptions
 from actors.session.turns.lookup import TurnLookup
 from actors.session.turns.opening import TurnOpener
 from actors.session.turns.recovery import Losses, TurnRecovery

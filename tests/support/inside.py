@@ -24,7 +24,7 @@ from actors.layers.spending import day_sums, warnings
 from actors.runner.dispatch import invoker
 from actors.runner.turns import admission
 from actors.runner.turns.tasks import TurnTasks
-from actors.session import outbox
+from actors.session import subscriptions
 from actors.session.actor import SessionActor
 from actors.session.log import logs, reader, session_log
 from actors.session.log.logs import SessionLogs
@@ -35,7 +35,7 @@ from actors.session.store.access import StoreAccess
 from actors.session.store.store_thread import Job, Worker
 
 FIRST_S, EACH_S = recording.FIRST_S, recording.EACH_S
-FORGET_S = outbox.FORGET_S
+FORGET_S = subscriptions.FORGET_S
 FRESH_S, IDLE_S = logs.FRESH_S, logs.IDLE_S
 GATE_HOLD_S = admission.HOLD_S
 HOLD_S = holds.HOLD_S
@@ -52,7 +52,7 @@ _FIGURES = {
     "leases": news,
     "lists": listing,
     "model_calls": invoker,
-    "outbox": outbox,
+    "subscriptions": subscriptions,
     "pruning": retention,
 }
 _STEPS: dict[str, tuple[type[Any], str]] = {

@@ -207,5 +207,5 @@ async def talk(steps: list[tuple[str, str]]) -> None:
 @example([(SAY, "a"), (LOSE_AGENT, ""), (LOSE_SESSION, ""), (LISTEN, ""), (SAY, "bc"), (READ_TOO, ""), (SAY, "a")])
 def test_a_reader_gets_every_answer_under_way_from_its_beginning_each_word_once(steps: list[tuple[str, str]]) -> None:
     with pytest.MonkeyPatch.context() as patched:
-        inside.change(patched, "outbox", LINGER_S=0.0)
+        inside.change(patched, "subscriptions", LINGER_S=0.0)
         asyncio.run(talk(steps))
