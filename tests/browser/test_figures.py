@@ -13,7 +13,7 @@ from playwright.sync_api import Locator, Page, expect
 from actors import LlmAgent
 from actors.testing import PatternModel
 from runtime import Runtime
-from runtime.frontends.web import recent
+from runtime.frontends.web import monitoring
 from runtime.web import app_for
 from tests.browser.conftest import Opened
 from tests.support.polling import until
@@ -60,8 +60,8 @@ def test_a_page_that_is_opened_now_shows_the_minutes_before(
     tmp_path: Path, opening: Callable[..., Page], engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # What is asked for has no part in it: all samples are of the time in which nobody looked.
-    monkeypatch.setattr(recent, "EVERY_S", 0.2)
-    monkeypatch.setattr(recent, "FRESH_S", 3_600.0)
+    monkeypatch.setattr(monitoring, "EVERY_S", 0.2)
+    monkeypatch.setattr(monitoring, "FRESH_S", 3_600.0)
     root = LlmAgent(name="root", model=PatternModel([], default="hi"))
     with Deploy(engine, tmp_path)(root, app_name="before") as rt, serving(app_for(rt)) as url:
         page = opening(url)

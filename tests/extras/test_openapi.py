@@ -16,7 +16,7 @@ from hypothesis.errors import Unsatisfiable
 
 from runtime import Runtime
 from runtime.frontends.web.app import OPERATIONS
-from runtime.frontends.web.operations.operation import HttpOperation
+from runtime.frontends.web.operation import HttpOperation
 from runtime.web import Principal, StaticTokens, app_for
 from tests.support.agents.web_agents import SteppedModel, desk
 from tests.support.runtimes import Deploy

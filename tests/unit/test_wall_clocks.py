@@ -22,7 +22,7 @@ ORDERED = {
     "actors/rules/recovery/suspects.py": "which of the runs that a Runner may have been lost by is tried first",
     "runtime/frontends/console/bulk/watching.py": "lines that change at the same look",
     "runtime/frontends/console/sessions.py": "lists over sessions of several stores",
-    "runtime/frontends/web/adk/page/spans.py": "a picture",
+    "runtime/frontends/web/adk/spans.py": "a picture",
 }
 """Files that sort by times, or take the earliest or the latest, and what that is for."""
 

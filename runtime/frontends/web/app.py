@@ -15,30 +15,24 @@ from actors.messages.limits import DEFAULT_LIMITS
 from runtime.driver import declared
 from runtime.driver.run_options import RunOptions, run_config_of
 from runtime.driver.runtime import Runtime
-from runtime.frontends.web.adk import runs as adk_runs
-from runtime.frontends.web.adk import sessions as adk_sessions
-from runtime.frontends.web.adk.page.dev import DevPaths
-from runtime.frontends.web.adk.page.files import PageFiles
-from runtime.frontends.web.api import agents, artifacts, bulk, me, operators, schedules, sessions, turns
-from runtime.frontends.web.api.index_page import index_of
-from runtime.frontends.web.auth.loopback import LOOPBACK_NAMES, LoopbackOnly
-from runtime.frontends.web.auth.principal import Auth
+from runtime.frontends.web.adk import api as adk_api
+from runtime.frontends.web.adk.page import DevPaths, PageFiles
+from runtime.frontends.web.api import agents, artifacts, bulk, schedules, server, sessions, turns
+from runtime.frontends.web.auth import LOOPBACK_NAMES, Auth, LoopbackOnly
 from runtime.frontends.web.bodies import Bodies, BodyLimits
+from runtime.frontends.web.call import Served
 from runtime.frontends.web.guard import Guard
 from runtime.frontends.web.openapi import describing
-from runtime.frontends.web.operations.declared import http_operation
-from runtime.frontends.web.operations.operation import HttpOperation, routes
-from runtime.frontends.web.operations.served import Served
+from runtime.frontends.web.operation import HttpOperation, http_operation, routes
 from runtime.frontends.web.problems import HttpError, problem_response
 from runtime.frontends.web.shedding import UnreadRefused
-from runtime.frontends.web.streams.response import KEEP_ALIVE_S
-from runtime.frontends.web.streams.slots import StreamSlots
+from runtime.frontends.web.streams import KEEP_ALIVE_S, StreamSlots
 from runtime.frontends.web.ui.page import InspectorPage
 
 MAX_BODY_BYTES = 2 * DEFAULT_LIMITS.max_message_bytes
 """How large the body of a request may be: base64 makes a message longer by a third."""
 
-_MODULES = (operators, me, agents, sessions, turns, bulk, schedules, artifacts)
+_MODULES = (server, agents, sessions, turns, bulk, schedules, artifacts)
 
 OPERATIONS = [
     *(each for module in _MODULES for each in module.OPERATIONS),
@@ -46,7 +40,7 @@ OPERATIONS = [
 ]
 """All that clients can do."""
 
-ADK_OPERATIONS = [*adk_sessions.OPERATIONS, *adk_runs.OPERATIONS]
+ADK_OPERATIONS = adk_api.OPERATIONS
 """The same under ADK's paths. They are described by ADK."""
 
 
@@ -104,7 +98,7 @@ def app_for(
     if adk_web is not False:
         others += _page_operations(adk_web, has_paths=adk_paths, needs_credentials=needs_credentials)
     else:
-        others.append(index_of(has_page=inspector))
+        others.append(server.index_of(has_page=inspector))
 
     @asynccontextmanager
     async def looking(app: Starlette) -> AsyncIterator[None]:

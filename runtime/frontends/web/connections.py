@@ -20,7 +20,7 @@ import h11
 import msgspec
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from runtime.frontends.web.operations.operation import CONNECTION
+from runtime.frontends.web.operation import CONNECTION
 from runtime.frontends.web.problems import PROBLEM, Problem
 from runtime.frontends.web.shedding import UNREAD, Shedding, body_to_come
 

@@ -14,10 +14,10 @@ from actors.messages.content import Content
 from actors.messages.event import Event
 from actors.messages.json_types import JsonObject
 from runtime.driver.inputs import ARTIFACT_NAME, ID
-from runtime.frontends.web.operations.call import JSON, Call, json_response
-from runtime.frontends.web.operations.operation import HttpOperation
+from runtime.frontends.web.call import JSON, Call, json_response
+from runtime.frontends.web.operation import HttpOperation
 from runtime.frontends.web.problems import PROBLEM, Problem
-from runtime.frontends.web.streams.turns import TurnEnd
+from runtime.frontends.web.streams import TurnEnd
 
 _REFERENCE = "#/components/schemas/{name}"
 _PART = re.compile(r"{(\w+)}")

@@ -1,8 +1,9 @@
 """Errors as HTTP responses: `application/problem+json` (RFC 9457) with the error's class as its type.
 
 Errors of requests say all that they know. Those of stores, actors and models are written to the log of the server, and their
-response names only the class: their texts may hold names of files and machines. So may those of errors of users' code, which only
-operators get.
+response names only the class: their texts may hold names of files and machines, and values. So may errors of users' code and of
+models, here and in events, turns and schedules: clients that are no operators get only the class, or texts that are all this
+project's own. Operators have an admin's credentials, the log of the app, or `raygrove tail`.
 """
 
 from __future__ import annotations
@@ -10,17 +11,23 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping
+from functools import lru_cache
 
 import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from actors import errors
 from actors.errors import (
+    BudgetExceededError,
     ClusterError,
     DrainingError,
+    FlowLimitExceededError,
     FlowNotFoundError,
+    FlowStalledError,
     InvocationNotFoundError,
+    LlmCallsLimitExceededError,
     NoMemoryError,
     OverloadedError,
     RaygroveError,
@@ -36,12 +43,19 @@ from actors.errors import (
     TooLargeError,
     TooManyRunsError,
     TooManySchedulesError,
+    TransferLimitExceededError,
+    TurnCancelledError,
     TurnError,
     TurnStateError,
+    TurnTimeoutError,
     UnknownAgentError,
     UnknownFunctionCallError,
 )
-from runtime.frontends.web.redaction import detail_of
+from actors.layers.stores.schedule import Schedule
+from actors.layers.workflows.rules import METADATA
+from actors.messages.event import Event
+from actors.messages.turn_info import TurnInfo
+from actors.rules.routing.resumption import is_failure
 
 PROBLEM = "application/problem+json"
 
@@ -207,3 +221,65 @@ async def problem_response(request: Request, error: Exception, *, for_operator: 
     if problem.status == 503:
         headers = {"Retry-After": "1", **headers}
     return Response(msgspec.json.encode(problem), problem.status, headers, PROBLEM)
+
+
+OWN_TEXTS = (
+    BudgetExceededError,
+    FlowLimitExceededError,
+    FlowStalledError,
+    LlmCallsLimitExceededError,
+    TransferLimitExceededError,
+    TurnCancelledError,
+    TurnTimeoutError,
+)
+"""Errors of turns that say nothing but limits and names of the tree."""
+
+WITHHELD = "what it says is for operators: the log of the app has it"
+
+_OWN_NAMES = frozenset(each.__name__ for each in OWN_TEXTS)
+_TRACEBACK = "error_traceback"
+_log = logging.getLogger(__name__)
+
+
+def detail_of(error: TurnError, *, for_operator: bool) -> str:
+    """The detail of a problem that is the error of a turn."""
+    return str(error) if for_operator or isinstance(error, OWN_TEXTS) else WITHHELD
+
+
+def shown(event: Event, *, for_operator: bool) -> Event:
+    """An event as a client gets it."""
+    if for_operator:
+        return event
+    if event.error_code not in _OWN_NAMES and is_failure(event) and event.error_message:
+        event = msgspec.structs.replace(event, error_message=WITHHELD)
+    if event.error_traceback is not None:
+        event = msgspec.structs.replace(event, error_traceback=None)
+    decision = (event.custom_metadata or {}).get(METADATA)
+    if isinstance(decision, Mapping) and _TRACEBACK in decision:
+        kept = {name: value for name, value in decision.items() if name != _TRACEBACK}
+        event = msgspec.structs.replace(event, custom_metadata={**(event.custom_metadata or {}), METADATA: kept})
+    return event
+
+
+def shown_turn(turn: TurnInfo, *, for_operator: bool) -> TurnInfo:
+    """A turn as a client gets it."""
+    name = turn.error.partition(": ")[0]
+    if for_operator or turn.state != "failed" or name in _OWN_NAMES:
+        return turn
+    return msgspec.structs.replace(turn, error=name)
+
+
+def shown_schedule(schedule: Schedule, *, for_operator: bool) -> Schedule:
+    """A schedule as a client gets it."""
+    name, _, text = schedule.error.partition(": ")
+    kind = getattr(errors, name, None)
+    is_own = not text or name in _OWN_NAMES or (isinstance(kind, type) and issubclass(kind, RequestError))
+    error = schedule.error if for_operator or is_own else name
+    # Whose limits hold is said by the server, not by the schedule.
+    return msgspec.structs.replace(schedule, error=error, run_config=None)
+
+
+@lru_cache(1_024)
+def log_failed_turn(invocation_id: str, text: str) -> None:
+    """Write into the log of the server why a turn failed, once for all clients that follow it."""
+    _log.error("turn %s failed: %s", invocation_id, text)

@@ -13,7 +13,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from actors.errors import DefinitionError
-from runtime.frontends.web.auth.loopback import is_loopback
+from runtime.frontends.web.auth import is_loopback
 from runtime.frontends.web.connections import ConnectionLimits, HttpConnections
 from runtime.transport.io.accepting import more_handles
 

@@ -12,7 +12,7 @@ from actors.errors import AgentFailedError
 from actors.messages.tally import MODEL_CALL, TOOL_CALL, TURN, VERSION
 from actors.testing import PatternModel
 from runtime import Runtime
-from runtime.frontends.web.prometheus import exposition
+from runtime.frontends.web.monitoring import exposition
 from tests.support.polling import until
 from tests.support.runtimes import Deploy, run_turn
 

@@ -25,7 +25,7 @@ from runtime.driver.services.sessions import SessionsService
 from runtime.driver.waits import Awaited
 from runtime.frontends.console import cli, joining, operations
 from runtime.frontends.web import app
-from runtime.frontends.web.operations.declared import http_operation
+from runtime.frontends.web.operation import http_operation
 from runtime.web import Principal, StaticTokens, app_for
 from tests.support.runtimes import Deploy
 from tests.support.servers.web_server import TIMEOUT_S, serving

@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 from actors import LlmAgent
 from actors.testing import PatternModel
 from runtime import Runtime
-from runtime.frontends.web import recent
+from runtime.frontends.web import monitoring
 from runtime.frontends.web.ui.page import STATIC
 from runtime.web import Principal, StaticTokens, app_for
 from tests.support.polling import until
@@ -143,8 +143,8 @@ async def test_figures_of_the_last_minutes_are_shared_and_come_as_they_are_new(c
 
 
 def test_figures_are_sampled_as_long_as_the_server_runs(rt: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recent, "EVERY_S", 0.02)
-    monkeypatch.setattr(recent, "FRESH_S", 3_600.0)
+    monkeypatch.setattr(monitoring, "EVERY_S", 0.02)
+    monkeypatch.setattr(monitoring, "FRESH_S", 3_600.0)
     app = app_for(rt)
     with serving(app) as url:
         until(lambda: len(httpx2.get(f"{url}/v1/apps/desk/statistics/recent").json()["samples"]) > 3)

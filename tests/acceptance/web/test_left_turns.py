@@ -13,7 +13,7 @@ import pytest
 from actors import Content, LlmAgent, LlmRequest, LlmResponse, LongRunningFunctionTool
 from runtime import Runtime, Turn
 from runtime.frontends.web.app import ADK_OPERATIONS, OPERATIONS
-from runtime.frontends.web.operations.operation import HttpOperation
+from runtime.frontends.web.operation import HttpOperation
 from tests.support.runtimes import Deploy
 from tests.support.servers.web_server import TIMEOUT_S
 from tests.support.vectors.vector_agents import lro

@@ -24,9 +24,8 @@ from runtime import Runtime
 from runtime.driver.turns.refused_lines import PROBE_S
 from runtime.frontends.web.api.waiting import result_of
 from runtime.frontends.web.connections import ConnectionLimits
-from runtime.frontends.web.pass_line import AT_ONCE, PassLines
 from runtime.frontends.web.serving import ACCEPTED_AT_ONCE, WebServer
-from runtime.frontends.web.shedding import RESPONSE, Shedding, body_to_come
+from runtime.frontends.web.shedding import AT_ONCE, RESPONSE, PassLines, Shedding, body_to_come
 from runtime.settings import Settings
 from runtime.web import app_for
 from tests.support.runtimes import Deploy

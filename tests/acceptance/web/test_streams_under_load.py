@@ -11,8 +11,8 @@ import httpx2
 import pytest
 
 from actors import Content, CustomAgent, Event, InvocationContext
+from runtime.frontends.web import streams
 from runtime.frontends.web.connections import ConnectionLimits
-from runtime.frontends.web.streams import response
 from runtime.web import app_for
 from tests.support.machine.process_use import HAS_HELD, MB, held_here
 from tests.support.runtimes import Deploy
@@ -86,7 +86,7 @@ async def test_a_client_that_reads_nothing_for_too_long_is_left(
 ) -> None:
     limits = ConnectionLimits(unread_timeout_s=0.2) if by_connection else None
     if not by_connection:
-        monkeypatch.setattr(response, "SEND_S", 0.2)
+        monkeypatch.setattr(streams, "SEND_S", 0.2)
     with Deploy("local", tmp_path)(Verbose(name="verbose"), app_name="desk") as rt, serving(app_for(rt), limits) as url:
         await rt.run(user_id="ada", session_id="s", message="go")
         with stalled(url, "/v1/apps/desk/sessions/s/events?user=ada"):

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from runtime import Runtime
 from runtime.frontends.web.app import ADK_OPERATIONS, OPERATIONS
-from runtime.frontends.web.operations.operation import HttpOperation
+from runtime.frontends.web.operation import HttpOperation
 from runtime.web import Principal, StaticTokens, app_for
 
 TOKEN = "a-token-0123456789"

@@ -22,7 +22,7 @@ from actors import Budget, Part, RunConfig
 from actors.errors import DefinitionError
 from runtime import Runtime
 from runtime.frontends.web.app import ADK_OPERATIONS, OPERATIONS
-from runtime.frontends.web.operations.operation import HttpOperation
+from runtime.frontends.web.operation import HttpOperation
 from runtime.frontends.web.serving import WebServer
 from runtime.web import JwtAuth, LoopbackOnly, Principal, StaticTokens, app_for
 from tests.support.servers.web_server import TIMEOUT_S, serving

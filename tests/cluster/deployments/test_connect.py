@@ -30,7 +30,7 @@ from actors.errors import (
 from actors.messages.event import USER
 from actors.testing import PatternModel
 from runtime import Runtime, Settings
-from runtime.frontends.web.readiness import Readiness
+from runtime.frontends.web.monitoring import Readiness
 from tests.support.agents.conversation_tools import archive, forever
 from tests.support.polling import until
 from tests.support.runtimes import Deploy, author_texts, run_turn, stored

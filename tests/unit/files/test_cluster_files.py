@@ -17,7 +17,7 @@ from typer.main import get_command
 
 from runtime import Settings
 from runtime.frontends.console import cli
-from runtime.frontends.web.api.operators import OPERATIONS
+from runtime.frontends.web.api.server import OPERATIONS
 from runtime.frontends.web.serving import GRACE_S
 
 ROOT = Path(__file__).parents[3]

@@ -9,9 +9,7 @@ import pytest
 from starlette.types import Message
 
 from runtime.frontends.web.problems import TooManyStreamsError
-from runtime.frontends.web.streams.frames import BYE, KEEP_ALIVE, RETRY
-from runtime.frontends.web.streams.response import EventStream
-from runtime.frontends.web.streams.slots import StreamSlots
+from runtime.frontends.web.streams import BYE, KEEP_ALIVE, RETRY, EventStream, StreamSlots
 
 
 class Client:

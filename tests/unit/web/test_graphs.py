@@ -7,8 +7,7 @@ import re
 import msgspec
 
 from runtime.driver.services.outline import AgentInfo
-from runtime.frontends.web.adk.page.dot import dot_of
-from runtime.frontends.web.adk.page.tree_part import tree_part
+from runtime.frontends.web.adk.tree_graphs import dot_of, tree_part
 
 
 def agent(name: str, *children: AgentInfo, kind: str = "llm", tools: tuple[str, ...] = ()) -> AgentInfo:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.frontends.web.operations.call import decoded
+from runtime.frontends.web.call import decoded
 
 
 class Inner(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-from runtime.frontends.web.pass_line import AT_ONCE, PassLine, PassLines
+from runtime.frontends.web.shedding import AT_ONCE, PassLine, PassLines
 
 
 async def test_each_pass_of_the_loop_reads_a_few_in_the_order_in_which_they_came() -> None:

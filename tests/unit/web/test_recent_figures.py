@@ -14,8 +14,8 @@ from actors.messages.protocol import Statistics
 from actors.messages.protocol.statistics import ConnectionFigures
 from runtime import Runtime
 from runtime.driver.statistics import ProcessStatistics, RuntimeStatistics
-from runtime.frontends.web import recent
-from runtime.frontends.web.recent import RecentFigures, sample_of
+from runtime.frontends.web import monitoring
+from runtime.frontends.web.monitoring import RecentFigures, sample_of
 
 
 def figures(turns: int = 0) -> RuntimeStatistics:
@@ -58,7 +58,7 @@ def recent_of(**deployments: Deployment) -> RecentFigures:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Samples are taken at once, and asked for by nobody else."""
     for name, value in {"EVERY_S": 0.0, "SHARE": 1, "FRESH_S": 3_600.0}.items():
-        monkeypatch.setattr(recent, name, value)
+        monkeypatch.setattr(monitoring, name, value)
 
 
 async def test_samples_are_taken_while_nobody_looks_of_each_app(quick: None) -> None:
@@ -99,9 +99,9 @@ async def test_many_who_ask_at_once_share_one_sample_and_get_what_is_new() -> No
 
 
 async def test_what_is_kept_is_bounded(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recent, "KEPT_S", 100.0)
+    monkeypatch.setattr(monitoring, "KEPT_S", 100.0)
     times = iter(range(1_000))
-    monkeypatch.setattr(recent, "now_s", lambda: float(next(times)))
+    monkeypatch.setattr(monitoring, "now_s", lambda: float(next(times)))
     deployment = Deployment()
     kept = recent_of(app=deployment)
     kept.start()
@@ -111,18 +111,18 @@ async def test_what_is_kept_is_bounded(quick: None, monkeypatch: pytest.MonkeyPa
     kept.stop()
     assert len(samples) == 101
     # A clock that stands still is no way around.
-    monkeypatch.setattr(recent, "now_s", lambda: 1_000.0)
+    monkeypatch.setattr(monitoring, "now_s", lambda: 1_000.0)
     kept.start()
-    await deployment.was_asked(deployment.asked + recent.MOST_SAMPLES + 10)
+    await deployment.was_asked(deployment.asked + monitoring.MOST_SAMPLES + 10)
     kept.stop()
-    assert len((await kept.read("app", 0.0))[0]) == recent.MOST_SAMPLES
+    assert len((await kept.read("app", 0.0))[0]) == monitoring.MOST_SAMPLES
     kept.stop()
 
 
 async def test_a_page_gets_what_is_new_also_where_the_clock_was_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recent, "FRESH_S", 0.0)
+    monkeypatch.setattr(monitoring, "FRESH_S", 0.0)
     times = iter([1_000.0, *[400.0] * 10])
-    monkeypatch.setattr(recent, "now_s", lambda: next(times))
+    monkeypatch.setattr(monitoring, "now_s", lambda: next(times))
     kept = recent_of(app=Deployment())
     seen: list[int] = []
     newest_s = 0.0
@@ -137,18 +137,18 @@ async def test_a_page_gets_what_is_new_also_where_the_clock_was_set_back(monkeyp
 async def test_a_deployment_that_answers_slowly_is_asked_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
     times = iter(range(0, 10_000, 3))
-    monkeypatch.setattr(recent, "time", SimpleNamespace(**{**vars(time), "monotonic": lambda: float(next(times))}))
+    monkeypatch.setattr(monitoring, "time", SimpleNamespace(**{**vars(time), "monotonic": lambda: float(next(times))}))
 
     async def pause(seconds: float) -> None:
         pauses.append(seconds)
         if len(pauses) > 3:
             raise asyncio.CancelledError
 
-    monkeypatch.setattr(recent, "asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": pause}))
+    monkeypatch.setattr(monitoring, "asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": pause}))
     with pytest.raises(asyncio.CancelledError):
         await recent_of(app=Deployment())._sample_app("app")
-    assert pauses[0] == recent.EVERY_S
-    assert all(each >= (recent.SHARE - 1) * 3 for each in pauses[1:])
+    assert pauses[0] == monitoring.EVERY_S
+    assert all(each >= (monitoring.SHARE - 1) * 3 for each in pauses[1:])
 
 
 def test_a_sample_has_what_charts_show() -> None:

@@ -8,7 +8,7 @@ from actors import Content, Event
 from actors.messages.event import EventActions, Usage
 from actors.messages.session import Session
 from runtime.driver.services.outline import AgentInfo
-from runtime.frontends.web.adk.page.spans import spans_of
+from runtime.frontends.web.adk.spans import spans_of
 
 AGENTS = {
     each.name: each

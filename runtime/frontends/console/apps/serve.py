@@ -13,7 +13,7 @@ from runtime.frontends.console.apps import options
 
 if TYPE_CHECKING:
     from runtime.driver.runtime import Runtime
-    from runtime.frontends.web.auth.principal import Auth
+    from runtime.frontends.web.auth import Auth
 
 Paths = Annotated[
     list[str],
@@ -149,9 +149,8 @@ class Credentials:
     def auth(self) -> Auth | None:
         """The check of requests; None for a server that only this machine reaches. Raises RequestError, DefinitionError."""
         from actors.errors import RequestError
-        from runtime.frontends.web.auth.jwt import JwtAuth
-        from runtime.frontends.web.auth.principal import Principal
-        from runtime.frontends.web.auth.tokens import StaticTokens
+        from runtime.frontends.web.auth import Principal, StaticTokens
+        from runtime.frontends.web.jwt_auth import JwtAuth
 
         given = [each is not None for each in (self.token, self.tokens, self.jwks_url)]
         if sum(given) > 1:

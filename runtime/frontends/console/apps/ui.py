@@ -34,8 +34,7 @@ def ui(name: Name, port: Port = 0, open_it: Open = False, address: Address = Non
 
     try:
         from runtime.frontends.web.app import app_for
-        from runtime.frontends.web.auth.principal import Principal
-        from runtime.frontends.web.auth.tokens import StaticTokens
+        from runtime.frontends.web.auth import Principal, StaticTokens
         from runtime.frontends.web.serving import WebServer
     except ModuleNotFoundError as error:
         raise DefinitionError(f"raygrove ui needs {error.name}: pip install 'raygrove[web]'") from error

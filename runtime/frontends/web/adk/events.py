@@ -21,7 +21,7 @@ from actors.messages.graph import REQUEST_INPUT, NodeInfo, node_at, without_tool
 from actors.messages.json_types import JsonObject, JsonValue
 from actors.rules.checks.confirmation import REQUEST_CONFIRMATION, SUFFIX, unwrapped
 from actors.rules.checks.credentials import REQUEST_CREDENTIAL
-from runtime.frontends.web import redaction
+from runtime.frontends.web import problems
 from runtime.frontends.web.adk.checkpoints import Checkpoint, Checkpoints
 
 AUTH_CONFIG = "authConfig"
@@ -59,7 +59,7 @@ class AdkEvents:
     """Shows the events of a session, or of a turn, one after the other.
 
     Args:
-        for_operator: also the texts of errors: see redaction.
+        for_operator: also the texts of errors: see `problems.shown`.
         checkpoints: derives the events by which a resumable App says how far agents are; None: the App has none.
         custom_metadata: that of the RunConfig of the turn, where the user's event is not among the events.
     """
@@ -98,7 +98,7 @@ class AdkEvents:
             # An island keeps the whole event there.
             left = {name: value for name, value in metadata.items() if name != ADK_FIELDS}
             event = msgspec.structs.replace(event, custom_metadata=left or None)
-        shown: JsonObject = msgspec.to_builtins(redaction.shown(event, for_operator=self._for_operator))
+        shown: JsonObject = msgspec.to_builtins(problems.shown(event, for_operator=self._for_operator))
         shown.pop("flow", None)
         for part in shown.get("content", {}).get("parts", ()):
             _complete(part)

@@ -11,9 +11,9 @@ from actors.messages import protocol as p
 from runtime.driver.inputs import MAX_NUMBER, Limit, Position
 from runtime.driver.services.outline import AgentInfo
 from runtime.driver.statistics import RuntimeStatistics
-from runtime.frontends.web.operations.call import Call
-from runtime.frontends.web.operations.operation import HttpOperation
-from runtime.frontends.web.recent import FigureSample
+from runtime.frontends.web.call import Call
+from runtime.frontends.web.monitoring import FigureSample
+from runtime.frontends.web.operation import HttpOperation
 
 MAX_ACTORS = 10_000
 """Actors of one page: for each, all actors are asked for their figures."""

@@ -10,8 +10,8 @@ import msgspec
 from starlette.responses import Response
 
 from actors.messages.content import Blob, Part
-from runtime.frontends.web.operations.call import Call, json_response
-from runtime.frontends.web.operations.operation import HttpOperation
+from runtime.frontends.web.call import Call, json_response
+from runtime.frontends.web.operation import HttpOperation
 from runtime.frontends.web.problems import BadRequestError, HttpError, NotFoundError
 
 BYTES = "application/octet-stream"

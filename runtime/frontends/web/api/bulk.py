@@ -15,12 +15,10 @@ from actors.messages.turn_info import TurnInfo
 from runtime.driver.inputs import Id, Limit
 from runtime.driver.turns.bulk import BulkReport
 from runtime.driver.turns.finding import CallQuery, TurnQuery
-from runtime.frontends.web.api.turn_forms import AgeS
-from runtime.frontends.web.api.turn_options import TurnOptions, run_config
-from runtime.frontends.web.operations.call import Call
-from runtime.frontends.web.operations.operation import HttpOperation
-from runtime.frontends.web.problems import NotAllowedError, Problem, problem_of
-from runtime.frontends.web.redaction import shown_turn
+from runtime.frontends.web.api.turn_forms import AgeS, TurnOptions, run_config
+from runtime.frontends.web.call import Call
+from runtime.frontends.web.operation import HttpOperation
+from runtime.frontends.web.problems import NotAllowedError, Problem, problem_of, shown_turn
 
 F = TypeVar("F", TurnQuery, CallQuery)
 

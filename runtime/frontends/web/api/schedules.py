@@ -11,12 +11,12 @@ from starlette.responses import Response
 from actors.layers.stores.schedule import MissedPolicy, Schedule
 from actors.messages.json_types import JsonObject
 from runtime.driver.inputs import Id, Limit
-from runtime.frontends.web.api.cursors import decode_schedule, encode_schedule
-from runtime.frontends.web.api.turn_options import Number, TurnOptions, run_config
+from runtime.frontends.web.api.lists import decode_schedule, encode_schedule
+from runtime.frontends.web.api.turn_forms import Number, TurnOptions, run_config
 from runtime.frontends.web.api.waiting import accepted_id
-from runtime.frontends.web.operations.call import Call, json_response
-from runtime.frontends.web.operations.operation import HttpOperation
-from runtime.frontends.web.redaction import shown_schedule
+from runtime.frontends.web.call import Call, json_response
+from runtime.frontends.web.operation import HttpOperation
+from runtime.frontends.web.problems import shown_schedule
 
 
 class NewSchedule(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):

@@ -15,13 +15,11 @@ from actors.messages.session import Session
 from actors.messages.turn_info import TurnInfo
 from runtime.driver.inputs import MAX_PAGE, Id, Limit, Position, State
 from runtime.driver.turns.finding import LOOKED_AT, newest_of_session
-from runtime.frontends.web.api.cursors import decode_session, encode_session
-from runtime.frontends.web.api.finding import has_text, matching
-from runtime.frontends.web.operations.call import Call, json_response
-from runtime.frontends.web.operations.operation import STREAM, Header, HttpOperation
-from runtime.frontends.web.redaction import shown, shown_turn
-from runtime.frontends.web.streams.response import EventStream
-from runtime.frontends.web.streams.turns import session_frames
+from runtime.frontends.web.api.lists import decode_session, encode_session, has_text, matching
+from runtime.frontends.web.call import Call, json_response
+from runtime.frontends.web.operation import STREAM, Header, HttpOperation
+from runtime.frontends.web.problems import shown, shown_turn
+from runtime.frontends.web.streams import EventStream, session_frames
 
 JSON_LINES = "application/jsonl"
 

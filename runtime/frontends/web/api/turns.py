@@ -17,8 +17,7 @@ from actors.messages.protocol.outcomes import Paused
 from actors.messages.turn_info import TurnInfo
 from runtime.driver.inputs import ID, LimitQuery
 from runtime.driver.turns.turn import Turn
-from runtime.frontends.web.api.cursors import decode_cursor, encode_cursor
-from runtime.frontends.web.api.finding import has_text, matching
+from runtime.frontends.web.api.lists import decode_cursor, encode_cursor, has_text, matching
 from runtime.frontends.web.api.sessions import LAST_EVENT_ID
 from runtime.frontends.web.api.turn_forms import (
     BoardList,
@@ -35,16 +34,14 @@ from runtime.frontends.web.api.turn_forms import (
     TurnsQuery,
     TurnView,
     WaitQuery,
+    run_config,
 )
-from runtime.frontends.web.api.turn_options import run_config
 from runtime.frontends.web.api.waiting import accepted_id, result_of, started_id, unless_left
-from runtime.frontends.web.auth.principal import responses_in
-from runtime.frontends.web.operations.call import Call, json_response
-from runtime.frontends.web.operations.operation import CLIENT_LEFT, STREAM, Header, HttpOperation
-from runtime.frontends.web.problems import BadRequestError, NotAllowedError
-from runtime.frontends.web.redaction import shown, shown_turn
-from runtime.frontends.web.streams.response import EventStream
-from runtime.frontends.web.streams.turns import failed_end, turn_frames
+from runtime.frontends.web.auth import responses_in
+from runtime.frontends.web.call import Call, json_response
+from runtime.frontends.web.operation import CLIENT_LEFT, STREAM, Header, HttpOperation
+from runtime.frontends.web.problems import BadRequestError, NotAllowedError, shown, shown_turn
+from runtime.frontends.web.streams import EventStream, failed_end, turn_frames
 
 
 async def start_turn(call: Call) -> Response:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 from typing import TypeVar
 
 from runtime.driver.turns.turn import Turn, TurnResult
-from runtime.frontends.web.operations.call import Call
+from runtime.frontends.web.call import Call
 from runtime.frontends.web.problems import HttpError
 
 T = TypeVar("T")

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from starlette.responses import RedirectResponse, Response
 
 from actors.errors import DefinitionError
-from runtime.frontends.web.operations.call import Call
-from runtime.frontends.web.operations.operation import HttpOperation
+from runtime.frontends.web.call import Call
+from runtime.frontends.web.operation import HttpOperation
 from runtime.frontends.web.problems import NotFoundError
 
 STATIC = Path(__file__).parent / "static"

@@ -130,7 +130,7 @@ def test_the_page_goes_without_credentials_and_has_to_be_there(
         app_for(*runtimes, adk_web=page, adk_paths=False)
     with pytest.raises(DefinitionError, match="google/adk/cli/browser"):
         app_for(*runtimes, adk_web=tmp_path)
-    monkeypatch.setattr("runtime.frontends.web.adk.page.files.find_spec", lambda name: None)
+    monkeypatch.setattr("runtime.frontends.web.adk.page.find_spec", lambda name: None)
     with pytest.raises(DefinitionError, match=r"pip install 'raygrove\[adk\]'.*--adk-ui"):
         app_for(*runtimes, adk_web=True)
 

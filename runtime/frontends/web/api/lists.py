@@ -1,8 +1,9 @@
-"""Places in lists of turns, of sessions and of schedules, as texts that clients hand back."""
+"""Pages of lists: places in them, as texts that clients hand back, and searches: stores have no index of parts of names."""
 
 from __future__ import annotations
 
 import base64
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -59,3 +60,43 @@ def _decoded(cursor: str, kind: type[T], parameter: str = "before") -> T:
         return typed.decode_json(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)), kind)
     except (ValueError, msgspec.DecodeError):
         raise BadRequestError(f"{parameter} must be the `next` of an earlier page") from None
+
+
+SCANNED = 10_000
+"""Entries that one request looks at. What it has not reached, the next page goes on with."""
+
+PAGE = 1_000
+"""Entries that are read at once."""
+
+
+async def matching(
+    read: Callable[[int, T | None], Awaitable[Sequence[T]]], fits: Callable[[T], bool], limit: int, before: T | None
+) -> tuple[list[T], T | None]:
+    """The entries of a list that fit.
+
+    Args:
+        read: so many entries after one.
+        fits: whether an entry is looked for.
+        limit: how many at most.
+        before: after which one to begin; None: at the first.
+
+    Returns:
+        Those that fit, and the entry after which to go on; None at the end of the list.
+    """
+    found: list[T] = []
+    for _ in range(SCANNED // PAGE):
+        page = await read(PAGE, before)
+        for before in page:
+            if fits(before):
+                found.append(before)
+                if len(found) == limit:
+                    return found, before
+        if len(page) < PAGE:
+            return found, None
+    return found, before
+
+
+def has_text(text: str, *values: str) -> bool:
+    """True when one of the values contains the text, in letters of either case."""
+    wanted = text.casefold()
+    return any(wanted in value.casefold() for value in values)

@@ -12,12 +12,11 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from actors.errors import TurnError
-from runtime.frontends.web.auth.principal import Principal
-from runtime.frontends.web.operations.call import Call, json_response
-from runtime.frontends.web.operations.served import Served
-from runtime.frontends.web.problems import problem_response
-from runtime.frontends.web.redaction import log_failed_turn
+from actors.errors import RequestError, TurnError
+from runtime.driver.operation import AppOperation
+from runtime.frontends.web.auth import Principal
+from runtime.frontends.web.call import Call, Served, json_response
+from runtime.frontends.web.problems import NotFoundError, log_failed_turn, problem_response
 from runtime.observability.telemetry.caller import called_with
 
 STREAM = "text/event-stream"
@@ -153,3 +152,31 @@ def _route(path: str, by_method: Mapping[str, HttpOperation], served: Served) ->
         # The answer to HEAD has no body, and a stream would never end.
         route.methods.discard("HEAD")
     return route
+
+
+def http_operation(of: AppOperation) -> HttpOperation:
+    """The route of an operation, with its part of the OpenAPI document."""
+    reads = of.method == "GET"
+
+    async def handle(call: Call) -> object:
+        if of.for_admins:
+            call.principal.check_admin()
+        given: list[Any] = []
+        if of.takes is not None:
+            given.append(call.query(of.takes) if reads else await call.body(of.takes))
+        named: dict[str, str | None] = {part: call.path(part) for part in of.parts}
+        if of.users != "none":
+            # A session is one of a user's.
+            is_of_one = of.users == "one" or any(getattr(each, "session", None) is not None for each in given)
+            named["user_id"] = call.user_id if is_of_one else call.any_user_id
+        try:
+            return await of.call(call.runtime.aio, *given, **named)
+        except RequestError as error:
+            if of.refused == 404:
+                raise NotFoundError(str(error)) from None
+            raise
+
+    handle.__name__, handle.__doc__ = of.run.__name__, of.run.__doc__
+    takes: dict[str, Any] = {"query" if reads else "body": of.takes}
+    status = 204 if of.gives is None else 200
+    return HttpOperation(of.method, of.path, handle, gives=of.gives, status=status, users=of.users, **takes)

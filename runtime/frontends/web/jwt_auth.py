@@ -9,8 +9,7 @@ import jwt
 from starlette.requests import Request
 
 from actors.errors import DefinitionError
-from runtime.frontends.web.auth.bearer import bearer_token
-from runtime.frontends.web.auth.principal import Principal
+from runtime.frontends.web.auth import Principal, bearer_token
 from runtime.frontends.web.problems import HttpError, NotAuthenticatedError
 
 LEEWAY_S = 30

@@ -1,20 +1,21 @@
-"""The figures of a server's apps over the last minutes, so that a page that is opened now shows the minutes before."""
+"""What is asked of a server's apps: whether they answer, and their figures, for Prometheus and over the last minutes."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 import msgspec
 
-from actors.errors import RaygroveError
+from actors.errors import DeploymentNotFoundError, DrainingError, RaygroveError
 from actors.messages.event import now_s
 from actors.messages.protocol import Statistics
 from runtime.driver.runtime import Runtime
 from runtime.driver.statistics import RuntimeStatistics
+from runtime.observability.figures import Figure, counted, of_agents, of_counts, of_models, timed
 
 KEPT_S = 600.0
 """How long a sample is kept."""
@@ -180,3 +181,123 @@ def _connections(figures: RuntimeStatistics) -> int:
     actors = [*_parts(figures.session), *_parts(figures.runner)]
     told = [each.connections for each in actors] + [each.connections for each in figures.processes.values()]
     return sum(each.made + each.accepted for each in told if each is not None)
+
+
+READY_S = 2.0
+"""How long actors and stores may take to answer."""
+
+AWAY = "the control service of Ray is away"
+"""The fault of an app whose turns go on, on a Ray that may be about to end all of its programs."""
+
+DRAINING = "draining"
+"""The fault of an app that takes no new turns, because its deployment is about to be stopped."""
+
+AGAIN_S = 0.25
+"""How long an answer is given again: requests need no credentials, and each would ask every actor."""
+
+
+class Readiness:
+    """Asks the actors and the session store of every app.
+
+    Args:
+        runtimes: by the names of their apps.
+    """
+
+    def __init__(self, runtimes: Mapping[str, Runtime]) -> None:
+        self._runtimes = runtimes
+        self._lock = asyncio.Lock()
+        self._asked_s = float("-inf")
+        self._faults: dict[str, str] = {}
+
+    async def faults(self) -> dict[str, str]:
+        """The apps that do not answer, and why, as of a moment ago."""
+        async with self._lock:
+            if time.monotonic() - self._asked_s > AGAIN_S:
+                found = await asyncio.gather(*(_fault(runtime) for runtime in self._runtimes.values()))
+                self._faults = {name: fault for name, fault in zip(self._runtimes, found, strict=True) if fault}
+                self._asked_s = time.monotonic()
+            return self._faults
+
+
+async def _fault(runtime: Runtime) -> str:
+    try:
+        async with asyncio.timeout(READY_S):
+            try:
+                figures = await _figures(runtime)
+            except DeploymentNotFoundError:
+                # The first request after a stop tells of it, and the next one joins what has been started since.
+                figures = await _figures(runtime)
+    except TimeoutError:
+        return f"no answer within {READY_S:g} s"
+    except DrainingError:
+        # It is being upgraded: the next deployment starts just now.
+        return DRAINING
+    except RaygroveError as error:
+        return type(error).__name__
+    if figures.control_service_away_s:
+        return AWAY
+    return DRAINING if figures.runner.counts.get("draining") else ""
+
+
+async def _figures(runtime: Runtime) -> RuntimeStatistics:
+    """Those of the Runner and its agents, once the Session actors and their store have answered, too."""
+    figures, _ = await asyncio.gather(runtime.aio.statistics(), runtime.aio.turns.list(limit=1))
+    return figures
+
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def exposition(apps: Mapping[str, RuntimeStatistics], requests: Mapping[tuple[str, int], int], streams: int) -> str:
+    """The figures of apps.
+
+    Those of agents are sums over the agents that live, since a tree may have thousands: each agent's are in the statistics.
+
+    Args:
+        apps: the figures by the names of apps.
+        requests: how many the server has answered, by method and path, and by status.
+        streams: how many streams are open.
+    """
+    families: dict[str, list[str]] = {"raygrove_web_streams": [f"raygrove_web_streams {streams}"]}
+    families["raygrove_web_requests_total"] = [
+        f'raygrove_web_requests_total{{operation="{_escaped(name)}",status="{status}"}} {number}'
+        for (name, status), number in sorted(requests.items())
+    ]
+    for app, figures in apps.items():
+        for figure in _exposed(figures):
+            name = figure.name + ("_total" if figure.only_grows else "")
+            told = _labels({"app": app, **figure.labels})
+            families.setdefault(name, []).append(f"{name}{{{told}}} {figure.value}")
+    lines = []
+    for name, samples in families.items():
+        lines += [f"# TYPE {name} {'counter' if name.endswith('_total') else 'gauge'}", *samples]
+    for name, samples in _histograms(apps).items():
+        lines += [f"# TYPE {name} histogram", *samples]
+    return "\n".join(lines) + "\n"
+
+
+def _histograms(apps: Mapping[str, RuntimeStatistics]) -> dict[str, list[str]]:
+    families: dict[str, list[str]] = {}
+    for app, figures in apps.items():
+        for each in timed(figures.session.tallies):
+            told = _labels({"app": app, **each.labels})
+            samples = families.setdefault(each.name, [])
+            samples += [f'{each.name}_bucket{{{told},le="{bound}"}} {count}' for bound, count in each.up_to]
+            samples += [f"{each.name}_sum{{{told}}} {each.total_s:.9g}", f"{each.name}_count{{{told}}} {each.number}"]
+    return families
+
+
+def _exposed(figures: RuntimeStatistics) -> Iterator[Figure]:
+    yield from of_counts("session", figures.session.counts)
+    yield from of_counts("runner", figures.runner.counts)
+    yield from of_agents(figures.agents.values(), len(figures.processes))
+    yield from of_models(figures.models)
+    yield from counted(figures.session.tallies)
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    return ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

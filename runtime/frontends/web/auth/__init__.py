@@ -1,1 +1,0 @@
-"""Who may what: each request has a principal."""

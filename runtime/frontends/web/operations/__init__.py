@@ -1,1 +1,0 @@
-"""Operations: a request that is checked, what it is asked with, and what it is answered from."""
