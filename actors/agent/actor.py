@@ -17,7 +17,7 @@ from actors.actor import Actor, Handlers, reply_early
 from actors.agent.environment import AgentEnvironment, AgentParts
 from actors.agent.invocation import Invocation
 from actors.agent.kinds import CORE_KINDS, AgentKind
-from actors.agent.views.session_views import SessionViews
+from actors.agent.views import SessionViews
 from actors.behaviours.failure_log import log_failure
 from actors.behaviours.lifecycle import callback_context, tell_of_failure
 from actors.definitions.tools.context import Actions
@@ -25,7 +25,7 @@ from actors.definitions.tree.spec import AgentSpec
 from actors.errors import ActorLostError, FencedError
 from actors.errors.tracebacks import whole_traceback
 from actors.errors.user_code import is_cancellation
-from actors.interfaces.run_facts import RunFacts, enter_run
+from actors.interfaces.telemetry import RunFacts, enter_run
 from actors.messages import protocol as p
 from actors.messages.flow import ROUND
 from actors.messages.graph import NextAttempt

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from actors.agent.views.session_views import ViewMemory
+from actors.agent.views import ViewMemory
 from actors.behaviours.interceptor import RunInterceptor
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import DefinitionError

@@ -1,14 +1,19 @@
-"""The seam to telemetry: actors say what begins and ends; what is made of it is not theirs to know.
+"""The seams to telemetry and logs: actors say what begins and ends, what code belongs to a run, and what happens to processes.
 
 The Runner tells of turns and of agents' runs, since it is there before, during and after each. An agent's process tells of its
 model calls and tool calls. Without telemetry every one of these calls does nothing.
+
+`RunFacts` marks log records and prints of a run; tasks and threads that user code is run in know them as well. Events of a
+deployment are records of one logger that name their kind, so they travel, and are kept in files, as all that is logged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import NamedTuple, Protocol
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
+from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -266,3 +271,76 @@ class NoTelemetry:
 
 NO_TELEMETRY = NoTelemetry()
 """Where there is no telemetry."""
+
+
+class RunFacts(NamedTuple):
+    """The run of an agent, as log records name it. `trace_id`: of the turn's trace; "" without telemetry."""
+
+    agent: str = ""
+    user_id: str = ""
+    session_id: str = ""
+    invocation_id: str = ""
+    app_name: str = ""
+    trace_id: str = ""
+
+
+NO_RUN = RunFacts()
+"""Outside of all runs."""
+
+_current: ContextVar[RunFacts] = ContextVar("raygrove_run", default=NO_RUN)
+
+current_run = _current.get
+"""Return the run that this code belongs to, or NO_RUN."""
+
+
+def enter_run(facts: RunFacts) -> None:
+    """Mark the running task, and all tasks and threads that it starts, as part of a run."""
+    _current.set(facts)
+
+
+@contextmanager
+def in_run(facts: RunFacts) -> Iterator[None]:
+    """Mark what runs inside of the block as part of a run."""
+    token = _current.set(facts)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+EventKind = Literal[
+    "process started",
+    "process lost",
+    "process replaced",
+    "actor replaced",
+    "node drains",
+    "version changed",
+    "store away",
+    "store back",
+    "control service away",
+    "control service back",
+    "over Ray",
+    "direct again",
+    "overload",
+    "budget",
+]
+"""What an event is about: processes, nodes, versions, the store, Ray's control service, messages, overload, or budgets."""
+
+LOGGER = "raygrove.events"
+"""The logger of all events."""
+
+KIND = "deployment_event"
+"""The attribute of their records that has the kind."""
+
+
+_logger = logging.getLogger(LOGGER)
+
+
+def tell_event(kind: EventKind, text: str, *args: object, level: int = logging.WARNING) -> None:
+    """Log an event.
+
+    Args:
+        text, args: as `logging` takes them.
+        level: INFO for what is as it should be. Events of INFO are kept, but reach no log whose level is higher.
+    """
+    _logger.log(level, text, *args, extra={KIND: kind}, stacklevel=2)

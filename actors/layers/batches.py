@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from actors.actor import Handlers
 from actors.errors import UserArrivingError, UserElsewhereError
-from actors.interfaces.records import Write
+from actors.interfaces.stores import Write
 from actors.layers.holds import UserHolds
 from actors.layers.stores.batch import BatchInfo, BatchItem
 from actors.layers.stores.records import ForgetBatches, PutBatch

@@ -17,7 +17,7 @@ import msgspec
 
 from actors.actor import Handlers
 from actors.errors import InvocationNotFoundError, RequestError, SessionBusyError, TurnStateError
-from actors.interfaces.records import AddEvent, CreateSession, EventHead, EventRow, PutState, PutTurn, TurnRow, Write
+from actors.interfaces.stores import AddEvent, CreateSession, EventHead, EventRow, PutState, PutTurn, TurnRow, Write
 from actors.layers.stores.records import AddSchedule
 from actors.layers.stores.schedule import ScheduleRow
 from actors.layers.stores.session_store import store_of

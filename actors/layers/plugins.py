@@ -17,7 +17,7 @@ from actors.errors import InvalidMessageError, PluginFailedError, RaygroveError,
 from actors.errors.tracebacks import foreign_traceback
 from actors.errors.user_code import code_of, error_text, is_cancellation
 from actors.interfaces.access import ArtifactAccess, LogAccess, MemoryAccess
-from actors.interfaces.run_facts import RunFacts, in_run
+from actors.interfaces.telemetry import RunFacts, in_run
 from actors.layers.memory import UserMemory
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event

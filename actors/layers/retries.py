@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from actors.actor import Handlers
 from actors.errors import InvocationNotFoundError, RequestError, SessionBusyError, StoreError, TurnStateError
-from actors.interfaces.records import HideEvents, PutState, TurnRow, Write
+from actors.interfaces.stores import HideEvents, PutState, TurnRow, Write
 from actors.messages import protocol as p
 from actors.messages.config import RunConfig
 from actors.messages.event import RESET, USER, Event, EventActions, new_event_id, new_invocation_id, now_s

@@ -17,7 +17,7 @@ from weakref import WeakSet
 import msgspec
 
 from actors.errors import EventsLostError
-from actors.interfaces.records import HideEvents, PutTurn, SessionRow, TurnRow, Write
+from actors.interfaces.stores import HideEvents, PutTurn, SessionRow, TurnRow, Write
 from actors.messages.codec import encode
 from actors.messages.event import now_s
 from actors.messages.protocol.outcomes import Failed

@@ -9,7 +9,7 @@ import msgspec
 
 from actors.actor import Handlers
 from actors.errors import InvocationNotFoundError
-from actors.interfaces.records import HideEvents, PutState, TurnRow, Write
+from actors.interfaces.stores import HideEvents, PutState, TurnRow, Write
 from actors.layers.stores.records import AddSchedule
 from actors.layers.stores.schedule import ScheduleRow
 from actors.messages import protocol as p

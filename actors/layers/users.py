@@ -13,7 +13,7 @@ from typing import Self
 
 from actors.actor import Handlers
 from actors.errors import StoreError, TurnCancelledError
-from actors.interfaces.records import PutState, RemoveSession, SessionRow, TurnFilter, Write
+from actors.interfaces.stores import PutState, RemoveSession, SessionRow, TurnFilter, Write
 from actors.layers.batches import KeptBatches
 from actors.layers.holds import UserHolds
 from actors.layers.memory import Memory

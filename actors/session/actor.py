@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from actors.actor import Actor, Handler, Handlers, KeyedLocks, with_services
-from actors.interfaces.records import TurnRow
+from actors.interfaces.stores import TurnRow
 from actors.messages import protocol as p
 from actors.messages.session import ONLY_SHARD, SessionKey, Shard
 from actors.rules.accounting.tallies import Tallies

@@ -15,7 +15,7 @@ import msgspec
 
 from actors.actor import Handler, Handlers, KeyedLocks
 from actors.errors import RequestError, TurnError
-from actors.interfaces.records import PutTurn, TurnRow, Write
+from actors.interfaces.stores import PutTurn, TurnRow, Write
 from actors.messages import protocol as p
 from actors.messages.protocol.base import Message
 from actors.messages.protocol.request import Request

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from actors.errors import SessionBusyError, SessionExistsError, SessionNotFoundError, name_and_args
-from actors.interfaces.records import RemoveSession, Write
+from actors.interfaces.stores import RemoveSession, Write
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.protocol.subscriptions import WHOLE_SESSION

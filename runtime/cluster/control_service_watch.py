@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from actors.interfaces.deployment_events import tell_event
+from actors.interfaces.telemetry import tell_event
 
 LOOK_S = 1.0
 """Time between two attempts to connect. Ray's servers end a connection that says nothing after two minutes."""

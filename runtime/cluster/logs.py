@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ray.exceptions import RayError
 
-from actors.interfaces.run_facts import RunFacts, in_run
+from actors.interfaces.telemetry import RunFacts, in_run
 from runtime.cluster.ray.nodes import logs_folder
 from runtime.cluster.ray.process import output_name
 from runtime.cluster.transport.ray_actors import Handle

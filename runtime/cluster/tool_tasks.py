@@ -13,7 +13,7 @@ from ray.exceptions import RayTaskError
 
 from actors.errors.tracebacks import keep_traceback
 from actors.errors.user_code import code_of, error_text
-from actors.interfaces.run_facts import RunFacts, current_run
+from actors.interfaces.telemetry import RunFacts, current_run
 from actors.messages.json_types import JsonMapping
 from runtime.cluster.logs import task_logs
 from runtime.cluster.transport.ray_actors import Handle, start_task

@@ -10,11 +10,10 @@ from copy import deepcopy
 from functools import partial
 
 from actors.agent.environment import AgentEnvironment
-from actors.agent.views.session_views import ViewMemory
+from actors.agent.views import ViewMemory
 from actors.errors import DefinitionError
 from actors.interfaces.clock import WallClock
-from actors.interfaces.deployment_events import LOGGER
-from actors.interfaces.telemetry import NO_TELEMETRY, Telemetry
+from actors.interfaces.telemetry import LOGGER, NO_TELEMETRY, Telemetry
 from actors.layers.flows.definitions import FlowPlan
 from actors.layers.flows.definitions.plan import FlowPlans
 from actors.layers.interceptors import interceptors

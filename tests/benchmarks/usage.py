@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import get_args
 
 from actors import Price
-from actors.interfaces.records import CreateSession, PutTurn, TurnRow, Write
+from actors.interfaces.stores import CreateSession, PutTurn, TurnRow, Write
 from actors.layers.spending.messages import UsageBy
 from actors.messages.session import SessionKey
 from actors.rules.accounting.turn_usage import Amounts, packed

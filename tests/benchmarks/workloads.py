@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from actors import BaseAgent, Content, Event, Flow, LlmAgent, RunConfig
-from actors.interfaces.records import AddEvent, CreateSession, EventHead, EventRow, Write
+from actors.interfaces.stores import AddEvent, CreateSession, EventHead, EventRow, Write
 from actors.messages.codec import encode
 from actors.messages.event import USER, new_event_id, new_invocation_id, now_s
 from actors.messages.session import SessionKey

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sqlalchemy import text
 
 from actors.errors import StoreRevertedError, StoreUnavailableError, WriterReplacedError
-from actors.interfaces.records import CreateSession, HideEvents, PutState
+from actors.interfaces.stores import CreateSession, HideEvents, PutState
 from runtime.stores.sql import writers
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.support.polling import until

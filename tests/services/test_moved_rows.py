@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from actors.errors import StoreConflictError, StoreError
-from actors.interfaces.records import PutState, Write
+from actors.interfaces.stores import PutState, Write
 from actors.layers.placing.rules.homes import digest_with
 from actors.layers.stores.records import AddSchedule, SetDueTime
 from actors.layers.stores.schedule import SchedulePlan, ScheduleRow, Timing

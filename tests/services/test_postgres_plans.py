@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from actors.errors import StoreUnavailableError
-from actors.interfaces.records import CreateSession, PutState, Write
+from actors.interfaces.stores import CreateSession, PutState, Write
 from actors.messages.session import SessionKey
 from runtime.stores.sql.postgres import prepared
 from runtime.stores.sql.sessions import SqlSessionStore

@@ -15,7 +15,7 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.types import TypeEngine
 
 from actors.errors import SchemaVersionError, StoreConflictError, StoreError, StoreUnavailableError
-from actors.interfaces.records import CreateSession, HideEvents, PutState, RemoveSession
+from actors.interfaces.stores import CreateSession, HideEvents, PutState, RemoveSession
 from actors.layers.stores.session_store import SessionStore
 from actors.messages.session import SessionKey, SessionPlace
 from runtime.stores.sql import queries, schema

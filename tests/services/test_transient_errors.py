@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy.exc import DatabaseError, IntegrityError, OperationalError
 
 from actors.errors import StoreError, StoreUnavailableError
-from actors.interfaces.records import PutState, Write
+from actors.interfaces.stores import PutState, Write
 from actors.messages.memory import MemoryEntry
 from runtime.stores.memory import SqlMemoryStore
 from runtime.stores.sql.sessions import SqlSessionStore

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from actors.interfaces.deployment_events import LOGGER
+from actors.interfaces.telemetry import LOGGER
 from tests.model.history import History
 from tests.simulation.agents import forget_calls
 from tests.simulation.cluster import Trace

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from actors.interfaces.records import TurnRow
+from actors.interfaces.stores import TurnRow
 from actors.layers.retries import RetryTurn
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event

@@ -13,7 +13,7 @@ from unittest import mock
 from sqlalchemy import delete
 
 from actors.errors import StoreConflictError, StoreError, StoreUnavailableError
-from actors.interfaces.records import AddEvent, PutTurn, RemoveSession, TurnRow, Write
+from actors.interfaces.stores import AddEvent, PutTurn, RemoveSession, TurnRow, Write
 from actors.messages.codec import decode_event
 from actors.messages.session import TurnKey
 from actors.session.store import store_thread

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from actors import RunConfig
-from actors.interfaces.records import TurnRow
+from actors.interfaces.stores import TurnRow
 from actors.layers import holds
 from actors.layers.listing import service as listing
 from actors.layers.recording import service as recording

@@ -11,7 +11,7 @@ from dataclasses import replace
 from actors import Event, EventActions
 from actors.actor import Actor
 from actors.errors import ActorLostError
-from actors.interfaces.records import VersionedState
+from actors.interfaces.stores import VersionedState
 from actors.interfaces.transport import EarlyReply, Link
 from actors.layers.placing.client import stores_client
 from actors.layers.services import session_actor

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from actors.actor import Handlers
-from actors.interfaces.records import TurnFilter
+from actors.interfaces.stores import TurnFilter
 from actors.layers.services import EXTENSIONS, all_services
 from actors.messages.protocol.base import Message
 from actors.messages.protocol.request import Lane, Request, Route

@@ -30,7 +30,7 @@ from actors.errors import (
     TurnCancelledError,
 )
 from actors.errors.suggestions import did_you_mean
-from actors.interfaces.records import RemoveSession, TurnFilter, Write
+from actors.interfaces.stores import RemoveSession, TurnFilter, Write
 from actors.layers.background.messages import AskParent, CancelRun, FindRuns, RunsReply, StartRun, SteerRun
 from actors.layers.background.rules import Words, ended, excess, last_words, question_event, told_event, told_id
 from actors.layers.schedules.due_times import DueTimes

@@ -7,7 +7,7 @@ from typing import cast
 from actors.agent.environment import AgentParts
 from actors.agent.invocation import Invocation
 from actors.agent.session_reader import SessionReader
-from actors.agent.views.session_view import AgentView
+from actors.agent.views import AgentView
 from actors.errors import FlowNotFoundError
 from actors.layers.flows.definitions.plan import FlowPlan, FlowPlans
 from actors.layers.flows.rules.task_history import TaskHistory

@@ -6,7 +6,7 @@ import msgspec
 
 from actors.actor import Handlers
 from actors.errors import InvocationNotFoundError
-from actors.interfaces.records import TurnFilter, TurnRow
+from actors.interfaces.stores import TurnFilter, TurnRow
 from actors.layers.listing.messages import (
     ANY_TURN,
     TURN_STATES,

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from actors.actor import Handlers
 from actors.errors import InvocationNotFoundError, RaygroveError, UserArrivingError, UserElsewhereError
-from actors.interfaces.records import Write
+from actors.interfaces.stores import Write
 from actors.layers.holds import UserHolds
 from actors.layers.recording.messages import GetModelCalls, ModelCallsReply, StoredCall
 from actors.layers.recording.rules.packing import reachable

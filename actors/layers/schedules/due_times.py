@@ -21,7 +21,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 
 from actors.actor import KeyedLocks
 from actors.errors import ScheduleNotFoundError, UserArrivingError, UserElsewhereError
-from actors.interfaces.records import Write
+from actors.interfaces.stores import Write
 from actors.layers.holds import UserHolds
 from actors.layers.schedules.messages import AwaitDue, DueReply, DueTurn
 from actors.layers.schedules.rules.due_times import due_now

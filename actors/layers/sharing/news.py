@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from actors.actor import Handlers
-from actors.interfaces.records import PutState, Write
+from actors.interfaces.stores import PutState, Write
 from actors.layers.sharing.messages import ForgetStates, StatesWatched, WatchStates
 from actors.layers.sharing.rules import LEASE_S, RENEW_S, VERIFIED_S, GivenLeases, HeldLeases
 from actors.messages import protocol as p

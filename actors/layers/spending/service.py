@@ -8,7 +8,7 @@ from functools import partial
 
 from actors.actor import Handlers
 from actors.errors import BudgetExceededError, InvocationNotFoundError
-from actors.interfaces.records import Write
+from actors.interfaces.stores import Write
 from actors.layers.spending.accounts import BudgetAccounts, last_call_of
 from actors.layers.spending.day_sums import DaySums, SumsOfToday
 from actors.layers.spending.messages import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from actors.interfaces.deployment_events import tell_event
+from actors.interfaces.telemetry import tell_event
 from actors.layers.spending.rules.at_limit import Account, warning_of
 from actors.layers.spending.rules.report import DAY_S
 from actors.layers.spending.turn_spending import Spending

@@ -18,7 +18,7 @@ import msgspec
 
 from actors.actor import Handlers, KeyedLocks
 from actors.errors import OverloadedError, RequestError, SessionBusyError
-from actors.interfaces.records import Write
+from actors.interfaces.stores import Write
 from actors.layers.schedules.due_times import DueTimes
 from actors.layers.steering.messages import FindMessage, FindReader, MessagePlace, MessageReader
 from actors.layers.stores.records import AddSchedule, RemoveSchedule

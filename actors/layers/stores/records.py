@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from actors.interfaces.records import Write
+from actors.interfaces.stores import Write
 from actors.layers.stores.batch import BatchInfo, BatchItem
 from actors.layers.stores.schedule import ScheduleRow
 from actors.messages.llm.recorded import PackedPart

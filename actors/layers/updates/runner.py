@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from actors.actor import Handlers
 from actors.errors import ClusterError
-from actors.interfaces.deployment_events import tell_event
+from actors.interfaces.telemetry import tell_event
 from actors.layers.updates.environment import TreeSource
 from actors.layers.updates.messages import LoadVersion, UseVersions
 from actors.layers.updates.versions import VersionRecord

@@ -10,8 +10,7 @@ from types import MappingProxyType
 import msgspec
 
 from actors.errors import OverloadedError, TurnCancelledError
-from actors.interfaces.deployment_events import tell_event
-from actors.interfaces.telemetry import Telemetry
+from actors.interfaces.telemetry import Telemetry, tell_event
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.limits import Limits

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from actors.actor import KeyedLocks
 from actors.errors import SessionExistsError, SessionNotFoundError, StoreConflictError
 from actors.interfaces.clock import loop_time_s
-from actors.interfaces.records import CreateSession, PutState, SessionRow, TurnRow, Write
+from actors.interfaces.stores import CreateSession, PutState, SessionRow, TurnRow, Write
 from actors.messages.event import now_s
 from actors.messages.json_types import JsonMapping
 from actors.messages.limits import DEFAULT_LIMITS

@@ -17,7 +17,7 @@ from typing import ClassVar, Self
 import msgspec
 from msgspec.structs import replace
 
-from actors.interfaces.records import TurnRow
+from actors.interfaces.stores import TurnRow
 from actors.messages.codec import encode
 from actors.messages.config import DEFAULT_RUN_CONFIG, RunConfig
 from actors.messages.event import USER, now_s

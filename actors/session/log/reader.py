@@ -8,8 +8,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from actors.errors import UnknownFunctionCallError
-from actors.interfaces.records import CallRow, SessionRow, TurnFilter, TurnRow
-from actors.interfaces.stores import LogStore
+from actors.interfaces.stores import CallRow, LogStore, SessionRow, TurnFilter, TurnRow
 from actors.messages.json_types import JsonValue
 from actors.messages.protocol.base import StoredEvent
 from actors.messages.session import SessionKey, SessionPlace

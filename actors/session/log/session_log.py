@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from actors.errors import TurnCancelledError
-from actors.interfaces.records import (
+from actors.interfaces.stores import (
     AddEvent,
     CreateSession,
     EventHead,

@@ -7,8 +7,7 @@ from typing import Any
 from weakref import WeakSet, WeakValueDictionary
 
 from actors.errors import StoreError
-from actors.interfaces.records import VersionedState
-from actors.interfaces.stores import LogStore
+from actors.interfaces.stores import LogStore, VersionedState
 from actors.messages.session import SessionKey
 from actors.session.store.access import StoreAccess
 from actors.session.store.grouped_reads import GroupedReads

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 
-from actors.interfaces.records import TurnRow, Write
+from actors.interfaces.stores import TurnRow, Write
 from actors.messages.event import USER
 from actors.messages.protocol.base import StoredEvent
 from actors.messages.session import SessionKey

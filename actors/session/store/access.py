@@ -17,8 +17,7 @@ from actors.errors import (
     WriterReplacedError,
 )
 from actors.interfaces.clock import loop_time_s
-from actors.interfaces.records import PutTurn, TurnFilter, TurnRow, Write
-from actors.interfaces.stores import LogStore
+from actors.interfaces.stores import LogStore, PutTurn, TurnFilter, TurnRow, Write
 from actors.messages.session import SessionKey
 from actors.session.store.group_commit import GroupCommit, Transaction
 from actors.session.store.store_thread import StoreThread

@@ -9,8 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 import msgspec
 
 from actors.errors import SessionExistsError, StoreConflictError, StoreRevertedError, StoreUnavailableError
-from actors.interfaces.records import AddEvent, CreateSession, PutState, PutTurn, Write
-from actors.interfaces.stores import LogStore
+from actors.interfaces.stores import AddEvent, CreateSession, LogStore, PutState, PutTurn, Write
 from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.session import SessionKey
 

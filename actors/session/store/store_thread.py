@@ -13,7 +13,7 @@ from queue import SimpleQueue
 from typing import Any, Protocol, TypeVar
 
 from actors.errors import RaygroveError, StoreError, StoreUnavailableError
-from actors.interfaces.deployment_events import tell_event
+from actors.interfaces.telemetry import tell_event
 from actors.rules.recovery import store_outage as outages
 
 logger = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from actors.errors import (
     StoreConflictError,
     UnknownFunctionCallError,
 )
-from actors.interfaces.records import CallRow, TurnFilter, TurnRow
+from actors.interfaces.stores import CallRow, TurnFilter, TurnRow
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.event import FINGERPRINT

@@ -23,7 +23,7 @@ from actors.errors import (
     TurnStateError,
     UnknownFunctionCallError,
 )
-from actors.interfaces.records import TurnRow, Write
+from actors.interfaces.stores import TurnRow, Write
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode
 from actors.messages.event import now_s

@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from actors.errors import StoreError, StoreUnavailableError
-from actors.interfaces.records import TurnRow, Write
+from actors.interfaces.stores import TurnRow, Write
 from actors.messages import protocol as p
 from actors.messages.event import USER, now_s
 from actors.messages.protocol.progress import RunLosses, TurnProgress

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from actors.errors import FencedError, SessionBusyError, StoreError, StoreUnavailableError
-from actors.interfaces.records import TurnRow, Write
+from actors.interfaces.stores import TurnRow, Write
 from actors.messages import protocol as p
 from actors.messages.content import Content, FunctionResponse, Part
 from actors.messages.event import USER, Event, new_event_id, now_s

@@ -14,7 +14,7 @@ from ray.exceptions import RayError
 
 from actors.actor import Actor
 from actors.errors import ClusterError
-from actors.interfaces.deployment_events import tell_event
+from actors.interfaces.telemetry import tell_event
 from actors.layers.updates.messages import UseVersions
 from actors.layers.updates.versions import VersionRecord
 from actors.messages.codec import encode

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from ray.exceptions import RayError
 
-from actors.interfaces.deployment_events import tell_event
+from actors.interfaces.telemetry import tell_event
 from actors.messages.event import now_s
 from runtime.cluster.cluster_watch import ClusterWatch, Nodes
 from runtime.cluster.processes.placing import core_needs, free_nodes

@@ -20,8 +20,8 @@ from actors.actor import Actor
 from actors.definitions.agents import Plugin
 from actors.errors import ClusterError, RaygroveError
 from actors.errors.user_code import error_text
-from actors.interfaces.deployment_events import tell_event
 from actors.interfaces.stores import ArtifactStore
+from actors.interfaces.telemetry import tell_event
 from actors.layers.services import runner_actor
 from actors.layers.updates.environment import RunnerTree
 from actors.layers.updates.rules.marks import serves_any

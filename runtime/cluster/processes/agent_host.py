@@ -13,7 +13,7 @@ from ray.exceptions import RayTaskError
 
 from actors.agent.actor import AgentActor
 from actors.agent.environment import AgentEnvironment
-from actors.agent.views.session_views import ViewMemory
+from actors.agent.views import ViewMemory
 from actors.errors import ActorLostError, ClusterError, RaygroveError
 from actors.errors.listing import some_of
 from actors.interfaces.clock import WallClock

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from actors.errors.listing import some_of
-from actors.interfaces.deployment_events import tell_event
+from actors.interfaces.telemetry import tell_event
 from actors.interfaces.transport import Link
 from actors.layers.trees.process_groups import Replica
 from runtime.cluster.processes.worker_process import HostedAgent, WorkerProcess

@@ -8,7 +8,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from actors.errors import ActorLostError, ClusterError
-from actors.interfaces.deployment_events import tell_event
+from actors.interfaces.telemetry import tell_event
 from actors.layers.trees.process_groups import ProcessGroup
 from runtime.cluster.processes.process_table import ProcessTable
 from runtime.cluster.processes.worker_process import AgentProcess, ProcessSource, WorkerProcess

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 
 from ray.exceptions import RayError
 
-from actors.interfaces.deployment_events import tell_event
+from actors.interfaces.telemetry import tell_event
 from actors.interfaces.transport import EarlyReply, Link
 from actors.messages.protocol.statistics import UnreachedPeer
 from actors.rules.recovery.backoff import Backoff

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import msgspec
 
-from actors.interfaces.deployment_events import EventKind
+from actors.interfaces.telemetry import EventKind
 from actors.layers.updates.versions import VersionInfo, VersionRecord
 from runtime.driver.arguments import checked_choice
 from runtime.driver.inputs import MAX_NUMBER

@@ -19,7 +19,7 @@ from runtime.frontends.console.options import Address, AppName, Artifacts, Json,
 from runtime.frontends.console.output import print_json, print_table
 
 if TYPE_CHECKING:
-    from actors.interfaces.records import SessionRow
+    from actors.interfaces.stores import SessionRow
     from actors.layers.stores.session_store import SessionStore
     from actors.messages.event import Event
     from actors.messages.session import Session

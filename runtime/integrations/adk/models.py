@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 from google.adk.models.registry import LLMRegistry
 
-from actors.interfaces.run_facts import current_run
+from actors.interfaces.telemetry import current_run
 from actors.messages.content import Content
 from actors.messages.llm.model import LlmRequest, LlmResponse
 from actors.rules.capacity.eviction import LruDict

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from actors.errors.user_code import storable
-from actors.interfaces.run_facts import NO_RUN, RunFacts, current_run
+from actors.interfaces.telemetry import NO_RUN, RunFacts, current_run
 from runtime.observability.logs.kept import let_events_through
 from runtime.observability.logs.lines import ERR, OUT, Line, line_of, mark_records
 from runtime.observability.logs.sinks import LogOptions

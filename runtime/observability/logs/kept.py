@@ -11,8 +11,7 @@ from typing import get_args
 
 import msgspec
 
-from actors.interfaces.deployment_events import KIND, LOGGER, EventKind
-from actors.interfaces.run_facts import NO_RUN, RunFacts
+from actors.interfaces.telemetry import KIND, LOGGER, NO_RUN, EventKind, RunFacts
 from actors.messages.session import TurnKey
 from actors.messages.shown import Shown
 from runtime.observability.logs.lines import Line, by_time, line_of

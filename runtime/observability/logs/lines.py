@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from actors.errors.user_code import error_text, storable
-from actors.interfaces.run_facts import RunFacts, current_run
+from actors.interfaces.telemetry import RunFacts, current_run
 from actors.messages import typed
 
 _FIELDS = frozenset(RunFacts._fields)

@@ -34,7 +34,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql
 
 from actors.errors import SessionExistsError, StoreConflictError
-from actors.interfaces.records import AddEvent, CreateSession, HideEvents, PutState, PutTurn, RemoveSession, Write
+from actors.interfaces.stores import AddEvent, CreateSession, HideEvents, PutState, PutTurn, RemoveSession, Write
 from actors.layers.stores.records import (
     AddModelCall,
     AddSchedule,

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from actors.interfaces.records import AddEvent, CreateSession, PutState, PutTurn
+from actors.interfaces.stores import AddEvent, CreateSession, PutState, PutTurn
 from actors.layers.stores.records import AddModelCall, AddSchedule, AdvanceSchedule
 from actors.messages.codec import encode
 from actors.messages.session import SessionKey

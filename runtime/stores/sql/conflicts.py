@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from actors.errors import StoreConflictError
-from actors.interfaces.records import AddEvent, CreateSession, Write
+from actors.interfaces.stores import AddEvent, CreateSession, Write
 from actors.messages.session import SessionKey
 from runtime.stores.sql import queries
 from runtime.stores.sql.batch import GONE

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Table
 from sqlalchemy.exc import DataError, IntegrityError
 
-from actors.interfaces.records import AddEvent, CreateSession, PutState, PutTurn, Write
+from actors.interfaces.stores import AddEvent, CreateSession, PutState, PutTurn, Write
 from actors.layers.stores.records import AddModelCall, AddSchedule, AdvanceSchedule
 from actors.messages.session import SessionKey
 from runtime.stores.sql import schema

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 from sqlalchemy import Select
 
-from actors.interfaces.records import SessionRow
+from actors.interfaces.stores import SessionRow
 from actors.messages.json_types import JsonObject
 from actors.messages.session import SessionKey
 from runtime.stores.sql import queries

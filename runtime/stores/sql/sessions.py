@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, Select
 from sqlalchemy.exc import IntegrityError
 
 from actors.errors import RaygroveError
-from actors.interfaces.records import CallRow, SessionRow, TurnFilter, TurnRow, VersionedState, Write
+from actors.interfaces.stores import CallRow, SessionRow, TurnFilter, TurnRow, VersionedState, Write
 from actors.layers.stores.records import ModelCallRow, OldSession
 from actors.layers.stores.schedule import DuePlace, ScheduleRow
 from actors.layers.stores.session_store import SessionStore

@@ -12,7 +12,7 @@ import pytest
 
 from actors import Budget, LlmAgent, RunConfig, SequentialAgent, Supervision, tool
 from actors.errors import BudgetExceededError, DefinitionError, RequestError, TurnTimeoutError
-from actors.interfaces.records import Write
+from actors.interfaces.stores import Write
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime, Settings
 from runtime.driver.turns.turn import Turn

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from actors import LlmAgent
 from actors.errors import RuntimeClosedError, StoreConflictError, StoreError, StoreUnavailableError
-from actors.interfaces.records import CreateSession, PutTurn, TurnFilter, Write
+from actors.interfaces.stores import CreateSession, PutTurn, TurnFilter, Write
 from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.settings import Settings

@@ -13,7 +13,7 @@ import pytest
 
 from actors import LlmAgent
 from actors.errors import OverloadedError
-from actors.interfaces.deployment_events import tell_event
+from actors.interfaces.telemetry import tell_event
 from actors.testing import PatternModel
 from runtime import Runtime, Settings
 from runtime.observability.logs.kept import MAX_EVENTS, DeploymentEvent, EventRing, RingHandler

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from actors import Content, Event, LlmAgent, LlmRequest, LlmResponse
 from actors.errors import RequestError
-from actors.interfaces.records import AddEvent, CreateSession, EventHead, EventRow, PutTurn, TurnRow, Write
+from actors.interfaces.stores import AddEvent, CreateSession, EventHead, EventRow, PutTurn, TurnRow, Write
 from actors.messages.codec import encode
 from actors.messages.event import USER
 from actors.messages.protocol.outcomes import Finished

@@ -67,8 +67,8 @@ def test_views_of_sessions_that_are_not_used_go_and_are_made_again_when_they_are
 def test_agents_of_one_process_share_the_memory_for_what_they_know_of_sessions(tmp_path: Path) -> None:
     # Room for what all four know of one session: by the last of them it has five events, and that one may know its own as well.
     room = 168 * KIB
-    # Half of it is for the Session actor, and a quarter of the rest for what such agents do not keep.
-    settings = Settings(max_cache_bytes=456 * KIB)
+    # Half of it is for the Session actor.
+    settings = Settings(max_cache_bytes=2 * room)
     children = [LlmAgent(name=f"a{number}", model=CountingModel()) for number in range(4)]
     root = SequentialAgent(name="root", sub_agents=children)
     with Deploy("local", tmp_path)(root, settings=settings) as rt:

@@ -6,7 +6,7 @@ import pytest
 
 from actors import LlmAgent, RunConfig
 from actors.errors import RaygroveError, StoreError
-from actors.interfaces.records import AddEvent, EventHead, EventRow
+from actors.interfaces.stores import AddEvent, EventHead, EventRow
 from actors.messages.codec import encode
 from actors.messages.session import SessionKey
 from actors.testing import PatternModel

@@ -12,8 +12,7 @@ import pytest
 
 from actors import LlmAgent, Part, ToolContext, tool
 from actors.errors import InvalidIdError, TurnCancelledError
-from actors.interfaces.records import RemoveSession, Write
-from actors.interfaces.stores import ArtifactStore
+from actors.interfaces.stores import ArtifactStore, RemoveSession, Write
 from actors.messages.codec import encode
 from actors.messages.session import SessionKey
 from actors.rules.checks.state import USER

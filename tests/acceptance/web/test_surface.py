@@ -12,7 +12,7 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from actors import LlmAgent
-from actors.interfaces.deployment_events import tell_event
+from actors.interfaces.telemetry import tell_event
 from actors.testing import PatternModel
 from runtime import Runtime, Settings
 from runtime.frontends.web.app import OPERATIONS

@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 
 from actors import Content, Event, LlmAgent, LlmRequest, LlmResponse, LoopAgent, RunConfig, SequentialAgent
-from actors.agent.views import session_view
+from actors.agent import views
 from actors.messages.codec import decode_event
 from runtime import Runtime
 
@@ -49,7 +49,7 @@ def test_a_child_of_a_long_sequence_decodes_what_is_new_and_not_the_whole_log(
         decoded.append(seq)
         return decode_event(raw, seq)
 
-    monkeypatch.setattr(session_view, "decode_event", noted)
+    monkeypatch.setattr(views, "decode_event", noted)
     counts = []
     for agents in (80, 160):
         decoded.clear()

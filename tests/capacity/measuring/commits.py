@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 import msgspec
 
-from actors.interfaces.records import PutTurn, Write
+from actors.interfaces.stores import PutTurn, Write
 from actors.messages.session import SessionKey
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.benchmarks.plan import TINY

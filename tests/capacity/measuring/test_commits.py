@@ -7,7 +7,7 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from actors.interfaces.records import AddEvent, CreateSession, PutTurn
+from actors.interfaces.stores import AddEvent, CreateSession, PutTurn
 from tests.capacity.cluster import Cluster
 from tests.capacity.measuring.commits import Commit, committed, recorded_writes, taken_from
 from tests.capacity.measuring.spreads import spread

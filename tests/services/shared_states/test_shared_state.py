@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from actors import Event, EventActions
 from actors.errors import SessionExistsError, TooLargeError
-from actors.interfaces.records import PutState
+from actors.interfaces.stores import PutState
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.session import SessionKey

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from actors.interfaces.records import PutState
+from actors.interfaces.stores import PutState
 from actors.layers.sharing import rules as state_leases
 from actors.layers.sharing.messages import WatchStates
 from actors.messages import protocol as p

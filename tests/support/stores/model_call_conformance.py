@@ -8,7 +8,7 @@ import msgspec
 from sqlalchemy import func, select
 
 from actors import Content, LlmRequest
-from actors.interfaces.records import CreateSession, HideEvents, RemoveSession
+from actors.interfaces.stores import CreateSession, HideEvents, RemoveSession
 from actors.layers.recording.rules.packing import RequestPacker, reachable, unpacked
 from actors.layers.stores.records import AddModelCall, DeleteModelCalls, ModelCallRow
 from actors.layers.stores.session_store import SessionStore

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from actors.errors import SessionExistsError, StoreConflictError, StoreError
-from actors.interfaces.records import (
+from actors.interfaces.stores import (
     AddEvent,
     CallRow,
     CreateSession,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from actors.errors import NotEncodableError, SessionExistsError, StoreConflictError, StoreError
-from actors.interfaces.records import (
+from actors.interfaces.stores import (
     AddEvent,
     CreateSession,
     HideEvents,

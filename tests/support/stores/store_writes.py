@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from actors.interfaces.records import (
+from actors.interfaces.stores import (
     AddEvent,
     CreateSession,
     EventHead,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.agent.views.first_sights import MIN_EVENTS, FirstSight, FirstSights, SightKey
+from actors.agent.views import MIN_EVENTS, FirstSight, SightKey, ViewMemory
 from actors.messages.session import SessionKey
 from actors.rules.capacity.eviction import OVERHEAD
 from actors.rules.prompt.history import History
@@ -17,7 +17,7 @@ def sight(size: int = 0, seq: int = MIN_EVENTS) -> FirstSight:
 
 
 async def test_a_log_is_found_from_where_it_was_seen_only() -> None:
-    sights, seen = FirstSights(1_000_000), sight()
+    sights, seen = ViewMemory().sights, sight()
     sights.keep(KEY, seen)
     assert sights.find(KEY) is seen
     others = [
@@ -30,16 +30,16 @@ async def test_a_log_is_found_from_where_it_was_seen_only() -> None:
 
 
 async def test_a_short_log_is_not_kept() -> None:
-    sights = FirstSights(1_000_000)
+    sights = ViewMemory().sights
     sights.keep(KEY, sight(seq=MIN_EVENTS - 1))
     assert sights.find(KEY) is None
 
 
 @pytest.mark.parametrize(("rooms", "kept"), [(2, [1, 2]), (3, [0, 1, 2]), (0, [2])])
 async def test_the_log_used_least_recently_goes_first_and_the_latest_stays(rooms: int, kept: list[int]) -> None:
-    sights = FirstSights((OVERHEAD + 100) * rooms)
+    memory = ViewMemory((OVERHEAD + 100) * rooms)
     keys = [KEY._replace(branch=str(number)) for number in range(3)]
     for key in keys:
-        sights.keep(key, sight(100))
-    assert [number for number, key in enumerate(keys) if sights.find(key) is not None] == kept
-    assert len(sights.cache) == len(kept)
+        memory.sights.keep(key, sight(100))
+    assert [number for number, key in enumerate(keys) if memory.sights.find(key) is not None] == kept
+    assert memory.weight == (OVERHEAD + 100) * len(kept)

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from actors import Event
-from actors.agent.views.first_sights import EVENT_OVERHEAD
-from actors.agent.views.session_view import AgentView
+from actors.agent.views import EVENT_OVERHEAD, AgentView
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.protocol.base import StoredEvent

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from actors.interfaces.deployment_events import LOGGER
+from actors.interfaces.telemetry import LOGGER
 from runtime.cluster.control_service_watch import ControlServiceWatch
 
 

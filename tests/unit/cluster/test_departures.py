@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from ray.exceptions import ActorUnavailableError
 
-from actors.interfaces.deployment_events import KIND
+from actors.interfaces.telemetry import KIND
 from runtime.cluster.cluster_watch import ClusterWatch
 from runtime.cluster.core import departures
 from runtime.cluster.core.actors import core_processes

@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from actors import Content
-from actors.agent.partials import PartialEvents
+from actors.agent.event_writer import PartialEvents
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode
 from actors.refs import SessionRef

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.interfaces.run_facts import RunFacts, in_run
+from actors.interfaces.telemetry import RunFacts, in_run
 from runtime.observability.logs import capture, sinks
 from runtime.observability.logs.capture import MAX_LINE, MAX_LINES, Outlet, RunStream, start_capture
 from runtime.observability.logs.lines import Line, line_of

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.interfaces.run_facts import NO_RUN, RunFacts, current_run, enter_run, in_run
+from actors.interfaces.telemetry import NO_RUN, RunFacts, current_run, enter_run, in_run
 from runtime.observability.logs.lines import by_time, decode_lines, encode_lines, line_of, mark_records, printed_text, record_of
 
 RUN = RunFacts("desk", "ada", "s1", "e-1")

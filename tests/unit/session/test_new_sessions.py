@@ -18,7 +18,7 @@ from actors.errors import (
     StoreUnavailableError,
     UnknownFunctionCallError,
 )
-from actors.interfaces.records import CreateSession, SessionRow, VersionedState, Write
+from actors.interfaces.stores import CreateSession, SessionRow, VersionedState, Write
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.session import SessionKey

@@ -11,7 +11,7 @@ import pytest
 
 from actors import Event
 from actors.errors import StoreUnavailableError
-from actors.interfaces.records import SessionRow, Write
+from actors.interfaces.stores import SessionRow, Write
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode
 from actors.messages.limits import KIB, Limits

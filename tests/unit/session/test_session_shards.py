@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from actors.errors import StoreError
-from actors.interfaces.records import PutState, Write
+from actors.interfaces.stores import PutState, Write
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey, Shard
 from actors.rules.capacity.sharding import all_shards

@@ -11,7 +11,7 @@ import msgspec
 from actors.agent.environment import AgentParts
 from actors.agent.invocation import Invocation
 from actors.agent.session_reader import SessionReader
-from actors.agent.views.session_view import AgentView
+from actors.agent.views import AgentView
 from actors.definitions.agents.output_type import output_type
 from actors.layers.graphs.definitions.input_check import as_class
 from actors.layers.graphs.rules.sight import node_info

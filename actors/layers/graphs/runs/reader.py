@@ -8,7 +8,7 @@ from math import inf
 import msgspec
 
 from actors.agent.session_reader import SessionReader
-from actors.agent.views.session_view import AgentView
+from actors.agent.views import AgentView
 from actors.layers.graphs.rules import sight
 from actors.messages import protocol as p
 from actors.messages.content import Content

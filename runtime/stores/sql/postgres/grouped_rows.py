@@ -9,7 +9,7 @@ import msgspec
 from psycopg.rows import namedtuple_row
 from sqlalchemy import BigInteger, Text
 
-from actors.interfaces.records import VersionedState
+from actors.interfaces.stores import VersionedState
 from actors.layers.stores.schedule import ScheduleRow
 from actors.messages.session import SessionKey
 from runtime.stores.sql.postgres.arrays import array_of

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors import RunConfig
-from actors.interfaces.records import TurnRow
+from actors.interfaces.stores import TurnRow
 from actors.layers.spending.day_sums import DaySums, SumsOfToday
 from actors.layers.spending.rules.report import DAY_S
 from actors.layers.spending.stored_usage import StoredTurns, StoredUsage

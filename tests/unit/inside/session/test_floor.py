@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.interfaces.records import AddEvent, CreateSession, HideEvents
+from actors.interfaces.stores import AddEvent, CreateSession, HideEvents
 from actors.messages.event import USER
 from actors.messages.session import SessionKey
 from actors.rules.routing.branches import TOOL_MARK

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.errors import StoreError, StoreUnavailableError
-from actors.interfaces.records import PutState, Write
+from actors.interfaces.stores import PutState, Write
 from actors.messages.session import SessionKey
 from actors.session.store.group_commit import GroupCommit
 from tests.support.tries import tries

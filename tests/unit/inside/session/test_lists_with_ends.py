@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.interfaces.records import TurnFilter, TurnRow
+from actors.interfaces.stores import TurnFilter, TurnRow
 from actors.messages.session import SessionKey
 from actors.session.log.reader import with_ends
 from tests.support.tries import tries

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.errors import StoreError
-from actors.interfaces.records import CreateSession, PutState, Write
+from actors.interfaces.stores import CreateSession, PutState, Write
 from actors.messages.session import SessionKey
 from actors.session.log.logs import SessionLogs
 from actors.session.log.reader import LogReader

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from actors.errors import StoreConflictError, StoreUnavailableError
-from actors.interfaces.records import CreateSession, PutState, Write
+from actors.interfaces.stores import CreateSession, PutState, Write
 from actors.layers.stores.session_store import SessionStore
 from actors.session.store.group_commit import Transaction, is_stored
 from runtime.stores.sql.sessions import SqlSessionStore

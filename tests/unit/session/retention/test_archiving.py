@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sqlalchemy import select, text
 
 from actors.errors import StoreError
-from actors.interfaces.records import AddEvent, CreateSession, HideEvents, RemoveSession, Write
+from actors.interfaces.stores import AddEvent, CreateSession, HideEvents, RemoveSession, Write
 from actors.layers.retention.messages import ArchiveOldEvents
 from actors.layers.rewinds import RewindRequest
 from actors.layers.stores.records import ArchiveEvents

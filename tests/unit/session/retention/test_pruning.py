@@ -21,7 +21,7 @@ from sqlalchemy import func, select
 
 from actors import Content, Event, Part
 from actors.errors import StoreError
-from actors.interfaces.records import AddEvent, CreateSession, HideEvents, PutState, Write
+from actors.interfaces.stores import AddEvent, CreateSession, HideEvents, PutState, Write
 from actors.layers.retention.messages import PruneSessions
 from actors.layers.stores.records import OldSession
 from actors.layers.stores.session_store import SessionStore

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from actors.errors import ActorLostError, StoreConflictError, StoreUnavailableError
-from actors.interfaces.records import AddEvent, EventHead, EventRow, PutTurn, Write
+from actors.interfaces.stores import AddEvent, EventHead, EventRow, PutTurn, Write
 from actors.layers.listing.client import count_turns
 from actors.messages import protocol as p
 from actors.messages.codec import encode

@@ -8,7 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from actors.interfaces.records import CreateSession, HideEvents, PutTurn, RemoveSession, TurnRow, Write
+from actors.interfaces.stores import CreateSession, HideEvents, PutTurn, RemoveSession, TurnRow, Write
 from actors.layers.stores.usage import TurnName, UnsummedTurn, UsageFilter
 from actors.messages.session import SessionKey
 from runtime.stores.sql import schema

@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from actors.errors import FencedError, StoreError
-from actors.interfaces.records import TurnFilter
+from actors.interfaces.stores import TurnFilter
 from actors.messages import protocol as p
 from tests.support.fixtures.session_fixture import KEY, HeldCommits, SessionFixture, settled
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from actors.errors import StoreError, StoreUnavailableError
-from actors.interfaces.records import Write
+from actors.interfaces.stores import Write
 from actors.layers.retries import RetryTurn
 from actors.messages import protocol as p
 from tests.support.fixtures.session_fixture import KEY, SessionFixture

@@ -6,7 +6,7 @@ import asyncio
 import threading
 from pathlib import Path
 
-from actors.interfaces.records import TurnRow
+from actors.interfaces.stores import TurnRow
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from tests.support.fixtures.session_fixture import KEY, FailingStore, SessionFixture, settled

@@ -1,1 +1,0 @@
-"""What agents remember of the sessions in which they spoke."""
