@@ -17,7 +17,7 @@ from actors.messages.event import Event
 from actors.messages.flow import TaskStatus
 from actors.messages.session import TurnKey
 from actors.messages.shown import Shown
-from runtime.engine.flow_registry import FlowRegistry
+from runtime.engine.deployment import FlowRegistry
 
 ResultTypes = FlowRegistry[Mapping[str, ResultType]] | Mapping[str, Mapping[str, ResultType]]
 """The type of each task's result, by the name under which the flow was started and by task."""

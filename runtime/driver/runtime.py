@@ -48,11 +48,10 @@ from runtime.driver.turns.turn import OnLeave, Turn
 from runtime.driver.upgrade import WITHIN_S, Successor, upgrade
 from runtime.driver.upgrade_report import UpgradeReport
 from runtime.driver.waits import Awaited, Blocking
-from runtime.engine.deployment import Deployment
-from runtime.engine.flow_registry import FlowRegistry
+from runtime.engine.deployment import Deployment, FlowRegistry
 from runtime.engine.interface import Engine, LoopClock
 from runtime.engine.local import LocalEngine
-from runtime.engine.process.import_folders import with_import_folders
+from runtime.engine.process.variables import with_import_folders
 from runtime.engine.store_urls import DEFAULT, Default, MemoryStores, SessionStores, resolve_stores
 from runtime.settings import Settings
 

@@ -1,17 +1,20 @@
-"""A deployment that is ready to start: an app's tree with its stores, the same for every engine."""
+"""A deployment that is ready to start, the same for every engine: an app's tree with its models, its flows and its stores."""
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
+from actors.errors import FlowNotFoundError
 from actors.interfaces.model import Model, name_of
 from actors.interfaces.stores import ArtifactStore, MemoryStore
 from actors.layers.flows.definitions import FlowAgent, FlowPlan
 from actors.layers.stores.session_store import SessionStore
 from actors.layers.trees.tree import AgentTree
+from actors.rules.capacity.eviction import LruDict
 from runtime.engine.interface import LoopClock
 from runtime.engine.store_urls import SessionAndMemory
 from runtime.models.registry import Check, check_of, resolve, sdks
@@ -127,3 +130,46 @@ def obstacles(checks: Mapping[str, ModelCheck]) -> dict[str, tuple[str, str]]:
     distinct = {id(check): check for check in checks.values()}
     reasons = {number: check.lacks() for number, check in distinct.items()}
     return {agent: (check.model, reason) for agent, check in checks.items() if (reason := reasons[id(check)]) is not None}
+
+
+MAX_ADDED = 1_000
+"""Definitions kept of those sent with turns; the least recently used is dropped first."""
+
+PlanT = TypeVar("PlanT")
+"""A FlowPlan, its pickled form, or what a driver keeps of it."""
+
+
+class FlowRegistry(Generic[PlanT]):
+    """Flow definitions by name. Any thread may use it.
+
+    Args:
+        permanent: the definitions of the tree, which are never dropped.
+    """
+
+    def __init__(self, permanent: Mapping[str, PlanT]) -> None:
+        self._permanent = dict(permanent)
+        self._added: LruDict[str, PlanT] = LruDict(MAX_ADDED)
+        self._lock = threading.Lock()
+
+    def add(self, name: str, plan: PlanT) -> None:
+        """Add a definition, or replace the one of that name."""
+        with self._lock:
+            self._added[name] = plan
+
+    async def find(self, name: str) -> PlanT:
+        """A definition. Raises FlowNotFoundError."""
+        plan = self.get(name)
+        if plan is None:
+            raise FlowNotFoundError(name)
+        return plan
+
+    def get(self, name: str) -> PlanT | None:
+        """A definition, or None."""
+        with self._lock:
+            plan = self._added.get(name)
+        return plan if plan is not None else self._permanent.get(name)
+
+    def added(self) -> list[str]:
+        """The names of the definitions that were sent with turns, the least recently used first."""
+        with self._lock:
+            return list(self._added)

@@ -1,49 +1,61 @@
-"""The engine without Ray: the same actor classes in the calling process, for unit tests and notebooks."""
+"""The engine without Ray: the same actor classes in the calling process, for unit tests and notebooks.
+
+All that it keeps, such as the versions of a tree, is lost with the process, as its deployment is.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import secrets
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from functools import partial
 
+from actors.actor import Actor
 from actors.agent.environment import AgentEnvironment
 from actors.agent.views import ViewMemory
-from actors.errors import DefinitionError
+from actors.errors import ClusterError, DefinitionError, UpdateConflictError
 from actors.interfaces.clock import WallClock
 from actors.interfaces.telemetry import LOGGER, NO_TELEMETRY, Telemetry
+from actors.interfaces.transport import EARLY_REPLY, EarlyReply, Link
 from actors.layers.flows.definitions import FlowPlan
 from actors.layers.flows.definitions.plan import FlowPlans
 from actors.layers.interceptors import interceptors
+from actors.layers.kinds import agent_actor
 from actors.layers.limiter.actor import LimiterActor
 from actors.layers.limiter.client import LimiterClient
 from actors.layers.mcp.client import McpServers
+from actors.layers.mcp.messages import McpServer
 from actors.layers.means import all_means
 from actors.layers.placing.client import stores_client
 from actors.layers.schedules.messages import WatchSchedules
 from actors.layers.services import runner_actor, session_actor
 from actors.layers.sharing.client import runner_client
 from actors.layers.toolsets import OpenToolsets
-from actors.layers.updates.environment import SessionTrees
+from actors.layers.trees.process_groups import Replica, replica_for
+from actors.layers.trees.tree import AgentTree
+from actors.layers.updates.environment import RunnerTree, SessionTrees
+from actors.layers.updates.rules.marks import MarkedVersion, Marks, known_still, marks_of, serves_any
+from actors.layers.updates.rules.record import first_record
+from actors.layers.updates.versions import TreeVersion, VersionRecord
+from actors.messages.codec import encode
+from actors.messages.event import now_s
+from actors.messages.protocol.lifecycle import Stop
 from actors.messages.session import SessionKey, Shard, TurnKey
 from actors.refs import Ref, RunnerRef, SessionRef
 from actors.rules.capacity.opening_window import least_opened
 from actors.rules.capacity.sharding import all_shards, shard_name
 from actors.runner.environment import RunnerEnvironment
 from actors.session.environment import FindPeers, SessionEnvironment
-from runtime.engine.deployment import Deployment
-from runtime.engine.flow_registry import FlowRegistry
-from runtime.engine.local_agents import LocalDirectory, LocalLink, LocalTrees
-from runtime.engine.local_mcp import LocalMcpServers
-from runtime.engine.local_versions import LocalVersions
-from runtime.engine.placing.actors import SessionActorPlace, session_places
-from runtime.engine.placing.seating import seat_stores
+from runtime.engine.deployment import Deployment, FlowRegistry, distinct_models, model_checks, obstacles, plans_of
+from runtime.engine.placing import SessionActorPlace, seat_stores, session_places
 from runtime.engine.process.process_watch import OwnProcess, ProcessWatch
 from runtime.engine.process.tool_threads import ToolThreads
 from runtime.engine.process.variables import set_variables
 from runtime.engine.store_urls import check_artifact_folder, open_artifact_store, open_memory_store, open_session_store
+from runtime.integrations.mcp.actor import McpActor
 from runtime.models.registry import ModelPool
 from runtime.observability.logs.kept import DeploymentEvent, EventRing, LineRing, LogLine, RingHandler, let_events_through
 from runtime.observability.logs.lines import mark_records
@@ -95,7 +107,7 @@ class LocalEngine:
         self._places = session_places(len(deployment.stores), self.settings.session_shards)
         # Of each Session actor, and of the agents of each Runner.
         self._cache_bytes = self.settings.max_cache_bytes // (len(self._places) + self.settings.runners)
-        self._mcp_servers = LocalMcpServers(LocalLink)
+        self._mcp_servers = LocalMcpServers()
         self._mcp = McpServers(self._mcp_servers.find)
         self._events = EventRing()
         self._event_handler = RingHandler(self._events)
@@ -258,3 +270,218 @@ class LocalEngine:
             self._watch.stop()
         if self._threads is not None:
             self._threads.end_idle()
+
+
+class LocalLink:
+    """A link to an actor in this process.
+
+    As on Ray, messages are encoded, so that actors share no object by accident; and one that was sent is handled to its end, also
+    when the sender waits for the reply no more.
+    """
+
+    def __init__(self, actor: Actor) -> None:
+        self._actor = actor
+        self._handling: set[asyncio.Task[bytes]] = set()
+
+    async def send(self, raw: bytes, *, once: bool = False, early: EarlyReply | None = None) -> bytes:
+        """Deliver a message and return the reply."""
+        loop = asyncio.get_running_loop()
+        before = EARLY_REPLY.set(None if early is None else lambda reply: loop.call_soon(early, reply))
+        handling = loop.create_task(self._actor.receive(raw))
+        EARLY_REPLY.reset(before)
+        # The event loop itself holds tasks weakly.
+        self._handling.add(handling)
+        handling.add_done_callback(self._handling.discard)
+        return await asyncio.shield(handling)
+
+
+class LocalDirectory:
+    """Implements `Directory`: activates the agents of one Runner in this process, and keeps them until it is closed.
+
+    Attributes:
+        obstacles: see AgentDirectory.
+        environment: what the agents share. It names the Runner, whose actor needs this directory first, and so is set after it.
+    """
+
+    environment: AgentEnvironment
+
+    def __init__(self, tree: AgentTree) -> None:
+        self._tree = tree
+        self._links: dict[Replica, LocalLink] = {}
+        self._activations: Counter[Replica] = Counter()
+        self._stopping: set[asyncio.Task[bytes]] = set()
+        self.obstacles: Mapping[str, tuple[str, str]] = obstacles(model_checks(tree, distinct_models(tree)))
+
+    async def link(self, agent: str, key: SessionKey, *, alone: bool = False) -> Link:
+        """A link to the agent's actor that serves a session, which is activated if need be. All live in this process."""
+        return self.link_in(self._tree, agent, key)
+
+    def link_in(self, tree: AgentTree, agent: str, key: SessionKey, mark: str = "") -> Link:
+        """A link to the actor of an agent of some tree. `mark`: see Replica."""
+        replica = replica_for(tree.process_groups, agent, key, mark)
+        link = self._links.get(replica)
+        if link is None:
+            link = self._links[replica] = LocalLink(agent_actor(tree.spec(agent), self.environment))
+            self._activations[replica] += 1
+        return link
+
+    def drop_link(self, agent: str, link: Link) -> None:
+        """Drop an agent's actor."""
+        self._links = {replica: other for replica, other in self._links.items() if other is not link}
+
+    def drop_unused(self, used: Sequence[MarkedVersion]) -> None:
+        """Drop the actors that serve no agent of some versions."""
+        unused = [replica for replica in self._links if not serves_any(used, replica.agent, replica.mark)]
+        for replica in unused:
+            stopping = asyncio.create_task(self._links.pop(replica).send(encode(Stop())))
+            self._stopping.add(stopping)
+            stopping.add_done_callback(self._stopping.discard)
+
+    def live(self) -> Sequence[tuple[str, Link]]:
+        """The active agents, by the names of their replicas."""
+        return [(str(replica), link) for replica, link in self._links.items()]
+
+    def counts(self) -> Mapping[str, int]:
+        """Activations, and zero of what only happens in other processes."""
+        return {
+            "hosts": 0,
+            "spares": 0,
+            "starting": 0,
+            "activations": self._activations.total(),
+            "passivations": 0,
+            "shared": 0,
+            "replaced": 0,
+            "lost": 0,
+        }
+
+    def losses(self) -> Mapping[str, int]:
+        """None, as there are no other processes."""
+        return {}
+
+    def activations(self) -> Mapping[str, int]:
+        """The number of times that each agent was activated."""
+        return {str(replica): times for replica, times in self._activations.items()}
+
+    def spare_pids(self) -> Sequence[int]:
+        """None, as there are no other processes."""
+        return ()
+
+    async def close(self) -> None:
+        """Stop every agent's actor."""
+        for _, link in self.live():
+            await link.send(encode(Stop()))
+        self._links.clear()
+
+
+class LocalTrees:
+    """Implements `TreeSource` for one Runner.
+
+    Args:
+        first: the tree with which the deployment was started.
+    """
+
+    def __init__(self, versions: LocalVersions, directory: LocalDirectory, first: AgentTree) -> None:
+        self._versions = versions
+        self._directory = directory
+        self._known = [MarkedVersion(first.version, {})]
+
+    async def tree(self, version: str) -> RunnerTree:
+        """A version that is kept. Raises ClusterError."""
+        tree = self._versions.tree(version)
+        leaders = {agent: group.leader for agent, group in tree.process_groups.items()}
+        marks = marks_of(tree.version, self._known, leaders)
+        self._known.append(MarkedVersion(tree.version, marks))
+        return RunnerTree(tree.topology, _OfVersion(self._directory, tree, marks), tree.plugins)
+
+    def retain(self, used: Collection[str], loaded: Collection[str]) -> None:
+        """Drop the actors of versions that are not in use: see TreeSource."""
+        self._directory.drop_unused([known for known in self._known if known.version.id in used])
+        self._known = known_still(self._known, loaded)
+
+
+class _OfVersion:
+    """Implements `AgentDirectory` for the agents of a later version."""
+
+    def __init__(self, directory: LocalDirectory, tree: AgentTree, marks: Marks) -> None:
+        self._directory = directory
+        self._tree = tree
+        self._marks = marks
+        self.obstacles: Mapping[str, tuple[str, str]] = obstacles(model_checks(tree, distinct_models(tree)))
+
+    async def link(self, agent: str, key: SessionKey, *, alone: bool = False) -> Link:
+        """A link to the agent's actor that serves a session: see Directory."""
+        return self._directory.link_in(self._tree, agent, key, self._marks.get(agent, ""))
+
+    def drop_link(self, agent: str, link: Link) -> None:
+        """Drop an agent's actor."""
+        self._directory.drop_link(agent, link)
+
+
+class LocalVersions:
+    """Implements `TreeKeeper` and `VersionSource`.
+
+    Args:
+        tree: with which the deployment is started.
+        plans: takes those of the flows of later trees.
+
+    Attributes:
+        newest: the newest record.
+    """
+
+    def __init__(self, app_name: str, tree: AgentTree, plans: FlowRegistry[FlowPlan]) -> None:
+        self._app_name = app_name
+        self._plans = plans
+        self._trees = {tree.version.id: tree}
+        self.newest = first_record(tree.version, now_s())
+
+    async def record(self) -> VersionRecord:
+        """The newest record."""
+        return self.newest
+
+    async def version(self, version: str) -> TreeVersion:
+        """A version by its name. Raises ClusterError when it is not kept."""
+        return self.tree(version).version
+
+    def tree(self, version: str) -> AgentTree:
+        """The tree of a version. Raises ClusterError when it is not kept."""
+        if version not in self._trees:
+            raise ClusterError(f"version {version!r} of app {self._app_name!r} is not kept any more")
+        return self._trees[version]
+
+    async def keep_tree(self, tree: AgentTree) -> None:
+        """Keep a tree."""
+        self._trees.setdefault(tree.version.id, tree)
+        for flow, plan in plans_of(tree).items():
+            self._plans.add(flow, plan)
+
+    async def keep_record(self, record: VersionRecord) -> None:
+        """Keep a record, and no other trees than those in it. Raises UpdateConflictError."""
+        if record.number != self.newest.number + 1:
+            raise UpdateConflictError(self._app_name)
+        self.newest = record
+        self._trees = {version: tree for version, tree in self._trees.items() if version in record.ids}
+
+
+class LocalMcpServers:
+    """Starts the actors of MCP servers when they are first asked for, and stops them."""
+
+    def __init__(self) -> None:
+        self._started: dict[str, tuple[McpServer, Ref]] = {}
+
+    async def find(self, server: McpServer) -> Ref:
+        """A client of a server's actor. Raises DefinitionError when another server has the name."""
+        known = self._started.get(server.name)
+        if known is None:
+            known = self._started[server.name] = server, Ref(LocalLink(McpActor(server, f"mcp/{server.name}")))
+        server.check_same(known[0])
+        return known[1]
+
+    def started(self) -> Mapping[str, Ref]:
+        """Clients of the actors that live, by the names of the servers."""
+        return {name: ref for name, (_, ref) in self._started.items()}
+
+    async def stop(self) -> None:
+        """Stop all actors."""
+        for _, ref in self._started.values():
+            await ref.stop()
+        self._started.clear()

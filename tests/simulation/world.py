@@ -34,8 +34,7 @@ from actors.runner.environment import RunnerEnvironment
 from actors.session.environment import SessionEnvironment
 from runtime.cluster.core.core_host import RECOVERY
 from runtime.cluster.rules.standby import next_term
-from runtime.engine.deployment import Deployment
-from runtime.engine.flow_registry import FlowRegistry
+from runtime.engine.deployment import Deployment, FlowRegistry
 from runtime.settings import Settings
 from tests.simulation.agents import model_of
 from tests.simulation.cluster import Handle, HostProcess, Sent, SimDirectory, Trace, Wires

@@ -22,7 +22,7 @@ from actors.messages.typed import decode
 from actors.refs import SessionRef
 from actors.rules.capacity.sharding import all_shards
 from actors.session.environment import SessionEnvironment
-from runtime.engine.local_agents import LocalLink
+from runtime.engine.local import LocalLink
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.support.fixtures.session_fixture import TREE
 

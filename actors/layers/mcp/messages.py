@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from actors.errors import DefinitionError
 from actors.messages.content import Part
 from actors.messages.json_types import JsonObject
 from actors.messages.protocol.base import Ack, Message
@@ -34,6 +35,11 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     connect_timeout_s: float = 10.0
     cache_s: float = 300.0
     scope: McpScope = "app"
+
+    def check_same(self, known: McpServer) -> None:
+        """Check that it is the server that is known by its name. Raises DefinitionError."""
+        if self != known:
+            raise DefinitionError(f"two MCP servers of this app are called {self.name!r}, and differ: name one of them otherwise")
 
 
 class McpToolInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -52,7 +52,7 @@ from runtime.cluster.transport.pair import pairs_of
 from runtime.cluster.transport.plans import KeptPlans
 from runtime.cluster.transport.ray_actors import Handle, current_actor, get_actor, is_restarted
 from runtime.cluster.transport.wires import Wires
-from runtime.engine.placing.actors import session_names
+from runtime.engine.placing import session_names
 from runtime.engine.process.tool_threads import ToolThreads
 from runtime.engine.store_urls import open_artifact_store
 from runtime.observability.figures import of_counts

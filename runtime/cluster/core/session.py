@@ -32,7 +32,7 @@ from runtime.cluster.transport.pair import Pair
 from runtime.cluster.transport.plans import KeptPlans
 from runtime.cluster.transport.ray_actors import get_actor, is_restarted
 from runtime.cluster.transport.wires import Wires
-from runtime.engine.placing.actors import SessionActorPlace, session_names
+from runtime.engine.placing import SessionActorPlace, session_names
 from runtime.engine.process.node_caches import share_node
 from runtime.engine.store_urls import open_memory_store, open_session_store
 from runtime.observability.figures import of_counts

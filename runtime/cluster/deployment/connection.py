@@ -35,7 +35,7 @@ from runtime.cluster.ray.names import is_tested
 from runtime.cluster.ray.nodes import running_address
 from runtime.cluster.ray.process import detach, hide_noise, print_no_stack
 from runtime.cluster.ray.tokens import MODE, find_token_without_home, has_token, have_local_ray_use_token, make_token, use_mode
-from runtime.engine.process.told_to_end import ToldToEnd
+from runtime.engine.process.process_watch import ToldToEnd
 from runtime.settings import Settings
 
 PLACES = "RAY_AUTH_TOKEN, RAY_AUTH_TOKEN_PATH or ~/.ray/auth_token"

@@ -15,6 +15,8 @@ from ray.exceptions import RayError
 
 from actors.errors import ClusterError, DefinitionError, DeploymentExistsError
 from actors.layers.schedules.messages import WatchSchedules
+from actors.layers.updates.rules.record import first_record
+from actors.messages.event import now_s
 from actors.messages.protocol.base import PROTOCOL
 from actors.messages.session import Shard
 from actors.rules.capacity.sharding import all_shards
@@ -37,9 +39,7 @@ from runtime.cluster.transport.plans import PlanPeers
 from runtime.cluster.transport.ray_actors import Handle, RayOptions, get_actor, on_node
 from runtime.cluster.transport.wires import WireOptions
 from runtime.engine.deployment import Deployment
-from runtime.engine.local_versions import first_record
-from runtime.engine.placing.actors import SessionActorPlace, session_places
-from runtime.engine.placing.seating import seat_stores
+from runtime.engine.placing import SessionActorPlace, seat_stores, session_places
 from runtime.engine.store_urls import check_artifact_folder, is_seen_by_all_nodes, slow_imports_of
 from runtime.observability.logs.sinks import log_options
 from runtime.stores.owner import this_process, this_program
@@ -184,7 +184,7 @@ class RayEngine(DeployedEngine):
         if upgrade is not None:
             self.kept.take_over(upgrade.deployment, upgrade.versions, version)
         else:
-            self.kept.begin(version, first_record(version))
+            self.kept.begin(version, first_record(version, now_s()))
 
     def _end_upgrade(self) -> None:
         self.notices.forget_upgrade()

@@ -46,8 +46,8 @@ from runtime.cluster.transport.wires import Listener, Wires
 from runtime.engine.process.collector import look_less_often
 from runtime.engine.process.node_caches import share_node
 from runtime.engine.process.process_watch import OwnProcess, ProcessWatch, memory_of
+from runtime.engine.process.tool_threads import WatchedThreads
 from runtime.engine.process.variables import set_variables
-from runtime.engine.process.watched_threads import WatchedThreads
 from runtime.engine.store_urls import open_artifact_store
 from runtime.models.registry import ModelPool
 from runtime.observability.figures import Figure, of_agents

@@ -18,7 +18,6 @@ from runtime.cluster.packing.pickling import from_chunks, to_chunks
 from runtime.cluster.processes.placing import core_options
 from runtime.cluster.transport.ray_actors import Handle, RayOptions, current_actor, get_actor, start_actor
 from runtime.cluster.transport.wires import Wires
-from runtime.engine.local_mcp import refuse_other
 from runtime.integrations.mcp.actor import McpActor
 from runtime.observability.logs.sinks import LogOptions
 from runtime.settings import Settings
@@ -55,7 +54,7 @@ class StartedMcpServers:
             ClusterError: it cannot be started.
         """
         server = decode(raw, McpServer)
-        refuse_other(server, self._known.setdefault(server.name, server))
+        server.check_same(self._known.setdefault(server.name, server))
         name = mcp_name(self._app_name, server.name)
         async with self._starting:
             try:

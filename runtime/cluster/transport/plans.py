@@ -20,7 +20,7 @@ from runtime.cluster.packing.pickling import unpickle
 from runtime.cluster.ray.absence import AbsentActorError, is_away
 from runtime.cluster.transport.link import RETRY_S, answered
 from runtime.cluster.transport.ray_actors import Handle, get_actor
-from runtime.engine.flow_registry import FlowRegistry
+from runtime.engine.deployment import FlowRegistry
 
 
 @dataclass(frozen=True)

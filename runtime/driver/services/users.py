@@ -10,10 +10,9 @@ from actors.rules.checks.ids import checked_known_id
 from runtime.driver.arguments import checked_text, checked_time
 from runtime.driver.operation import AppOperation
 from runtime.driver.waits import Awaited, M, RuntimeService, waits
-from runtime.engine.placing.moving import MovedUser, move_user
 from runtime.engine.store_urls import shown_session_store
-from runtime.engine.user_deletion import DeletedUser
-from runtime.engine.user_deletion import delete_user as delete_data
+from runtime.engine.users import DeletedUser, MovedUser, move_user
+from runtime.engine.users import delete_user as delete_data
 
 
 class UsersService(RuntimeService[M]):

@@ -27,7 +27,7 @@ from runtime.driver.turns.editing import Start, beside, replacing
 from runtime.driver.turns.state import TurnState
 from runtime.driver.turns.turn import OnLeave, Turn
 from runtime.driver.user_message import has_function_responses, to_content, to_state
-from runtime.engine.flow_registry import FlowRegistry
+from runtime.engine.deployment import FlowRegistry
 from runtime.observability.telemetry.caller import callers_traceparent
 
 

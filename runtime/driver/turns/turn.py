@@ -37,7 +37,7 @@ from runtime.driver.turns.answers import Answers
 from runtime.driver.turns.client import Steered, TurnClient
 from runtime.driver.turns.given import output_of, text_of
 from runtime.driver.turns.state import LoopSignal, TurnState, raisable
-from runtime.engine.process.told_to_end import ToldToEnd
+from runtime.engine.process.process_watch import ToldToEnd
 
 
 class TurnResult(Shown, msgspec.Struct, frozen=True, kw_only=True):

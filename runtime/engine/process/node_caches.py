@@ -6,6 +6,8 @@ Rules of this file:
 2. The files of a deployment have names that begin alike, by its secret and the machine: folders may be shared.
 3. A file has its name only when it is locked.
 4. What cannot be done is passed over: then a cache may take what it was made with.
+5. A cache that needs little leaves the rest to others: what counts is what they take, not how many there are. None has to take
+   less than an even share, and where none takes more than it may, all together take no more than there is.
 """
 
 from __future__ import annotations
@@ -14,12 +16,11 @@ import fcntl
 import hashlib
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from actors.rules.capacity.eviction import Cache
-from runtime.engine.process.cache_share import cache_share
 from runtime.private_files import FILE_MODE, temporary_folder
 from runtime.transport.io.stale_sockets import this_machine
 
@@ -105,3 +106,20 @@ def caches_in(folder: Path) -> Mapping[str, int]:
             else:
                 path.unlink(missing_ok=True)
     return found
+
+
+def cache_share(max_bytes: int, others: Iterable[int]) -> int:
+    """The bytes that a cache may take: the most with which the others keep what they have, up to as much as it has itself.
+
+    Args:
+        max_bytes: of all caches together.
+        others: bytes that each of the others takes.
+    """
+    weights = sorted(others)
+    left = max_bytes
+    for number, weight in enumerate(weights):
+        even = left // (len(weights) - number + 1)
+        if weight >= even:
+            return even
+        left -= weight
+    return left

@@ -1,15 +1,22 @@
-"""This process: its memory, and a thread that notices an event loop which stands still, and memory that grows without end."""
+"""This process: its memory, and a thread that notices an event loop which stands still, and memory that grows without end.
+
+Also whether SIGTERM has told the program to end: what it leaves then, it does not mean to cancel.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
+from typing import ClassVar
 
 from actors.errors.tracebacks import is_own_file
 
@@ -180,3 +187,31 @@ class OwnProcess:
         if time.monotonic() - self._looked_s >= LOOK_AGAIN_S:
             self._memory_bytes, self._looked_s = memory_of(os.getpid()) or 0, time.monotonic()
         return self._node, self._memory_bytes
+
+
+class ToldToEnd:
+    """SIGTERM in a program that uses Ray: Ray's handler raises SystemExit, where the program would be killed without it.
+
+    Attributes:
+        by_signal: the program unwinds since it got SIGTERM.
+    """
+
+    by_signal: ClassVar[bool] = False
+
+    @classmethod
+    @contextmanager
+    def noting(cls) -> Iterator[None]:
+        """Have a handler that is set within the block note the signal as well."""
+        before = signal.getsignal(signal.SIGTERM)
+        yield
+        handler = signal.getsignal(signal.SIGTERM)
+        if handler is not before and callable(handler) and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, cls._noting(handler))
+
+    @classmethod
+    def _noting(cls, handler: Callable[[int, FrameType | None], object]) -> Callable[[int, FrameType | None], object]:
+        def note(number: int, frame: FrameType | None) -> None:
+            cls.by_signal = True
+            handler(number, frame)
+
+        return note

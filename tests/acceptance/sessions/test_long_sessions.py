@@ -28,7 +28,7 @@ from actors.messages.limits import KIB, MIB
 from actors.rules.prompt import history as contents
 from actors.testing import ScriptedModel
 from runtime import Runtime
-from runtime.engine.local_agents import LocalLink
+from runtime.engine.local import LocalLink
 from runtime.settings import Settings
 from tests.benchmarks.workloads import APP, ROOT, SENTENCE, write_history
 from tests.support.any_message import decode_message

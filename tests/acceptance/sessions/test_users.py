@@ -18,7 +18,7 @@ from actors.messages.session import SessionKey
 from actors.rules.checks.state import USER
 from actors.testing import PatternModel
 from runtime import Runtime
-from runtime.engine.user_deletion import DeletedUser
+from runtime.engine.users import DeletedUser
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.support.runtimes import Deploy, run_turn
 from tests.support.sharded_runtimes import SHARDS, ShardedDeploy, one_session_per_shard

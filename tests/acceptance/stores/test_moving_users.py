@@ -31,7 +31,7 @@ from actors.messages.protocol.request import Request
 from actors.refs import Ref
 from actors.testing import PatternModel
 from runtime import Runtime
-from runtime.engine.placing.moving import MovedUser
+from runtime.engine.users import MovedUser
 from runtime.stores.sql import schema, user_rows
 from tests.support import inside
 from tests.support.agents.conversation_tools import forever

@@ -10,8 +10,8 @@ from unittest import mock
 
 from actors.errors import RaygroveError
 from actors.layers.stores.records import SetDueTime
-from runtime.engine.placing import moving
-from runtime.engine.placing.moving import move_user
+from runtime.engine import users
+from runtime.engine.users import move_user
 from tests.simulation.cluster import Sent
 from tests.simulation.frame import Left, in_virtual_time
 from tests.simulation.moves.plan import PATIENCE_S, Plan
@@ -59,7 +59,7 @@ def play(given: Plan, seed: int) -> Moved:
         left.trace, left.fired = world.trace, world.fired
         await _meet(world, given, left, seed)
 
-    with mock.patch.multiple(moving, PAUSE_S=PAUSE_S, secrets=tokens):
+    with mock.patch.multiple(users, PAUSE_S=PAUSE_S, secrets=tokens):
         return in_virtual_time(left, seed, meet, LIMIT_S)
 
 

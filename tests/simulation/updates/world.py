@@ -15,7 +15,7 @@ from actors.layers.updates.rules.marks import MarkedVersion, Marks, known_still,
 from actors.layers.updates.versions import VersionRecord
 from actors.messages.session import SessionKey
 from runtime.engine.deployment import Deployment
-from runtime.engine.local_versions import LocalVersions
+from runtime.engine.local import LocalVersions
 from tests.simulation.agents import WORK, StepModel, ask
 from tests.simulation.cluster import SimDirectory
 from tests.simulation.drivers import APP

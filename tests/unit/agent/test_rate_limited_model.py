@@ -22,7 +22,7 @@ from actors.messages.event import Usage
 from actors.refs import Ref
 from actors.rules.recovery.backoff import Backoff
 from actors.testing import ScriptedModel
-from runtime.engine.local_agents import LocalLink
+from runtime.engine.local import LocalLink
 from tests.support.fixtures.session_fixture import KEY, settled
 from tests.support.virtual_time import run_virtually
 

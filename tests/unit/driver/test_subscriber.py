@@ -12,7 +12,7 @@ from actors.refs import SessionRef
 from runtime.driver.turns.state import TurnState
 from runtime.driver.turns.subscriber import Subscriber
 from runtime.driver.turns.turn import Turn
-from runtime.engine.local_agents import LocalLink
+from runtime.engine.local import LocalLink
 from tests.support.fixtures.restarting_link import Restarting
 from tests.support.fixtures.session_fixture import KEY, OTHER, SessionFixture, settled
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.engine.process.cache_share import cache_share
+from runtime.engine.process.node_caches import cache_share
 
 MAX_BYTES = 1_000
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.errors import FlowNotFoundError
-from runtime.engine.flow_registry import MAX_ADDED, FlowRegistry
+from runtime.engine.deployment import MAX_ADDED, FlowRegistry
 
 
 async def test_the_least_recently_used_definition_is_dropped_and_those_of_the_tree_never() -> None:

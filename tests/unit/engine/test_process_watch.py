@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.engine.process.process_watch import ProcessWatch, why_too_large
-from runtime.engine.process.watched_threads import is_worn_out
+from runtime.engine.process.tool_threads import is_worn_out
 
 GIB = 2**30
 

@@ -11,8 +11,7 @@ from concurrent.futures import Future
 
 import pytest
 
-from runtime.engine.process.tool_threads import ToolThreads
-from runtime.engine.process.watched_threads import WatchedThreads
+from runtime.engine.process.tool_threads import ToolThreads, WatchedThreads
 
 PATIENCE_S = 30.0
 

@@ -14,7 +14,7 @@ from actors.layers.limiter.messages import AcquirePermit, GetWaitingCalls, Relea
 from actors.layers.limiter.rate_limiter import LEASE_S
 from actors.messages.session import SessionKey
 from actors.refs import Ref
-from runtime.engine.local_agents import LocalLink
+from runtime.engine.local import LocalLink
 from tests.support.fixtures.session_fixture import Clock, settled
 from tests.support.virtual_time import run_virtually
 

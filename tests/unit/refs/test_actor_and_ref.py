@@ -14,7 +14,7 @@ from actors.layers.memory import ForgetSession, RememberSession
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.refs import Ref
-from runtime.engine.local_agents import LocalLink
+from runtime.engine.local import LocalLink
 from tests.support.fixtures.session_fixture import KEY
 
 

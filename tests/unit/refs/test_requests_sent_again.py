@@ -11,7 +11,7 @@ from actors.interfaces.transport import EarlyReply
 from actors.layers.rewinds import RewindRequest
 from actors.messages import protocol as p
 from actors.refs import SessionRef
-from runtime.engine.local_agents import LocalLink
+from runtime.engine.local import LocalLink
 from tests.support.fixtures.session_fixture import KEY, SessionFixture
 
 

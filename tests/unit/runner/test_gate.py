@@ -19,7 +19,7 @@ from actors.messages.session import SessionKey
 from actors.refs import RunnerRef, SessionRef
 from actors.runner.environment import RunnerEnvironment
 from actors.testing import PatternModel
-from runtime.engine.local_agents import LocalLink
+from runtime.engine.local import LocalLink
 from tests.support import inside
 from tests.support.fixtures.runner_fixture import RunnerFixture
 from tests.support.fixtures.separate_actors import Ways

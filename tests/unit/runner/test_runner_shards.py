@@ -28,7 +28,7 @@ from actors.rules.capacity.sharding import all_shards
 from actors.runner.actor import RunnerActor
 from actors.runner.environment import RunnerEnvironment
 from actors.session.environment import SessionEnvironment
-from runtime.engine.local_agents import LocalDirectory, LocalLink
+from runtime.engine.local import LocalDirectory, LocalLink
 from runtime.models.registry import resolve
 from runtime.stores.artifacts import FsspecArtifactStore
 from runtime.stores.sql.sessions import SqlSessionStore

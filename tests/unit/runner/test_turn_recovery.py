@@ -28,7 +28,7 @@ from actors.messages.llm.model import LlmRequest, LlmResponse
 from actors.refs import RunnerRef, SessionRef
 from actors.runner.environment import RunnerEnvironment
 from actors.testing import PatternModel, ScriptedModel
-from runtime.engine.local_agents import LocalDirectory, LocalLink
+from runtime.engine.local import LocalDirectory, LocalLink
 from runtime.models.registry import resolve
 from tests.support.fixtures.runner_fixture import RunnerFixture
 from tests.support.fixtures.separate_actors import Gate, Ways

@@ -13,7 +13,7 @@ from actors.refs import SessionRef
 from actors.session.actor import SessionActor
 from actors.session.environment import SessionEnvironment
 from actors.session.service import Services, SessionService
-from runtime.engine.local_agents import LocalLink
+from runtime.engine.local import LocalLink
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.support.fixtures.session_fixture import KEY
 

@@ -13,6 +13,11 @@ from actors.errors import RequestError
 from actors.layers.updates.versions import KeptVersion, TreeDifference, TreeVersion, VersionRecord, VersionShare
 
 
+def first_record(version: TreeVersion, since_s: float) -> VersionRecord:
+    """The record of a deployment that starts with a version."""
+    return VersionRecord(current=version.id, kept=(KeptVersion(version.id, since_s, has_tasks=version.topology.has_tasks),))
+
+
 def updated(record: VersionRecord, version: KeptVersion, part: float = 1.0, in_use: Collection[str] = ()) -> VersionRecord:
     """The record when a version is given to new turns, or to a part of the new sessions.
 

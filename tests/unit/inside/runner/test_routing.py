@@ -6,7 +6,7 @@ from actors.layers.limiter.actor import LimiterActor
 from actors.messages.topology import AgentNode, Topology
 from actors.refs import SessionRef
 from actors.runner.dispatch.routing import Routing
-from runtime.engine.local_agents import LocalLink
+from runtime.engine.local import LocalLink
 
 
 async def test_a_runner_that_was_given_the_tree_asks_nobody_for_it() -> None:

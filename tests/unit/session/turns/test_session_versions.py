@@ -7,14 +7,14 @@ from actors.layers.services import session_actor
 from actors.layers.trees.tree import AgentTree
 from actors.layers.updates.environment import SessionTrees
 from actors.layers.updates.messages import UseVersions
+from actors.layers.updates.rules.record import first_record
 from actors.layers.updates.versions import KeptVersion, VersionRecord
 from actors.messages import protocol as p
 from actors.refs import SessionRef
 from actors.session.environment import SessionEnvironment
 from actors.testing import PatternModel
-from runtime.engine.flow_registry import FlowRegistry
-from runtime.engine.local_agents import LocalLink
-from runtime.engine.local_versions import LocalVersions, first_record
+from runtime.engine.deployment import FlowRegistry
+from runtime.engine.local import LocalLink, LocalVersions
 from runtime.stores.sql.sessions import SqlSessionStore
 
 
@@ -32,7 +32,7 @@ async def test_the_newest_record_counts_in_whatever_order_they_come() -> None:
         first.topology,
         version=first.version.id,
     )
-    trees = SessionTrees(first_record(first.version), [first.version], versions)
+    trees = SessionTrees(first_record(first.version, 0.0), [first.version], versions)
     session = SessionRef(LocalLink(session_actor(environment, trees=trees)))
     records = [
         VersionRecord(number=number, current=each.version.id, kept=(KeptVersion(each.version.id, 1.0),))

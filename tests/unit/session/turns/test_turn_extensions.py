@@ -7,7 +7,7 @@ from pathlib import Path
 from actors.messages import protocol as p
 from actors.refs import SessionRef
 from actors.session.environment import SessionEnvironment
-from runtime.engine.local_agents import LocalLink
+from runtime.engine.local import LocalLink
 from tests.support.fixtures.session_fixture import KEY, TREE, SessionFixture
 from tests.support.tool_calls import CountToolCalls, session_actor
 

@@ -1,6 +1,6 @@
-"""Moves a user from one store of a deployment to another one, through the actors.
+"""Deletes all data of a user of an app, or moves them to another store of the deployment, through its actors.
 
-Rules of this file:
+Rules of a move:
 
 - The user is held: nothing of the user is under way, and what comes waits. A user with turns that run or wait is waited for, and
   so is another program that moves or deletes the user.
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager, suppress
 
 import msgspec
@@ -26,20 +26,114 @@ from actors.layers.listing.messages import ListTurns
 from actors.layers.placing.messages import (
     AdmitUser,
     BeginArrival,
+    DropArrival,
     GetArrivalDigest,
     LeaveStore,
     ListArrivals,
     ReadUserRows,
     StageUserRows,
 )
-from actors.layers.users import HoldUser, ReleaseUser, UserHeld
+from actors.layers.users import CancelWaitingTurns, HoldUser, ReleaseUser, RemoveUser, UserHeld
+from actors.messages import protocol as p
 from actors.refs import SessionRef
+from runtime.engine.interface import Engine
+from runtime.stores.safe_artifacts import SafeArtifactStore
 
 RENEWED_S = 15.0
-"""How often the user's hold is renewed while data are moved."""
+"""How often the user's hold is renewed while data are deleted or moved."""
 
 PAUSE_S = 0.05
-"""How long to wait for turns of the user, or for others that hold the user, before the Session actor is asked again."""
+"""How long to wait for turns of the user, or for others that hold the user, before the Session actors are asked again."""
+
+
+class DeletedUser(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What was deleted of a user.
+
+    Attributes:
+        events: how many events their logs had, rewound ones included.
+        state_keys: how many keys of `user:` state.
+        memories: how many entries of memory.
+        artifacts: how many artifacts, each with all its versions.
+    """
+
+    sessions: int
+    events: int
+    state_keys: int
+    memories: int
+    artifacts: int
+    schedules: int = 0
+
+
+async def delete_user(engine: Engine, artifacts: SafeArtifactStore, app: str, user: str) -> DeletedUser:
+    """Cancel all turns of a user and delete all that the stores have. New requests of the user wait, then begin afresh.
+
+    Raises:
+        StoreError: a store failed, or cannot delete a user. Part of the data may be deleted: a repetition deletes the rest.
+        ClusterError: an actor cannot be reached.
+    """
+    hold = HoldUser(app=app, user=user, token=secrets.token_hex(8))
+    async with _held(engine.session, hold, _end_turns(engine, hold)):
+        removed = await engine.session.ask(RemoveUser(app=app, user=user, token=hold.token))
+        if len(engine.session.stores) > 1:
+            # A move that was interrupted may have left something in another one, and the first one has items of maps.
+            await asyncio.gather(*(_drop_arrival(engine, store.shards[0], hold) for store in engine.session.stores))
+        files = await asyncio.to_thread(artifacts.delete_user, app, user, removed.sessions)
+    return DeletedUser(
+        sessions=len(removed.sessions),
+        events=removed.events,
+        state_keys=removed.state_keys,
+        memories=removed.memories,
+        artifacts=files,
+        schedules=removed.schedules,
+    )
+
+
+async def _drop_arrival(engine: Engine, store: SessionRef, hold: HoldUser) -> None:
+    """Have a store forget what it keeps for a move of the user that was interrupted."""
+    kept = (await store.ask(ListArrivals(app=hold.app))).users
+    token = next((each.token for each in kept if each.user == hold.user), "")
+    if token and not (await engine.session.ask(msgspec.structs.replace(hold, renews=True))).is_held:
+        # Another program may be at work on that move.
+        raise StoreError(f"user {hold.user!r} is not held by this deletion any more: delete the user again")
+    await store.ask(DropArrival(app=hold.app, user=hold.user, token=token, with_batches=True))
+
+
+async def _end_turns(engine: Engine, hold: HoldUser) -> None:
+    """Hold a user, and cancel all turns of the user."""
+    await engine.session.ask(hold)
+    await engine.runner.ask(CancelWaitingTurns(app=hold.app, user=hold.user))
+    while not (held := await engine.session.ask(hold)).is_idle:
+        cancelled = (p.CancelTurn(key=key, invocation_id=invocation_id) for key, invocation_id in held.turns)
+        # A turn that cannot be cancelled now is named again.
+        await asyncio.gather(*map(engine.runner.ask, cancelled), return_exceptions=True)
+        await asyncio.sleep(PAUSE_S)
+
+
+@asynccontextmanager
+async def _held(session: SessionRef, renewal: HoldUser, idle: Awaitable[None]) -> AsyncIterator[None]:
+    """Within the block nothing of a user is under way.
+
+    Args:
+        session: the Session actors that hold the user.
+        renewal: renews the hold meanwhile.
+        idle: holds the user, and waits until nothing is under way.
+    """
+
+    async def renew() -> None:
+        while True:
+            await asyncio.sleep(RENEWED_S)
+            await session.ask(renewal)
+
+    try:
+        await idle
+        renewing = asyncio.create_task(renew())
+        try:
+            yield
+        finally:
+            renewing.cancel()
+    finally:
+        await session.ask(ReleaseUser(app=renewal.app, user=renewal.user, token=renewal.token))
+
 
 MOST_MOVES = 16
 """Moves of the same user by other programs that are waited for."""
@@ -87,7 +181,7 @@ async def move_user(session: SessionRef, app: str, user: str, to: int, timeout_s
         move = _Move(stores[source], stores[to], app, user, secrets.token_hex(8))
         # Else another program has moved the user meanwhile.
         with suppress(UserElsewhereError, UserArrivingError):
-            async with move.held(give_up_s, timeout_s):
+            async with _held(stores[source], move.renewal, move.wait_until_idle(give_up_s, timeout_s)):
                 rows, has_data = await move.made(source, to)
                 session.note_store(app, user, to)
             return MovedUser(before=source, now=to, rows=rows, has_data=has_data)
@@ -109,6 +203,8 @@ class _Move:
         self._user = user
         self._token = token
         self._hold = HoldUser(app=app, user=user, moves=True, token=token)
+        # A Session actor that was lost has let go of the user, and LeaveStore is refused.
+        self.renewal = msgspec.structs.replace(self._hold, renews=True)
 
     async def made(self, source: int, to: int) -> tuple[int, bool]:
         """Make the move of a user who is held. Returns how many rows were moved, and whether there is anything of the user."""
@@ -128,19 +224,14 @@ class _Move:
     async def _begin(self, source: int) -> None:
         kept = (await self._target.ask(ListArrivals(app=self._app))).users
         replaces = next((each.token for each in kept if each.user == self._user), "")
-        if replaces:
-            # A move that is under way has its user held. This one has had the user held all the time, so that one has ended.
-            await self._check_held()
+        # A move that is under way has its user held. If this one has had the user held all the time, that one has ended.
+        if replaces and not (await self._source.ask(self.renewal)).is_held:
+            raise StoreError(f"user {self._user!r} is not held by this move any more: nothing is moved, move the user again")
         begin = BeginArrival(app=self._app, user=self._user, token=self._token, source=source, replaces=replaces)
         await self._target.ask(begin)
 
-    async def _check_held(self) -> None:
-        if not (await self._source.ask(msgspec.structs.replace(self._hold, renews=True))).is_held:
-            raise StoreError(f"user {self._user!r} is not held by this move any more: nothing is moved, move the user again")
-
-    @asynccontextmanager
-    async def held(self, give_up_s: float, timeout_s: float) -> AsyncIterator[None]:
-        """Within the block nothing of the user is under way in the store of now.
+    async def wait_until_idle(self, give_up_s: float, timeout_s: float) -> None:
+        """Hold the user, and wait until nothing of the user is under way in the store of now.
 
         Args:
             give_up_s: by the event loop's clock.
@@ -150,25 +241,11 @@ class _Move:
             RequestError: that does not come true in time.
             UserElsewhereError, UserArrivingError: the user is not there.
         """
-        try:
-            while not (held := await self._source.ask(self._hold)).is_idle:
-                if asyncio.get_running_loop().time() > give_up_s:
-                    why = _reason(held)
-                    raise RequestError(f"user {self._user!r} was not moved within {timeout_s:g} s: {why}. Move the user again")
-                await asyncio.sleep(PAUSE_S)
-            # A Session actor that was lost has let go of the user, and LeaveStore is refused.
-            renewing = asyncio.create_task(self._renew())
-            try:
-                yield
-            finally:
-                renewing.cancel()
-        finally:
-            await self._source.ask(ReleaseUser(app=self._app, user=self._user, token=self._token))
-
-    async def _renew(self) -> None:
-        while True:
-            await asyncio.sleep(RENEWED_S)
-            await self._source.ask(msgspec.structs.replace(self._hold, renews=True))
+        while not (held := await self._source.ask(self._hold)).is_idle:
+            if asyncio.get_running_loop().time() > give_up_s:
+                why = _reason(held)
+                raise RequestError(f"user {self._user!r} was not moved within {timeout_s:g} s: {why}. Move the user again")
+            await asyncio.sleep(PAUSE_S)
 
 
 def _reason(held: UserHeld) -> str:

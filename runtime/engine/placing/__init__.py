@@ -1,1 +1,0 @@
-"""A deployment with several stores."""
