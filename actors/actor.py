@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from actors.errors import NotEncodableError, RaygroveError, name_and_args
+from actors.errors import NotEncodableError, RaygroveError
 from actors.errors.tracebacks import foreign_traceback
 from actors.errors.user_code import code_of, error_text, is_cancellation
 from actors.interfaces.transport import EARLY_REPLY
@@ -99,10 +99,9 @@ def reply_early(message: Message) -> None:
 
 
 def _error_reply(error: RaygroveError) -> bytes:
-    name, args = name_and_args(error)
-    traceback = foreign_traceback(error)
+    name, traceback = type(error).__name__, foreign_traceback(error)
     try:
-        return encode(ErrorReply(error=name, args=args, traceback=traceback))
+        return encode(ErrorReply(error=name, args=error.args, traceback=traceback))
     except NotEncodableError:
         # Its arguments cannot be encoded; its text can.
         return encode(ErrorReply(error=RaygroveError.__name__, args=[f"{name}: {error_text(error)}"], traceback=traceback))

@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from actors.errors import ActorRestartsError, RaygroveError, rebuild
+from actors.errors import ActorRestartsError, RaygroveError
+from actors.errors.tracebacks import rebuild
 from actors.interfaces.transport import EarlyReply, Link
 from actors.messages import protocol as p
 from actors.messages.codec import encode

@@ -1,4 +1,8 @@
 """All errors of raygrove."""
 
+from typing import TYPE_CHECKING
+
 from actors.errors import *  # noqa: F403
-from actors.errors import __all__ as __all__
+
+if not TYPE_CHECKING:
+    from actors.errors import __all__ as __all__

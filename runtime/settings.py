@@ -20,7 +20,7 @@ from pydantic_settings import (
 )
 
 from actors.errors import DefinitionError
-from actors.errors.suggestions import did_you_mean
+from actors.errors.hints import did_you_mean
 from actors.layers.limiter.limits import ModelLimits
 from actors.messages.config import Budget
 from actors.messages.costs import Price

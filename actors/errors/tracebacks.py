@@ -12,7 +12,7 @@ import sysconfig
 from collections.abc import Iterator, Sequence
 from types import TracebackType
 
-from actors.errors.base import RaygroveError
+from actors.errors.tree import RaygroveError
 from actors.errors.user_code import code_of, error_text
 
 MAX_FRAMES = 24
@@ -99,6 +99,23 @@ def with_traceback(error: RaygroveError, text: str) -> RaygroveError:
         _set_remote(error, text)
         error.add_note(text)
     return error
+
+
+def rebuild(name: str, args: Sequence[object], traceback: str = "") -> RaygroveError:
+    """The error that another process has sent as the name of its class and its arguments.
+
+    Args:
+        name: a plain RaygroveError is made where no class has it.
+        traceback: becomes its `remote_traceback`, and a note.
+    """
+    return with_traceback(_all_classes(RaygroveError).get(name, RaygroveError)(*args), traceback)
+
+
+def _all_classes(cls: type[RaygroveError]) -> dict[str, type[RaygroveError]]:
+    found = {cls.__name__: cls}
+    for child in cls.__subclasses__():
+        found |= _all_classes(child)
+    return found
 
 
 def _set_remote(error: BaseException, text: str) -> None:

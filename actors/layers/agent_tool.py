@@ -9,7 +9,7 @@ from actors.definitions.agents.base import BaseAgent
 from actors.definitions.agents.output_type import output_type
 from actors.definitions.tools.context import ToolContext
 from actors.errors import DefinitionError, ToolAgentError
-from actors.errors.calls import explains_wrong_calls
+from actors.errors.hints import explains_wrong_calls
 from actors.messages.background import Background
 from actors.messages.content import Content
 from actors.messages.json_types import JsonObject, JsonValue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from actors.errors.checked_struct import CheckedStruct
+from actors.errors.hints import CheckedStruct
 from actors.messages.shown import Shown
 
 OnDone = Literal["speak", "wait", "state"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 import msgspec
 
 from actors.errors import InvalidMessageError, NotEncodableError
-from actors.errors.checked_struct import CheckedStruct
+from actors.errors.hints import CheckedStruct
 from actors.messages.codec import content_flaw, flaw
 from actors.messages.content import Content
 from actors.messages.json_types import JsonObject

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from actors.errors import InvalidMessageError
-from actors.errors.checked_struct import CheckedStruct
+from actors.errors.hints import CheckedStruct
 from actors.messages import typed
 from actors.messages.forms.plain_form import from_plain
 from actors.messages.json_types import JsonMapping, JsonObject

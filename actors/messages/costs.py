@@ -5,8 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from actors.errors import DefinitionError
-from actors.errors.checked_struct import CheckedStruct
-from actors.errors.validation import problems
+from actors.errors.hints import CheckedStruct, problems
 from actors.messages.shown import Shown
 
 

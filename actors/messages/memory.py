@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.errors.checked_struct import CheckedStruct
+from actors.errors.hints import CheckedStruct
 from actors.messages.shown import Shown
 
 

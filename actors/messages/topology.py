@@ -10,8 +10,7 @@ from zlib import crc32
 import msgspec
 
 from actors.errors import UnknownAgentError
-from actors.errors.listing import some_of
-from actors.errors.suggestions import did_you_mean
+from actors.errors.hints import did_you_mean, some_of
 from actors.messages import typed
 from actors.messages.forms.byte_strings import ByteStrings, as_numbers, numbers
 from actors.messages.graph import GraphShape

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from actors.errors import SessionBusyError, SessionExistsError, SessionNotFoundError, name_and_args
+from actors.errors import SessionBusyError, SessionExistsError, SessionNotFoundError
 from actors.interfaces.stores import RemoveSession, Write
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.protocol.subscriptions import WHOLE_SESSION
 from actors.messages.session import SessionKey
 from actors.rules.checks import state as scopes
+from actors.rules.recovery.failures import failure
 from actors.session.log.event_scan import new_event, scan
 from actors.session.log.session_log import SessionLog
 from actors.session.service import SessionParts
@@ -162,6 +163,4 @@ def end_gone(subscriptions: Subscriptions, key: SessionKey, lost: str) -> None:
 
 def _gone(key: SessionKey) -> p.Failed:
     """The outcome with which the following of a deleted session ends."""
-    error = SessionNotFoundError(key.app, key.user, key.session)
-    code, args = name_and_args(error)
-    return p.Failed(error_code=code, error_message=str(error), error_args=args)
+    return failure(SessionNotFoundError(key.app, key.user, key.session))

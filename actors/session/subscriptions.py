@@ -7,14 +7,15 @@ import math
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 
-from actors.errors import RaygroveError, name_and_args
+from actors.errors import RaygroveError
 from actors.interfaces.clock import loop_time_s
 from actors.messages.protocol.base import Ack, StoredEvent
-from actors.messages.protocol.outcomes import AnyOutcome, Failed
+from actors.messages.protocol.outcomes import AnyOutcome
 from actors.messages.protocol.subscriptions import WHOLE_SESSION, News, Poll, TurnNews, TurnRead, Unsubscribe
 from actors.messages.session import SessionKey, TurnKey
 from actors.rules.delivery.answers import AnswersUnderWay
 from actors.rules.delivery.event_buffer import EventBuffer
+from actors.rules.recovery.failures import failure
 
 LAGGING = "lagging"
 """The figure of the subscribers that have news to fetch, and have polled lately."""
@@ -304,8 +305,7 @@ class Outbox:
         if failed is not None:
             # The turn itself is not affected; only this reader cannot get its events now, and may ask again later.
             box.give_up()
-            code, args = name_and_args(failed)
-            box.outcome = Failed(error_code=code, error_message=str(failed), error_args=args)
+            box.outcome = failure(failed)
         else:
             box.catch_up(page, head_seq)
             self.size += box.size

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.errors.calls import explains_wrong_calls
+from actors.errors.hints import explains_wrong_calls
 
 
 class ManualClock:

@@ -9,7 +9,7 @@ from typing import TypeGuard
 import msgspec
 
 from actors.errors import DefinitionError, ScriptExhaustedError
-from actors.errors.calls import explains_wrong_calls
+from actors.errors.hints import explains_wrong_calls
 from actors.messages.codec import encode
 from actors.messages.content import Content, FunctionCall, Part
 from actors.messages.event import USER

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from actors.errors import RequestError
-from actors.errors.calls import explains_wrong_calls
+from actors.errors.hints import explains_wrong_calls
 from actors.messages.codec import plain
 from actors.messages.event import USER
 from runtime.driver.runtime import Runtime

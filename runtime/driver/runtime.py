@@ -13,7 +13,7 @@ import msgspec
 
 from actors.definitions.agents import BaseAgent, Plugin
 from actors.errors import DefinitionError, OverloadedError, RequestError
-from actors.errors.calls import explains_all_wrong_calls
+from actors.errors.hints import explains_all_wrong_calls
 from actors.interfaces.stores import ArtifactStore
 from actors.layers.compaction.definitions import EventsCompactionConfig
 from actors.layers.flows.definitions import Flow, ResultType, Task

@@ -15,7 +15,7 @@ import msgspec
 
 from actors.definitions.agents import BaseAgent, Plugin
 from actors.errors import ClusterError, RequestError, UpdateConflictError, UpdateRefusedError
-from actors.errors.listing import some_of
+from actors.errors.hints import some_of
 from actors.layers.compaction.definitions import EventsCompactionConfig
 from actors.layers.flows.definitions import Flow
 from actors.layers.listing.messages import PendingCall

@@ -12,7 +12,7 @@ from functools import wraps
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Never, ParamSpec, TypeVar, overload
 
-from actors.errors.calls import explains_wrong_calls
+from actors.errors.hints import explains_wrong_calls
 
 if TYPE_CHECKING:
     from runtime.driver.engine_client import EngineClient

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from types import MappingProxyType
 
 from actors.errors import UnknownModelError
-from actors.errors.suggestions import did_you_mean
+from actors.errors.hints import did_you_mean
 from actors.interfaces.model import Model
 from runtime.models.gemini import Gemini
 from runtime.models.openai.services import SERVICES

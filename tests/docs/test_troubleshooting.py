@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 
-from actors.errors import ClusterError, StoreError
-from actors.errors.tree import cluster, stores
+from actors.errors import ClusterError, StoreError, tree
 from tests.docs.pages import ROOT, Page
 from tests.support.sources import sources
 
@@ -63,7 +62,7 @@ def test_each_row_says_a_cause_and_what_to_do() -> None:
 
 
 def test_the_sentence_of_each_store_and_cluster_error_is_on_the_page() -> None:
-    defined = [each for module in (cluster, stores) for each in vars(module).values() if isinstance(each, type)]
+    defined = [each for each in vars(tree).values() if isinstance(each, type)]
     errors = [each for each in defined if issubclass(each, ClusterError | StoreError) and "sentence" in vars(each)]
     assert len(errors) > 12
     on_page = [each.strip("… ") for each in sentences()]

@@ -137,7 +137,7 @@ def test_raygrove_has_the_names_of_both_packages() -> None:
 
 
 def test_the_modules_of_raygrove_have_the_names_of_those_behind_them() -> None:
-    assert list(raygrove.errors.__all__) == list(actors.errors.__all__)
+    assert vars(raygrove.errors)["__all__"] == vars(actors.errors)["__all__"]
     assert list(raygrove.web.__all__) == list(runtime.web.__all__)
     assert set(raygrove.testing.__all__) == {*actors.testing.__all__, *runtime.testing.__all__}
     for module in (raygrove.errors, raygrove.models, raygrove.testing, raygrove.web):

@@ -14,7 +14,7 @@ import actors.testing
 import runtime
 from actors import Flow, FlowAgent, LlmAgent, RunConfig, SequentialAgent, Task
 from actors.errors import DefinitionError, RaygroveError, RequestError
-from actors.errors.calls import explains_all_wrong_calls
+from actors.errors.hints import explains_all_wrong_calls
 from runtime import Runtime, Settings
 from runtime.driver.run_options import run_config_of
 

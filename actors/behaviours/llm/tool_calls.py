@@ -25,7 +25,7 @@ from actors.definitions.tools.state import StepState
 from actors.definitions.tree.own_tools import OwnTools
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import ActorLostError, FencedError, InvalidIdError, NotCarriedOverError, NotEncodableError
-from actors.errors.suggestions import did_you_mean
+from actors.errors.hints import did_you_mean
 from actors.errors.tracebacks import foreign_traceback
 from actors.errors.user_code import code_of, error_text, in_thread, is_cancellation
 from actors.interfaces.context import Context

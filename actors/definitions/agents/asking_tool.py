@@ -12,8 +12,8 @@ from actors.definitions.tools.base import Tool
 from actors.definitions.tools.function import without_unknown
 from actors.definitions.tools.json_schema import json_schema
 from actors.errors import AgentFailedError, NotCarriedOverError, ToolAgentError
+from actors.errors.hints import problems
 from actors.errors.tracebacks import with_traceback
-from actors.errors.validation import problems
 from actors.messages.json_types import JsonObject
 from actors.messages.llm.model import FunctionDeclaration
 from actors.messages.protocol.outcomes import AnyOutcome, Cancelled, Failed

@@ -12,8 +12,8 @@ from actors.definitions.agents.callback import signature_of
 from actors.definitions.agents.fields import NOT_OF_AGENTS, check_agent_name, refuse_change, refuse_unnamed
 from actors.definitions.agents.shown import ShownByChanges
 from actors.errors import DefinitionError
+from actors.errors.hints import problems
 from actors.errors.user_code import UserFunction
-from actors.errors.validation import problems
 from actors.messages.older import add_defaults
 from actors.messages.shown import shown
 

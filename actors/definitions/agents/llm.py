@@ -21,7 +21,7 @@ from actors.definitions.tools.base import Tool
 from actors.definitions.tools.function import FunctionTool
 from actors.definitions.tools.requests import BuiltInCodeExecutor
 from actors.definitions.tools.toolset import Toolset
-from actors.errors.suggestions import did_you_mean
+from actors.errors.hints import did_you_mean
 from actors.errors.user_code import UserFunction
 from actors.interfaces.model import definition_flaw
 from actors.messages.json_types import JsonObject

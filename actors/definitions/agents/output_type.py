@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pydantic
 
-from actors.errors.validation import problems
+from actors.errors.hints import problems
 from actors.messages.codec import plain
 from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
 

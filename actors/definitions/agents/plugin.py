@@ -8,7 +8,7 @@ from actors.definitions.agents.callback import UserCallback
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import CallbackContext, ToolContext
 from actors.errors import DefinitionError
-from actors.errors.calls import explains_wrong_calls
+from actors.errors.hints import explains_wrong_calls
 from actors.errors.user_code import UserResult
 from actors.messages.content import Content
 from actors.messages.costs import BudgetWarning

@@ -13,8 +13,7 @@ import msgspec
 from actors.definitions.tools.outgoing import MessageContext, Outgoing
 from actors.definitions.tools.state import Sharing, State
 from actors.errors import NotEncodableError, RequestError, UnknownAgentError
-from actors.errors.calls import explains_wrong_calls
-from actors.errors.suggestions import did_you_mean
+from actors.errors.hints import did_you_mean, explains_wrong_calls
 from actors.interfaces.access import ArtifactAccess, Inbox, LogAccess, MemoryAccess, Offload, Reach, RunSession
 from actors.messages.config import RunConfig
 from actors.messages.content import Content, Part

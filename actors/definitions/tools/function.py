@@ -19,9 +19,8 @@ from actors.definitions.tools.context import CallbackContext, ReadonlyContext, T
 from actors.definitions.tools.json_schema import json_schema
 from actors.definitions.tools.progress import last_value, yields
 from actors.errors import DefinitionError
-from actors.errors.calls import explains_wrong_calls, no_such_field
+from actors.errors.hints import explains_wrong_calls, no_such_field, problems
 from actors.errors.user_code import UserFunction, UserResult, in_thread
-from actors.errors.validation import problems
 from actors.messages.json_types import JsonMapping, JsonObject
 from actors.messages.llm.model import FunctionDeclaration
 from actors.rules.checks.tool_names import flaw_of_name

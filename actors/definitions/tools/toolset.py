@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import ReadonlyContext
-from actors.errors.calls import explains_all_wrong_calls
+from actors.errors.hints import explains_all_wrong_calls
 from actors.messages.json_types import JsonObject
 from actors.rules.checks.credentials import credential_answers
 

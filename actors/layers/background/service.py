@@ -29,7 +29,7 @@ from actors.errors import (
     TooManyRunsError,
     TurnCancelledError,
 )
-from actors.errors.suggestions import did_you_mean
+from actors.errors.hints import did_you_mean
 from actors.interfaces.stores import RemoveSession, TurnFilter, Write
 from actors.layers.background.messages import AskParent, CancelRun, FindRuns, RunsReply, StartRun, SteerRun
 from actors.layers.background.rules import Words, ended, excess, last_words, question_event, told_event, told_id

@@ -11,7 +11,7 @@ import msgspec
 from actors.definitions.agents.base import BaseAgent
 from actors.definitions.agents.llm import LlmAgent
 from actors.errors import DefinitionError
-from actors.errors.calls import explains_all_wrong_calls
+from actors.errors.hints import explains_all_wrong_calls
 from actors.interfaces.model import Model, definition_flaw
 from actors.layers.compaction.rules.triggers import CompactionRule
 from actors.messages.content import Content

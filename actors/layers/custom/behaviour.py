@@ -14,7 +14,7 @@ from actors.agent.invocation import Invocation
 from actors.definitions.tools.outgoing import MessageContext, Outgoing
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import FencedError, UnknownAgentError
-from actors.errors.suggestions import did_you_mean
+from actors.errors.hints import did_you_mean
 from actors.interfaces.access import MemoryAccess, RunSession
 from actors.layers.custom.definitions import HOW_TO_RUN, CustomAgent
 from actors.layers.memory import UserMemory

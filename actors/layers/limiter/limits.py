@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from actors.errors import DefinitionError
-from actors.errors.validation import problems
+from actors.errors.hints import problems
 
 
 class ModelLimits(BaseModel):

@@ -12,7 +12,7 @@ from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import ReadonlyContext, ToolContext
 from actors.definitions.tools.toolset import Toolset
 from actors.errors import DefinitionError, McpToolError
-from actors.errors.calls import explains_wrong_calls
+from actors.errors.hints import explains_wrong_calls
 from actors.layers.mcp.client import reached
 from actors.layers.mcp.messages import CallMcpTool, McpResult, McpScope, McpServer, McpToolInfo
 from actors.messages.content import Part

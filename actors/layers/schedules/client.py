@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Sequence
 
 from actors.errors import ScheduleNotFoundError
-from actors.errors.suggestions import did_you_mean
+from actors.errors.hints import did_you_mean
 from actors.interfaces.clock import Clock, WallClock
 from actors.layers.schedules.messages import ChangeSchedule, CreateSchedule, ListSchedules, ScheduleChange
 from actors.layers.stores.schedule import Schedule, SchedulePlan, ScheduleRow, shown_schedule

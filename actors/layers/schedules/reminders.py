@@ -11,7 +11,7 @@ from actors.definitions.tools.context import ReadonlyContext, ToolContext
 from actors.definitions.tools.function import FunctionTool
 from actors.definitions.tools.toolset import Toolset
 from actors.errors import DefinitionError, InvalidScheduleError, RequestError
-from actors.errors.calls import explains_wrong_calls
+from actors.errors.hints import explains_wrong_calls
 from actors.layers.schedules.client import ScheduleClient
 from actors.layers.schedules.rules.asked_for import DAY_S, check_interval, shown_time, timing_of
 from actors.layers.schedules.rules.due_times import next_due_s

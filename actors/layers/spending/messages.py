@@ -7,7 +7,7 @@ from typing import Literal, Self, get_args
 
 import msgspec
 
-from actors.errors.checked_struct import CheckedStruct
+from actors.errors.hints import CheckedStruct
 from actors.messages.costs import BudgetWarning
 from actors.messages.json_types import JsonObject
 from actors.messages.protocol.base import Message, TurnRef

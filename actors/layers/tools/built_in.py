@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from actors.definitions.tools.context import CallbackContext
 from actors.definitions.tools.requests import RequestTool, add_to
-from actors.errors.calls import explains_wrong_calls
+from actors.errors.hints import explains_wrong_calls
 from actors.messages.json_types import JsonObject
 from actors.messages.llm.model import LlmRequest
 

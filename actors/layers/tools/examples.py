@@ -10,7 +10,7 @@ import msgspec
 from actors.definitions.tools.context import CallbackContext
 from actors.definitions.tools.requests import RequestTool
 from actors.errors import DefinitionError, InvalidMessageError, NotEncodableError
-from actors.errors.calls import explains_wrong_calls
+from actors.errors.hints import explains_wrong_calls
 from actors.messages.content import Content, Part
 from actors.messages.json_types import JsonObject
 from actors.messages.llm.drafts import own_content

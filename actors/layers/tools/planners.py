@@ -9,7 +9,7 @@ import msgspec
 from actors.definitions.agents.planner import BasePlanner
 from actors.definitions.tools.context import CallbackContext, ReadonlyContext
 from actors.errors import DefinitionError
-from actors.errors.calls import explains_wrong_calls
+from actors.errors.hints import explains_wrong_calls
 from actors.messages.content import Part
 from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.llm.fields import as_json

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin
 import msgspec
 
 from actors.errors import InvalidMessageError
-from actors.errors.suggestions import did_you_mean
+from actors.errors.hints import did_you_mean
 from actors.messages import typed
 from actors.messages.json_types import JsonValue
 

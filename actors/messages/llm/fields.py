@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from enum import Enum
 
-from actors.errors.suggestions import did_you_mean
+from actors.errors.hints import did_you_mean
 from actors.messages.json_types import JsonObject, JsonValue
 
 _INSTRUCTION = "system_instruction"

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from actors.errors.checked_struct import CheckedStruct
+from actors.errors.hints import CheckedStruct
 from actors.messages.content import Answer, Content
 from actors.messages.event import Usage
 from actors.messages.json_types import JsonObject, JsonValue

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from functools import cached_property
 
-from actors.errors.suggestions import did_you_mean
+from actors.errors.hints import did_you_mean
 from actors.messages.llm.model import FunctionDeclaration
 from actors.rules.prompt.agent_search import MAX_FOUND, AgentSearch
 from actors.rules.routing.transfer import FIND_TOOL, TRANSFER_TOOL, Target

@@ -5,8 +5,7 @@ from __future__ import annotations
 import builtins
 
 from actors.errors import AgentFailedError, NotEncodableError, RaygroveError
-from actors.errors.encoding import rebuild
-from actors.errors.tracebacks import with_traceback
+from actors.errors.tracebacks import rebuild, with_traceback
 from actors.errors.user_code import MAX_ERROR_TEXT, code_of, error_text
 from actors.messages.codec import encode
 from actors.messages.event import Event

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from actors.errors.suggestions import did_you_mean
+from actors.errors.hints import did_you_mean
 from actors.messages.topology import AgentNode, Topology
 
 TRANSFER_TOOL = "transfer_to_agent"

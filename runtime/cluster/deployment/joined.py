@@ -18,9 +18,9 @@ from actors.errors import (
     ProtocolMismatchError,
     RaygroveError,
     UpgradingError,
-    rebuild,
 )
-from actors.errors.suggestions import did_you_mean
+from actors.errors.hints import did_you_mean
+from actors.errors.tracebacks import rebuild
 from actors.interfaces.model import Model
 from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.transport import EarlyReply, Link

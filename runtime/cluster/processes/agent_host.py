@@ -15,7 +15,7 @@ from actors.agent.actor import AgentActor
 from actors.agent.environment import AgentEnvironment
 from actors.agent.views import ViewMemory
 from actors.errors import ActorLostError, ClusterError, RaygroveError
-from actors.errors.listing import some_of
+from actors.errors.hints import some_of
 from actors.interfaces.clock import WallClock
 from actors.interfaces.stores import ArtifactStore
 from actors.layers.flows.definitions.plan import FlowPlans

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from actors.errors.listing import some_of
+from actors.errors.hints import some_of
 from actors.interfaces.telemetry import tell_event
 from actors.interfaces.transport import Link
 from actors.layers.trees.process_groups import Replica

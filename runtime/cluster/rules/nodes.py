@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from actors.errors.suggestions import did_you_mean
+from actors.errors.hints import did_you_mean
 from runtime.cluster.rules.process_choice import HOST_BYTES
 from runtime.settings import HOSTS_PER_CORE
 

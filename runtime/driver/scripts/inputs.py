@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from actors.errors import InvalidMessageError
-from actors.errors.suggestions import did_you_mean
+from actors.errors.hints import did_you_mean
 from actors.messages.codec import plain
 from actors.messages.content import Content
 from actors.messages.json_types import JsonObject

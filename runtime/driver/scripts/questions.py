@@ -20,7 +20,7 @@ import pydantic
 
 from actors.definitions.agents import BaseAgent
 from actors.errors import AgentFailedError, DefinitionError, OutputSchemaError, RequestError, TaskFailedError
-from actors.errors.validation import problems
+from actors.errors.hints import problems
 from actors.layers.flows.definitions import FlowPlan
 from actors.messages.event import USER
 from actors.messages.json_types import JsonMapping

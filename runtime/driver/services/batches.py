@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 
 from actors.errors import RequestError
-from actors.errors.calls import explains_all_wrong_calls
+from actors.errors.hints import explains_all_wrong_calls
 from actors.layers.batches import ListBatches, ListBatchItems
 from actors.layers.stores.batch import BATCH_KINDS, BatchInfo, BatchItem, BatchKind
 from runtime.driver.arguments import checked_choice, checked_number

@@ -10,7 +10,7 @@ from datetime import timedelta
 import msgspec
 
 from actors.errors import InvalidMessageError, RequestError, SessionNotFoundError
-from actors.errors.calls import explains_all_wrong_calls
+from actors.errors.hints import explains_all_wrong_calls
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode_event
 from actors.messages.event import Event, new_event_id, new_invocation_id, now_s

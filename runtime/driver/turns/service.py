@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from actors.errors.calls import explains_wrong_calls
+from actors.errors.hints import explains_wrong_calls
 from actors.layers.listing.client import count_turns
 from actors.layers.listing.messages import PendingCall, PendingReply, TurnCounts
 from actors.layers.recording.messages import GetModelCalls, ModelCallsReply, RecordedCall

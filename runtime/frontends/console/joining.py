@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from actors.errors import ClusterError, DeploymentNotFoundError, RequestError
-from actors.errors.suggestions import did_you_mean
+from actors.errors.hints import did_you_mean
 from runtime.driver.runtime import Runtime
 from runtime.settings import Settings
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from actors.errors.listing import some_of
+from actors.errors.hints import some_of
 from runtime.frontends.console.apps import options
 from runtime.frontends.console.deployments.options import Address, Name
 from runtime.frontends.console.options import Json

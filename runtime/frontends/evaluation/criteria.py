@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from actors.errors import RequestError
-from actors.errors.suggestions import did_you_mean
+from actors.errors.hints import did_you_mean
 from runtime.frontends.evaluation.eval_sets import ExpectedTurn, ToolUse, read_json
 from runtime.frontends.evaluation.scores import MATCHES, Match, response_match, trajectory_match
 

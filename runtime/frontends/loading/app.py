@@ -16,9 +16,8 @@ from pydantic import ValidationError
 
 from actors.definitions.agents.base import BaseAgent
 from actors.errors import DefinitionError, RequestError
-from actors.errors.suggestions import did_you_mean
+from actors.errors.hints import did_you_mean, problems
 from actors.errors.user_code import code_of, error_text
-from actors.errors.validation import problems
 from actors.layers.agent_tool import AgentTool
 from actors.layers.flows.definitions import Flow
 from runtime.frontends.loading.modules import import_place

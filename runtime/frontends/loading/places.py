@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from actors.errors import RequestError
-from actors.errors.suggestions import did_you_mean
+from actors.errors.hints import did_you_mean
 
 AGENT = "agent"
 """The module of a folder that has the root agent, as in ADK."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from actors.errors import DefinitionError, RuntimeClosedError
-from actors.errors.suggestions import did_you_mean
+from actors.errors.hints import did_you_mean
 from runtime.driver.runtime import Runtime
 from runtime.frontends.testing.leaks import LeakCheck
 from runtime.settings import PREFIX, Settings

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from actors.errors import DefinitionError, OverloadedError, RuntimeClosedError
-from actors.errors.suggestions import did_you_mean
+from actors.errors.hints import did_you_mean
 from actors.messages import typed
 from actors.messages.config import RunConfig
 from runtime.driver.runtime import Runtime

@@ -12,8 +12,7 @@ from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import ToolContext
 from actors.definitions.tools.function import without_unknown
 from actors.errors import DefinitionError
-from actors.errors.calls import no_such_field
-from actors.errors.suggestions import did_you_mean
+from actors.errors.hints import did_you_mean, no_such_field
 from actors.messages.content import Blob, Part
 from actors.messages.json_types import JsonMapping, JsonObject
 from actors.messages.llm.model import FunctionDeclaration

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 
 from actors.definitions.tools.context import ToolContext
 from actors.errors import DefinitionError
-from actors.errors.calls import explains_all_wrong_calls
+from actors.errors.hints import explains_all_wrong_calls
 from actors.errors.user_code import in_thread
 from runtime.integrations.openapi.document import Document
 from runtime.integrations.openapi.operations import Operation

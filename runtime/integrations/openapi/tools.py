@@ -19,9 +19,7 @@ from actors.definitions.tools.context import ReadonlyContext, ToolContext
 from actors.definitions.tools.function import without_unknown
 from actors.definitions.tools.toolset import Toolset
 from actors.errors import DefinitionError
-from actors.errors.calls import explains_wrong_calls
-from actors.errors.listing import some_of
-from actors.errors.suggestions import did_you_mean
+from actors.errors.hints import did_you_mean, explains_wrong_calls, some_of
 from actors.messages.content import Blob, Part
 from actors.messages.json_types import JsonObject
 from actors.messages.llm.model import FunctionDeclaration

@@ -10,8 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path, PurePosixPath
 
 from actors.errors import DefinitionError
-from actors.errors.listing import some_of
-from actors.errors.suggestions import did_you_mean
+from actors.errors.hints import did_you_mean, some_of
 from actors.messages.json_types import JsonObject
 from actors.rules.checks.ids import is_readable
 

@@ -13,7 +13,7 @@ from actors.definitions.tools.context import CallbackContext, ReadonlyContext, T
 from actors.definitions.tools.function import without_unknown
 from actors.definitions.tools.toolset import Toolset
 from actors.errors import DefinitionError
-from actors.errors.calls import explains_wrong_calls
+from actors.errors.hints import explains_wrong_calls
 from actors.messages.content import Blob, Content, Part
 from actors.messages.json_types import JsonObject
 from actors.messages.llm.model import FunctionDeclaration, LlmRequest

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.errors.listing import some_of
-from actors.errors.suggestions import MAX_COMPARED, did_you_mean
+from actors.errors.hints import MAX_COMPARED, did_you_mean, some_of
 
 
 @pytest.mark.parametrize(

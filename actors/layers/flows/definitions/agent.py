@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 from actors.definitions.agents.base import BaseAgent
 from actors.definitions.agents.llm import LlmAgent
 from actors.errors import AgentTreeError, DefinitionError
-from actors.errors.suggestions import did_you_mean
+from actors.errors.hints import did_you_mean
 from actors.layers.flows.definitions.flow import Flow
 from actors.layers.flows.definitions.task_tools import refuse_taken_name
 from actors.layers.flows.rules.tool_names import refuse_other_question

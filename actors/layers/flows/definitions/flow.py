@@ -13,7 +13,7 @@ from actors.definitions.agents.base import BaseAgent, wrongly_defined
 from actors.definitions.agents.llm import LlmAgent
 from actors.definitions.agents.shown import ShownByChanges
 from actors.errors import DefinitionError
-from actors.errors.suggestions import did_you_mean
+from actors.errors.hints import did_you_mean
 from actors.layers.flows.definitions.context import ResultOf, TaskContext
 from actors.layers.flows.definitions.plan import FlowPlan
 from actors.layers.flows.definitions.results import ResultType

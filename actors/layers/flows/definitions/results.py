@@ -9,7 +9,7 @@ from typing import Any
 import pydantic
 
 from actors.errors import DefinitionError, NotEncodableError
-from actors.errors.validation import problems
+from actors.errors.hints import problems
 from actors.messages.codec import plain
 from actors.messages.json_types import JsonMapping, JsonValue
 

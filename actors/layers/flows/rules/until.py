@@ -12,7 +12,7 @@ from typing import Protocol
 import msgspec
 
 from actors.errors import DefinitionError
-from actors.errors.checked_struct import CheckedStruct
+from actors.errors.hints import CheckedStruct
 from actors.layers.flows.rules.board import COMPLETE
 from actors.messages.flow import TaskStatus
 from actors.messages.shown import Shown

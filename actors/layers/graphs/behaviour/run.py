@@ -14,7 +14,7 @@ from typing import cast
 
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import SeveralOutputsError, StarvedJoinError
-from actors.errors.suggestions import did_you_mean
+from actors.errors.hints import did_you_mean
 from actors.layers.graphs.behaviour.node_runs import NodeRuns, RunsOwner
 from actors.layers.graphs.behaviour.results import NodeEnd, NodeFailed, NodePlace, NodeResult
 from actors.layers.graphs.definitions.edges import AgentName

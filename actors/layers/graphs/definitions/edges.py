@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from actors.definitions.agents.base import BaseAgent
 from actors.definitions.tools.base import Tool
 from actors.errors import DefinitionError, GraphValidationError, WorkflowConfigurationError
-from actors.errors.calls import explains_wrong_calls
+from actors.errors.hints import explains_wrong_calls
 from actors.layers.graphs.definitions.nodes import FunctionNode, JoinNode, RetryConfig, TriedAgent
 from actors.layers.graphs.definitions.parallel_worker import ParallelWorker
 from actors.layers.graphs.definitions.tool_node import ToolNode

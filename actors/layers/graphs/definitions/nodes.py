@@ -17,7 +17,7 @@ from actors.definitions.agents.shown import ShownByChanges
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import CallbackContext, ReadonlyContext
 from actors.errors import DefinitionError, WorkflowConfigurationError
-from actors.errors.calls import explains_wrong_calls
+from actors.errors.hints import explains_wrong_calls
 from actors.errors.user_code import UserFunction
 from actors.layers.graphs.definitions.context import NodeContext
 from actors.layers.graphs.definitions.parallel_worker import ParallelWorker

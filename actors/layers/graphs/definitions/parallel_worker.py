@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from actors.errors import WorkflowConfigurationError
-from actors.errors.calls import explains_all_wrong_calls, explains_wrong_calls
+from actors.errors.hints import explains_all_wrong_calls, explains_wrong_calls
 
 
 @explains_all_wrong_calls

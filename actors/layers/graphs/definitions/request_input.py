@@ -8,7 +8,7 @@ from typing import Any
 import pydantic
 
 from actors.errors import DefinitionError
-from actors.errors.calls import explains_wrong_calls
+from actors.errors.hints import explains_wrong_calls
 from actors.messages.codec import plain
 from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
 from actors.messages.shown import shown

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pydantic
 
 from actors.errors import DefinitionError, StateSchemaError
-from actors.errors.validation import problems
+from actors.errors.hints import problems
 from actors.messages.json_types import JsonValue, StateDelta
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.function import FunctionTool
 from actors.errors import DefinitionError, WorkflowDataError
-from actors.errors.calls import explains_wrong_calls
+from actors.errors.hints import explains_wrong_calls
 from actors.layers.agent_tool import AgentTool
 from actors.layers.graphs.definitions.context import NodeContext
 from actors.layers.graphs.definitions.nodes import FunctionNode

@@ -6,7 +6,7 @@ from datetime import UTC, tzinfo
 from zoneinfo import ZoneInfo, available_timezones
 
 from actors.errors import InvalidScheduleError
-from actors.errors.suggestions import did_you_mean
+from actors.errors.hints import did_you_mean
 
 
 def zone_of(name: str) -> tzinfo:

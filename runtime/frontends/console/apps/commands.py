@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from actors.errors import RequestError
-from actors.errors.suggestions import did_you_mean
+from actors.errors.hints import did_you_mean
 from runtime.driver.runtime import Runtime
 from runtime.driver.turns.finding import LOOKED_AT, newest_of_session
 from runtime.frontends.console.apps.terminal import Terminal

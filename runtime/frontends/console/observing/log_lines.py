@@ -7,7 +7,7 @@ import threading
 from dataclasses import dataclass
 
 from actors.errors import RequestError
-from actors.errors.suggestions import did_you_mean
+from actors.errors.hints import did_you_mean
 from runtime.frontends.console.apps.terminal import Terminal
 from runtime.observability.logs.lines import by_time, formatter
 

@@ -1,4 +1,4 @@
-"""A call with a wrong argument is refused with what is right: the keyword nearest to it, or the keywords in place of places.
+"""Hints in the messages of errors: the valid name nearest to a wrong one, short lists, and how a wrong call should be written.
 
 Python itself suggests keywords from 3.13 on. The decorators cost a call nothing that is right: its arguments are looked at when
 Python has refused them.
@@ -9,12 +9,48 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from difflib import get_close_matches
+from heapq import nlargest
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from actors.errors.suggestions import did_you_mean
+import msgspec
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
+
+
+MAX_COMPARED = 256
+"""Names that are compared letter by letter; comparing ten thousand would take 0.15 s."""
+
+
+def did_you_mean(name: str, valid: Iterable[str]) -> str:
+    """A hint for an error message: " Did you mean 'x'?" with the valid name nearest to `name`, or "" when none is near."""
+    nearest = get_close_matches(name, _candidates(name, list(valid)), n=1)
+    return f" Did you mean {nearest[0]!r}?" if nearest else ""
+
+
+def _candidates(name: str, valid: list[str]) -> list[str]:
+    """The names that share most pairs of letters with `name`; all names if they are few."""
+    if len(valid) <= MAX_COMPARED:
+        return valid
+    # A model may make up a name of any length.
+    pairs = {first + second for first, second in pairwise(name[:MAX_COMPARED])} or {name}
+    return nlargest(MAX_COMPARED, valid, key=lambda each: sum(map(each.__contains__, pairs)) / (len(each) + len(pairs)))
+
+
+def some_of(names: Sequence[str], most: int) -> str:
+    """The first of some names, and how many others there are: `a, b and 3 more`.
+
+    Args:
+        most: how many are named.
+    """
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def unexpected(call: str, name: str, valid: Iterable[str]) -> str:
@@ -124,3 +160,50 @@ def _title(function: Callable[..., object], unnamed: Sequence[object]) -> str:
     owner = unnamed[0] if unnamed else None
     cls = (owner if isinstance(owner, type) else type(owner)).__name__
     return cls if function.__name__ == "__init__" else f"{cls}.{function.__name__}"
+
+
+_MetaOfStructs = type(msgspec.Struct)
+
+
+class _CheckedMeta(_MetaOfStructs):  # type: ignore[misc, valid-type]
+    """Calls of the class itself: decoding and `structs.replace` do not come here."""
+
+    if not TYPE_CHECKING:
+        # Type checkers know the fields from the struct.
+        def __call__(cls, *unnamed, **named):
+            try:
+                return _MetaOfStructs.__call__(cls, *unnamed, **named)
+            except TypeError:
+                fields = cls.__struct_fields__
+                for name in named:
+                    if name not in fields:
+                        raise TypeError(unexpected(cls.__name__, name, fields)) from None
+                raise
+
+
+if TYPE_CHECKING:
+    CheckedStruct = msgspec.Struct
+else:
+
+    class CheckedStruct(msgspec.Struct, metaclass=_CheckedMeta):
+        """The base of structs that programs make with fields by name.
+
+        Values that actors make by the thousand, such as events, have msgspec's own base: this one costs more than their making.
+        """
+
+
+def problems(error: ValidationError, *, whole: str = "", fields: Iterable[str] = ()) -> str:
+    """Every error as `field: message`, separated by semicolons.
+
+    Args:
+        whole: stands in place of the field where an error is about the value as a whole; "" leaves it out.
+        fields: the names that fields can have, from which the nearest is suggested; without them none is.
+    """
+    valid = list(fields)
+    found = []
+    for detail in error.errors():
+        message = detail["msg"].removeprefix("Value error, ")
+        if valid and detail["type"] == "extra_forbidden" and len(detail["loc"]) == 1:
+            message = no_such_field(str(detail["loc"][0]), valid)
+        found.append((".".join(map(str, detail["loc"])) or whole, message))
+    return "; ".join(f"{field}: {message}" if field else message for field, message in found)
