@@ -12,8 +12,10 @@ import argparse
 import asyncio
 import json
 import os
+import re
 import tempfile
 from collections import Counter
+from collections.abc import Iterator
 from importlib import import_module
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -22,10 +24,29 @@ from typing import Any
 
 from tests.adk.side_by_side.compared import verdict
 from tests.adk.side_by_side.sides import ADK, HERE
-from tests.adk.tally import not_imported, programs
 
 TIMEOUT_S = 100
 PLAY_S = 80
+
+_MISSING = re.compile(r".*No module named '(\w+)|ImportError: ")
+_NETWORK = re.compile(r"ConnectError|Failed to fetch")
+_CREDENTIALS = re.compile(r"credential|service account|api[ _]key|environment variable|_TOKEN|Either integration", re.IGNORECASE)
+
+
+def programs(paths: list[str]) -> Iterator[Path]:
+    for path in paths:
+        files = [file for name in ("agent.py", "root_agent.yaml") for file in Path(path).rglob(name)]
+        yield from sorted({file.parent.resolve() for file in files})
+
+
+def not_imported(reason: str) -> str:
+    if found := _MISSING.match(reason):
+        return f"not imported, a package is not installed: {found[1] or reason}"
+    if _NETWORK.search(reason):
+        return f"not imported, it wants a network: {reason}"
+    if _CREDENTIALS.search(reason):
+        return f"not imported, it wants credentials or settings: {reason}"
+    return f"not imported, it fails: {reason}"
 
 
 def _child(folder: Path, side: str, sent: Connection) -> None:
