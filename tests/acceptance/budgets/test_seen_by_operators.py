@@ -38,7 +38,7 @@ from runtime.frontends.console.apps.commands import Commands
 from runtime.frontends.console.apps.terminal import Terminal
 from runtime.frontends.console.deployments.ps import _used_today
 from runtime.frontends.console.event_lines import budget_line
-from tests.acceptance.driving.test_budgets import endless
+from tests.acceptance.budgets.test_budgets import endless
 from tests.support import inside
 from tests.support.polling import until
 from tests.support.runtimes import Deploy, run_turn

@@ -22,7 +22,7 @@ from actors import (
 )
 from actors.errors import DefinitionError, RaygroveError
 from actors.testing import ScriptedModel
-from tests.acceptance.graphs.test_graph_pauses import answers
+from tests.acceptance.graphs.test_pauses_and_attempts import answers
 from tests.support.graphs import ends, named_node, texts
 from tests.support.runtimes import Deploy, run_turn, stored
 

@@ -29,7 +29,7 @@ from actors import (
 )
 from actors.errors import AgentFailedError, DefinitionError, DynamicNodeFailError, RaygroveError, WorkflowConfigurationError
 from actors.testing import PatternModel, ScriptedModel
-from tests.acceptance.graphs.test_graph_pauses import answers, asked
+from tests.acceptance.graphs.test_pauses_and_attempts import answers, asked
 from tests.support.graphs import double, ends, named_node, texts
 from tests.support.runtimes import Deploy, run_turn, stored, stored_state
 

@@ -28,8 +28,10 @@ from tests.acceptance.sessions.test_conversations import (
     test_a_turn_can_be_told_again_from_any_place,
     test_an_agent_that_was_handed_the_conversation_keeps_it_until_it_hands_it_on,
     test_another_runtime_goes_on_where_the_first_one_stopped,
+    test_each_scope_is_seen_where_it_belongs,
     test_everything_works_on_an_event_loop_too,
     test_sessions_are_created_read_listed_and_deleted,
+    test_temp_state_is_for_one_turn_and_all_its_agents_and_never_stored,
     test_the_same_invocation_id_is_the_same_turn_and_is_told_from_its_first_event,
 )
 from tests.acceptance.sessions.test_many_sessions import test_ten_sessions_at_once_do_not_mix_state_history_or_branches
@@ -37,10 +39,6 @@ from tests.acceptance.sessions.test_memory import (
     test_memory_outlives_its_session_until_it_is_deleted_itself,
     test_nobody_finds_what_another_user_has_said,
     test_what_was_said_in_a_session_is_found_from_another_one,
-)
-from tests.acceptance.sessions.test_state import (
-    test_each_scope_is_seen_where_it_belongs,
-    test_temp_state_is_for_one_turn_and_all_its_agents_and_never_stored,
 )
 from tests.acceptance.workflows.test_workflows_paused import (
     test_a_loop_goes_on_at_its_iteration_and_child,

@@ -1,18 +1,38 @@
-"""Tools: how calls run, and which results the model gets."""
+"""Tools: how calls run, yield and are stopped, and which results the model gets."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import functools
+import threading
+from collections.abc import AsyncIterator, Awaitable, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from actors import LlmAgent, Tool, ToolContext, exit_loop
-from actors.testing import ScriptedModel
+from actors import (
+    AgentTool,
+    Content,
+    CustomAgent,
+    Event,
+    FunctionTool,
+    InvocationContext,
+    LlmAgent,
+    LlmRequest,
+    LlmResponse,
+    SequentialAgent,
+    Tool,
+    ToolContext,
+    exit_loop,
+    tool,
+)
+from actors.errors import AgentFailedError, DefinitionError
+from actors.messages.json_types import JsonObject, JsonValue
+from actors.testing import PatternModel, ScriptedModel
 from runtime import Settings
-from tests.support.agents.conversation_tools import Rendezvous, add, add_later, fail, forget, look_up, put, put_nonsense
+from tests.support.agents.conversation_tools import Gate, Rendezvous, add, add_later, fail, forget, look_up, put, put_nonsense
+from tests.support.agents.failing_agents import SKIP
 from tests.support.fixtures.session_fixture import settled
 from tests.support.runtimes import Deploy, author_texts, run_turn, stored, stored_state
 
@@ -169,3 +189,255 @@ def test_a_call_that_only_decides_is_stored_together_with_its_answer(tmp_path: P
     assert (
         commits({"parts": [{"transfer": "billing"}, {"call": "look_up", "args": {"order": "4"}}]}, tools=[look_up]) == alone + 2
     )
+
+
+def agent(*tools: Any, calls: int = 1) -> LlmAgent:
+    made = [FunctionTool(each) if not isinstance(each, FunctionTool) else each for each in tools]
+    parts = [{"call": each.name} for each in made] * calls
+    return LlmAgent(name="root", model=ScriptedModel([{"parts": parts}, "done"]), tools=made)
+
+
+def progress(events: list[Event]) -> list[Any]:
+    """What readers were shown while calls ran."""
+    responses = [response for event in events if event.partial for response in event.function_responses()]
+    assert all(response.will_continue for response in responses)
+    return [response.response for response in responses]
+
+
+def results(events: list[Event]) -> list[Any]:
+    return [each.response for event in events if not event.partial for each in event.function_responses()]
+
+
+def in_a_thread() -> Iterator[Any]:
+    """Yield in a thread."""
+    here = threading.current_thread()
+    yield "a third"
+    yield {"done": 2}
+    yield Path("/the/end") if threading.current_thread() is here else "elsewhere"
+
+
+async def on_the_loop() -> AsyncIterator[str]:
+    """Yield on the loop."""
+    yield "half"
+    yield "all"
+
+
+def returning() -> Generator[str, None, dict[str, int]]:
+    """Yield, and return the result."""
+    yield "half"
+    return {"sum": 1}
+
+
+def nothing() -> Iterator[str]:
+    """Yield nothing."""
+    yield from ()
+
+
+class Called:
+    """Can be called."""
+
+    async def __call__(self) -> AsyncIterator[str]:
+        yield "called"
+
+
+@pytest.mark.parametrize(
+    ("given", "shown", "result"),
+    [
+        (in_a_thread, [{"result": "a third"}, {"done": 2}, {"result": "/the/end"}], {"result": "/the/end"}),
+        (on_the_loop, [{"result": "half"}, {"result": "all"}], {"result": "all"}),
+        (returning, [{"result": "half"}], {"sum": 1}),
+        (nothing, [], {"result": None}),
+        (FunctionTool(Called(), name="called"), [{"result": "called"}], {"result": "called"}),
+        (FunctionTool(functools.partial(on_the_loop), name="part"), [{"result": "half"}, {"result": "all"}], {"result": "all"}),
+    ],
+    ids=["thread", "loop", "returns", "nothing", "object", "partial"],
+)
+def test_what_a_tool_yields_is_shown_and_the_last_value_is_its_result(
+    deploy: Deploy, given: Any, shown: list[Any], result: Any
+) -> None:
+    with deploy(agent(given)) as rt:
+        events = run_turn(rt, "go")
+        assert (progress(events), results(events), events[-1].text) == (shown, [result], "done")
+        assert [event for event in stored(rt) if event.partial] == []
+
+
+def test_readers_see_a_value_while_the_tool_runs(deploy: Deploy, gate: Gate) -> None:
+    def wait() -> Iterator[str]:
+        """Wait for a reader."""
+        yield "before"
+        yield gate.wait()
+
+    with deploy(agent(wait)) as rt:
+        turn = iter(rt.run(user_id="ada", session_id="s1", message="go"))
+        while not progress([next(turn)]):
+            pass
+        gate.open()
+        assert results(list(turn)) == [{"result": "open"}]
+
+
+def test_a_tool_that_does_not_yield_reports_by_its_context(deploy: Deploy) -> None:
+    @tool
+    async def count(tool_context: ToolContext) -> str:
+        """Count."""
+        await tool_context.report_progress({"n": range(2)})
+        await tool_context.report_progress("x" * 100_000)
+        return "counted"
+
+    with deploy(agent(count)) as rt:
+        first, second = progress(run_turn(rt, "go"))
+    assert first == {"n": [0, 1]}
+    assert "characters are left out" in second["result"]
+
+
+def test_two_calls_that_yield_show_both(local: Deploy) -> None:
+    with local(agent(on_the_loop, in_a_thread)) as rt:
+        events = run_turn(rt, "go")
+    assert len(progress(events)) == 5
+    assert results(events) == [{"result": "all"}, {"result": "/the/end"}]
+
+
+def test_what_a_generator_raises_is_told_to_the_model(local: Deploy) -> None:
+    def fail() -> Iterator[str]:
+        """Fail."""
+        yield "begun"
+        raise ValueError("kaput")
+
+    with local(agent(fail)) as rt:
+        events = run_turn(rt, "go")
+    assert (progress(events), results(events)) == ([{"result": "begun"}], [{"error": "ValueError: kaput"}])
+
+
+def test_a_sync_function_may_return_a_coroutine(local: Deploy) -> None:
+    async def later() -> str:
+        return "later"
+
+    def begin() -> Awaitable[str]:
+        """Begin."""
+        return later()
+
+    with local(agent(begin)) as rt:
+        assert results(run_turn(rt, "go")) == [{"result": "later"}]
+
+
+def test_a_tool_that_runs_in_a_task_of_its_own_cannot_yield() -> None:
+    with pytest.raises(DefinitionError, match="'nothing' runs in a task of its own: it cannot yield"):
+        FunctionTool(nothing, needs={"num_cpus": 1})
+
+
+WAITS_S = 10.0
+"""Less than a function waits for another one that uses the state."""
+
+
+@pytest.mark.parametrize("kind", ["tool", "delegate"])
+def test_an_agent_that_a_call_has_asked_is_stopped_before_the_workflow_goes_on(local: Deploy, kind: str) -> None:
+    begun, stopped = asyncio.Event(), asyncio.Event()
+
+    async def hang() -> None:
+        """Hang."""
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    async def fail(tool: Any, args: Any, context: ToolContext) -> None:
+        if tool.name == "other":
+            await begun.wait()
+            raise ValueError("kaput")
+
+    def other() -> None:
+        """Never runs."""
+
+    class Next(CustomAgent):
+        async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
+            yield Event(content=Content.of_text(f"stopped: {stopped.is_set()}", role="model"))
+
+    calls = [{"call": "expert", "args": {"request": "why?"}}, {"call": "other"}]
+    fields: dict[str, Any] = {"mode": "single_turn"} if kind == "delegate" else {}
+    expert = LlmAgent(name="expert", model=ScriptedModel([{"call": "hang"}]), tools=[hang], **fields)
+    asker = LlmAgent(
+        name="asker",
+        model=ScriptedModel([{"parts": calls}]),
+        tools=[other] if kind == "delegate" else [AgentTool(expert), other],
+        sub_agents=[expert] if kind == "delegate" else [],
+        before_tool_callback=fail,
+    )
+    root = SequentialAgent(name="root", sub_agents=[asker, Next(name="next")], supervision=SKIP)
+    with local(root) as rt:
+        assert author_texts(run_turn(rt, "go"))[-1] == ("next", "stopped: True")
+
+
+def test_a_function_waits_no_more_for_the_state_that_another_one_holds(local: Deploy) -> None:
+    """Both run on in their threads when their run has failed."""
+    holds, waits, failed, may_return, has_state = (threading.Event() for _ in range(5))
+
+    def hold(tool_context: ToolContext) -> None:
+        """Use the state, and do not return."""
+        tool_context.state["x"] = 1
+        holds.set()
+        may_return.wait(WAITS_S * 3)
+
+    def wait(tool_context: ToolContext) -> None:
+        """Use the state when the run has failed."""
+        holds.wait(WAITS_S)
+        waits.set()
+        failed.wait(WAITS_S)
+        tool_context.state.get("x")
+        has_state.set()
+
+    def other() -> None:
+        """Never runs."""
+
+    async def fail(tool: Any, args: Any, context: ToolContext) -> None:
+        if tool.name == "other":
+            await asyncio.to_thread(waits.wait, WAITS_S)
+            raise ValueError("kaput")
+
+    calls = {"parts": [{"call": "hold"}, {"call": "wait"}, {"call": "other"}]}
+    root = LlmAgent(name="root", model=PatternModel([], default=calls), tools=[hold, wait, other], before_tool_callback=fail)
+    with local(root) as rt:
+        with pytest.raises(AgentFailedError, match="kaput"):
+            run_turn(rt, "go")
+        failed.set()
+        found = has_state.wait(WAITS_S)
+        may_return.set()
+    assert found
+
+
+def test_a_call_that_gives_up_waiting_stops_its_own_agent_and_no_other(local: Deploy) -> None:
+    happened: list[str] = []
+    has_begun, may_go_on = asyncio.Event(), asyncio.Event()
+    waits: list[asyncio.Timeout] = []
+
+    class Waits:
+        async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
+            try:
+                if request.agent == "patient":
+                    has_begun.set()
+                else:
+                    waits[0].reschedule(asyncio.get_running_loop().time())
+                await may_go_on.wait()
+                happened.append(f"{request.agent} answers")
+            except asyncio.CancelledError:
+                happened.append(f"{request.agent} is stopped")
+                raise
+            yield LlmResponse(content=Content.of_text("fine", role="model"))
+
+    class Hasty(AgentTool):
+        async def run(self, args: JsonObject, context: ToolContext) -> JsonValue:
+            await has_begun.wait()
+            try:
+                async with asyncio.timeout(None) as limit:
+                    waits.append(limit)
+                    return await super().run(args, context)
+            except TimeoutError:
+                may_go_on.set()
+                return "no answer"
+
+    slow, patient = (LlmAgent(name=name, model=Waits()) for name in ("slow", "patient"))
+    model = ScriptedModel([{"parts": [{"call": name, "args": {"request": "go"}} for name in ("slow", "patient")]}, "done"])
+    with local(LlmAgent(name="root", model=model, tools=[Hasty(slow), AgentTool(patient)])) as rt:
+        events = run_turn(rt, "go")
+    given = [response.response for event in events if event.author == "root" for response in event.function_responses()]
+    assert given == [{"result": "no answer"}, {"result": "fine"}]
+    assert happened == ["slow is stopped", "patient answers"]

@@ -1,4 +1,4 @@
-"""Code that never returns keeps nothing from the turns that come after its own."""
+"""Code that never returns, and code that takes its process along: who goes on beside it, and who alone."""
 
 from __future__ import annotations
 
@@ -7,18 +7,40 @@ import os
 import select
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from actors import Blob, Content, Event, FunctionTool, LlmAgent, LlmRequest, LlmResponse, ModelLimits, Part, RunConfig
+from actors import (
+    START,
+    AgentTool,
+    BaseAgent,
+    Blob,
+    Content,
+    CustomAgent,
+    Event,
+    FunctionTool,
+    Graph,
+    InvocationContext,
+    LlmAgent,
+    LlmRequest,
+    LlmResponse,
+    Model,
+    ModelLimits,
+    Part,
+    RunConfig,
+)
 from actors.errors import ArtifactError
+from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from actors.testing import PatternModel
 from runtime import Runtime, Settings
 from runtime.stores.artifacts import FsspecArtifactStore
 from tests.support.agents.conversation_tools import Gate
+from tests.support.agents.workflow_agents import par, seq
+from tests.support.fixtures.lossy_engine import Process, lossy_runtime
 from tests.support.runtimes import Deploy, run_turn
 
 THREADS = 2
@@ -191,3 +213,96 @@ def test_an_artifact_store_that_does_not_answer_fails_its_turn_alone(local: Depl
                 run_turn(rt, picture, run_config=config)
         assert where(rt, "s2") == os.getpid()
         StuckStore.let.set()
+
+
+Lose = Callable[[], Awaitable[None]]
+"""Loses all agents the first time it is called."""
+
+
+class Losing(Model):
+    """A model whose client ends the process."""
+
+    def __init__(self, lose: Lose) -> None:
+        self._lose = lose
+
+    async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
+        await self._lose()
+        yield LlmResponse(content=Content.of_text("done", role="model"))
+
+
+def calls_tool(name: str, lose: Lose) -> LlmAgent:
+    """An agent whose tool ends the process."""
+
+    async def work() -> str:
+        """Work."""
+        await lose()
+        return "worked"
+
+    return LlmAgent(name=name, model=PatternModel([("tool:", "done")], default={"call": "work"}), tools=[work])
+
+
+def calls_model(name: str, lose: Lose) -> LlmAgent:
+    return LlmAgent(name=name, model=Losing(lose))
+
+
+class Code(CustomAgent):
+    """Ends the process itself, or else runs its child."""
+
+    lose: Any = None
+
+    async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
+        if self.lose is not None:
+            await self.lose()
+        else:
+            await context.run_agent("a")
+        yield Event(content=Content.of_text("done", role="model"))
+
+
+def asks(agent: BaseAgent) -> LlmAgent:
+    call = {"call": agent.name, "args": {"request": "go"}}
+    return LlmAgent(name="root", model=PatternModel([("tool:", "done")], default=call), tools=[AgentTool(agent)])
+
+
+def graph(node: Any) -> Graph:
+    return Graph(name="root", edges=[(START, node)])
+
+
+TREES: dict[str, tuple[Callable[[Lose], BaseAgent], Sequence[str]]] = {
+    "tool": (lambda lose: calls_tool("root", lose), ["root"]),
+    "client of a model": (lambda lose: calls_model("root", lose), []),
+    "custom agent": (lambda lose: Code(name="root", lose=lose), ["root"]),
+    "custom agent that waits for a tool": (lambda lose: Code(name="root", sub_agents=[calls_tool("a", lose)]), ["a"]),
+    "custom agent that waits for a model": (lambda lose: Code(name="root", sub_agents=[calls_model("a", lose)]), []),
+    "function of a graph": (lambda lose: graph(lose), ["root"]),
+    "graph that waits for a tool": (lambda lose: graph(calls_tool("a", lose)), ["a"]),
+    "graph that waits for a model": (lambda lose: graph(calls_model("a", lose)), []),
+    "sequence": (lambda lose: seq("root", calls_tool("a", lose)), ["a"]),
+    "parallel": (lambda lose: par("root", calls_model("a", lose), calls_tool("b", lose)), ["b"]),
+    "agent that waits for a tool of another": (lambda lose: asks(calls_tool("a", lose)), ["a"]),
+    "agent that waits for a model of another": (lambda lose: asks(calls_model("a", lose)), []),
+}
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_only_code_that_ran_when_the_process_ended_goes_on_alone(tmp_path: Path, name: str) -> None:
+    tree, alone = TREES[name]
+    has_lost = False
+    begun: list[str] = []
+
+    async def lose() -> None:
+        nonlocal has_lost
+        if not has_lost:
+            has_lost = True
+            await engine.lose("agents")
+
+    async def see(sender: Process, message: p.Message, handled: bool) -> None:
+        if handled and isinstance(message, p.BeginAlone):
+            # Behind its branch, and before the path of its node.
+            begun.append(message.run.partition(" ")[0].rpartition("/")[2])
+
+    rt, engine = lossy_runtime(tree(lose), tmp_path)
+    engine.meddler = see
+    with rt:
+        run_turn(rt, "go")
+        assert {turn.state for turn in rt.turns.list()} == {"finished"}
+    assert (has_lost, begun) == (True, alone)

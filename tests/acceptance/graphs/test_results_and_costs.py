@@ -1,12 +1,15 @@
-"""What a turn of a graph costs: messages and commits, which no machine makes slower."""
+"""The results of graphs, and what their turns cost in messages and commits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import httpx2
 import pytest
+from pydantic import BaseModel
+from typer.testing import CliRunner
 
 from actors import (
     START,
@@ -21,15 +24,136 @@ from actors import (
     ParallelAgent,
     Part,
     RequestInput,
+    SequentialAgent,
     ToolContext,
 )
+from actors.errors import OutputSchemaError
 from actors.rules.prompt.history import History
 from actors.testing import PatternModel
+from runtime.frontends.console import cli
 from runtime.stores.sql.sessions import SqlSessionStore
+from runtime.web import app_for
 from tests.support import inside
+from tests.support.app_folders import fresh_imports, write
 from tests.support.fixtures.lossy_engine import lossy_runtime
 from tests.support.graphs import texts
 from tests.support.runtimes import Deploy, run_turn
+from tests.support.servers.web_server import TIMEOUT_S, serving
+
+
+class Count(BaseModel):
+    n: int
+    unit: str = "orders"
+
+
+def count(node_input: str) -> dict[str, int]:
+    return {"n": 7}
+
+
+def publish(node_input: Any) -> str:
+    return "published"
+
+
+def silent(node_input: str) -> None:
+    return None
+
+
+async def says_and_gives(node_input: str) -> AsyncIterator[Any]:
+    yield Content(role="model", parts=[Part(text="Your order is on its way.")])
+    yield {"order": 42}
+
+
+def say(name: str, text: str) -> LlmAgent:
+    return LlmAgent(name=name, model=PatternModel([], default=text))
+
+
+def joined(node_input: dict[str, str]) -> str:
+    return " / ".join(node_input.values())
+
+
+def graph(*chain: Any, **options: Any) -> Graph:
+    return Graph(name="wf", edges=[(START, *chain)], **options)
+
+
+def weather() -> Graph:
+    return graph((say("oslo", "Oslo is cold."), say("rome", "Rome is warm.")), JoinNode("both"), joined)
+
+
+CASES: dict[str, tuple[Graph, Any, str]] = {
+    "data": (graph(count), {"n": 7}, '{"n":7}'),
+    "text": (graph(publish), "published", "published"),
+    "nothing": (graph(silent), None, ""),
+    "agents that were joined": (weather(), "Oslo is cold. / Rome is warm.", "Oslo is cold. / Rome is warm."),
+    "an agent": (graph(say("oslo", "Oslo is cold.")), "Oslo is cold.", "Oslo is cold."),
+    "a graph in it": (graph(Graph(name="inner", edges=[(START, count)])), {"n": 7}, '{"n":7}'),
+    "what the node has said": (graph(says_and_gives), {"order": 42}, "Your order is on its way."),
+    "a schema": (graph(count, output_schema=Count), {"n": 7, "unit": "orders"}, '{"n":7,"unit":"orders"}'),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_result_of_a_turn_has_the_output_of_its_graph(deploy: Deploy, case: str) -> None:
+    root, output, text = CASES[case]
+    with deploy(root) as rt:
+        result = rt.run(user_id="ada", session_id="s1", message="hi").result()
+        [mapped] = rt.map(["hi"], progress=False)
+        asked = rt.ask("hi", session_id="s2")
+        # A turn that is read from the log says the same.
+        joined = rt.attach(user_id="ada", session_id="s1", invocation_id=result.invocation_id).result()
+    assert (result.output, result.text) == (output, text)
+    assert (joined.output, joined.text) == (output, text)
+    assert (mapped.text, mapped.error) == (text, None)
+    expected = Count(n=7) if case == "a schema" else text if output is None else output
+    assert (asked, mapped.output) == (expected, expected)
+
+
+def test_an_agent_that_speaks_after_a_graph_has_the_last_word(local: Deploy) -> None:
+    for children, text in ((["graph", "agent"], "Goodbye."), (["agent", "graph"], "published")):
+        made = {"graph": graph(publish), "agent": say("last", "Goodbye.")}
+        with local(SequentialAgent(name="root", sub_agents=[made[each] for each in children]), app_name=children[0]) as rt:
+            assert rt.ask("hi") == text
+
+
+def test_the_output_becomes_an_object_of_the_type_that_is_asked_for(local: Deploy) -> None:
+    with local(graph(count)) as rt:
+        assert rt.ask("hi", result_type=Count) == Count(n=7)
+        assert rt.ask("hi", result_type=dict[str, int]) == {"n": 7}
+        assert rt.ask("hi", result_type=str) == '{"n":7}'
+        assert [result.output for result in rt.map(["hi"], result_type=Count, progress=False)] == [Count(n=7)]
+        with pytest.raises(OutputSchemaError, match=r"of agent 'wf'.*It answered '\{\"n\":7\}'; asked for is list\[int\]"):
+            rt.ask("hi", result_type=list[int])
+    with local(graph(publish), app_name="label") as rt:
+        assert rt.ask("hi", result_type=Literal["draft", "published"]) == "published"
+    with local(graph(say("clerk", '{"n": 3}')), app_name="json") as rt:
+        assert rt.ask("hi", result_type=Count) == Count(n=3)
+
+
+APP = """
+    from actors import START, Graph
+
+    def count(node_input: str) -> dict:
+        return {"n": 7}
+
+    root_agent = Graph(name="wf", edges=[(START, count)])
+"""
+
+
+def test_the_command_prints_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "counting", {"agent.py": APP})
+    with fresh_imports():
+        ran = CliRunner().invoke(cli.app, ["run", "counting", "hi"])
+        chatted = CliRunner().invoke(cli.app, ["chat", "counting"], input="hi\n")
+    assert (ran.stdout, ran.exit_code) == ('{"n":7}\n', 0)
+    assert '{"n":7}' in chatted.stdout
+
+
+async def test_a_service_answers_with_it(tmp_path: Path) -> None:
+    with Deploy("local", tmp_path)(graph(count), app_name="wf") as rt, serving(app_for(rt)) as url:
+        async with httpx2.AsyncClient(base_url=url, timeout=TIMEOUT_S) as client:
+            done = (await client.post("/v1/apps/wf/sessions/s1/turns?user=ada", json={"message": "hi"})).json()
+    assert (done["text"], done["output"]) == ('{"n":7}', {"n": 7})
+
 
 MANY = 5
 
