@@ -30,9 +30,9 @@ from actors.messages.typed import decode
 from actors.rules.checks.state_values import stored_delta
 from actors.rules.checks.user_message import checked
 from actors.rules.recovery.failures import error_of
-from actors.runner.dispatch.hooks import TurnHooks
 from actors.runner.environment import RunnerEnvironment
-from actors.runner.running.running_turn import RunningTurn
+from actors.runner.running_turn import RunningTurn
+from actors.runner.versions import TurnHooks
 
 logger = logging.getLogger(__name__)
 

@@ -18,8 +18,7 @@ from actors.messages.llm.model import LlmResponse
 from actors.messages.protocol.outcomes import AnyOutcome, Cancelled, Paused
 from actors.messages.session import SessionKey
 from actors.rules.traceparent import SpanPlace, parse_traceparent
-from actors.runner.running.running_turn import RunningTurn
-from actors.runner.running.runs import Run
+from actors.runner.running_turn import Run, RunningTurn
 
 TRACE_BYTES, SPAN_BYTES = 16, 8
 

@@ -7,12 +7,11 @@ from typing import NamedTuple
 
 from actors.actor import Handlers
 from actors.refs import SessionRef
-from actors.runner.turns.admission import TurnAdmission
-from actors.runner.turns.place import RunnerPlace
-from actors.runner.turns.recovery import TurnResumer
-from actors.runner.turns.start import TurnStarter
-from actors.runner.turns.table import TurnTable
-from actors.runner.turns.tasks import TurnTasks
+from actors.runner.admission import TurnAdmission
+from actors.runner.environment import RunnerPlace
+from actors.runner.recovery import TurnResumer
+from actors.runner.start import TurnStarter
+from actors.runner.turns import TurnTable, TurnTasks
 
 
 class RunnerParts(NamedTuple):

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.messages.session import SessionKey
+from actors.runner import admission as real
 from actors.runner.environment import RunnerEnvironment
-from actors.runner.turns import admission as real
 from tests.capacity.gates import GatePlace, TurnGate
 from tests.capacity.queues import SLICE_S, CommitLog, Cores, Gate, Process, SimulatedTime, Then, play
 from tests.support.fixtures.session_fixture import settled

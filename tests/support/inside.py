@@ -21,9 +21,8 @@ from actors.layers.retention import archiving
 from actors.layers.retention import service as retention
 from actors.layers.sharing import news
 from actors.layers.spending import day_sums, warnings
-from actors.runner.dispatch import invoker
-from actors.runner.turns import admission
-from actors.runner.turns.tasks import TurnTasks
+from actors.runner import admission, invoker
+from actors.runner.turns import TurnTasks
 from actors.session import subscriptions
 from actors.session.actor import SessionActor
 from actors.session.log import logs, reader, session_log

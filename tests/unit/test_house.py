@@ -431,7 +431,7 @@ def test_no_check_has_a_complaint(check: Check, folders: Sequence[str]) -> None:
         (modules_taken_out, {"a/x.py": "del sys.modules['b']"}, "a/x.py:1 takes a module out"),
         (inside_imported, {"a/x.py": "from actors.session.log import logs"}, "uses actors.session.log.logs"),
         (inside_imported, {"a/x.py": "from actors.layers.retention import archiving"}, "uses actors.layers.retention.archiving"),
-        (inside_imported, {"a/x.py": "patch('actors.runner.turns.tasks.HOLD_S')"}, "uses actors.runner.turns.tasks.HOLD_S"),
+        (inside_imported, {"a/x.py": "patch('actors.runner.turns.HOLD_S')"}, "uses actors.runner.turns.HOLD_S"),
         (folders_on_disk, {"a/test_x.py": "with tempfile.TemporaryDirectory() as folder: ..."}, "a/test_x.py:1 makes a folder"),
         (unknown_citations, {"a/x.py": '"""See semantics.md 5.1 and 5.99."""'}, "cites semantics.md 5.99"),
         (unknown_citations, {"a/x.py": '"""See semantics.md section 99."""'}, "cites semantics.md 99"),

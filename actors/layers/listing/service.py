@@ -28,7 +28,7 @@ from actors.messages.codec import decode_event
 from actors.messages.event import Event
 from actors.messages.session import SessionKey
 from actors.messages.turn_info import TurnInfo
-from actors.runner.running.runs import Run
+from actors.runner.running_turn import Run
 from actors.runner.service import RunnerParts, RunnerService
 from actors.session.log.event_scan import scan
 from actors.session.log.reader import LogReader

@@ -13,10 +13,9 @@ from actors.messages import protocol as p
 from actors.messages.session import TurnKey
 from actors.refs import AgentRef
 from actors.rules.routing.branches import tool_root
-from actors.runner.running.running_turn import RunningTurn
-from actors.runner.running.runs import Run, numbers
+from actors.runner.recovery import OPENING_S
+from actors.runner.running_turn import Run, RunningTurn, numbers
 from actors.runner.service import RunnerParts, RunnerService
-from actors.runner.turns.recovery import OPENING_S
 
 NOTIFY_S = 1.0
 """An actor that takes longer reads the message when it listens again."""

@@ -13,9 +13,9 @@ from actors.layers.updates.environment import TreeSource
 from actors.layers.updates.messages import LoadVersion, UseVersions
 from actors.layers.updates.versions import VersionRecord
 from actors.messages import protocol as p
-from actors.runner.dispatch.routing import Routing
-from actors.runner.dispatch.versions import MakeParts, TurnVersions, VersionParts
 from actors.runner.environment import RunnerEnvironment
+from actors.runner.routing import Routing
+from actors.runner.versions import MakeParts, TurnVersions, VersionParts
 
 
 class RunnerUpdates(TurnVersions):

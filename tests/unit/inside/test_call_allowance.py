@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.runner.running.running_turn import UNLIMITED, CallAllowance
+from actors.runner.running_turn import UNLIMITED, CallAllowance
 
 
 def test_calls_in_the_log_count_at_least_and_what_was_counted_stays() -> None:

@@ -11,7 +11,7 @@ from actors.errors import ActorLostError, FencedError, RaygroveError, StoreError
 from actors.messages import protocol as p
 from actors.refs import SessionRef
 from actors.rules.recovery.backoff import Backoff
-from actors.runner.turns.tasks import TurnCloser
+from actors.runner.turns import TurnCloser
 from tests.support.fixtures.session_fixture import KEY
 
 PATIENCE_S = 8.0
@@ -37,7 +37,7 @@ class FailingSession(SessionRef):
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ends are sent again at once."""
-    monkeypatch.setattr("actors.runner.turns.tasks.BACKOFF", Backoff(0.01, 0.01))
+    monkeypatch.setattr("actors.runner.turns.BACKOFF", Backoff(0.01, 0.01))
 
 
 def turn(name: str) -> Any:

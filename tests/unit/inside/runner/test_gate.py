@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from actors.errors import TurnCancelledError
 from actors.messages.session import SessionKey
 from actors.rules.capacity.opening_window import OF_SESSION_ACTOR, least_opened, opened_at_once
-from actors.runner.turns.admission import OpenSlot, TurnGate
+from actors.runner.admission import OpenSlot, TurnGate
 from tests.support.fixtures.direct_fixture import until
 from tests.support.fixtures.session_fixture import settled
 from tests.support.tries import tries
@@ -22,7 +22,7 @@ from tests.support.tries import tries
 def hold() -> Iterator[None]:
     """No turn is let in because another one has had its time: on a busy machine each step may take that long."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("actors.runner.turns.admission.HOLD_S", 1000.0)
+        patch.setattr("actors.runner.admission.HOLD_S", 1000.0)
         yield
 
 
@@ -99,7 +99,7 @@ async def test_a_turn_that_is_cancelled_waits_no_more_and_another_one_takes_no_n
 
 
 async def test_what_takes_long_inside_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.runner.turns.admission.HOLD_S", 0.05)
+    monkeypatch.setattr("actors.runner.admission.HOLD_S", 0.05)
     turns = Arrivals(gate := TurnGate(2))
     await turns.come("a1", "a2", "a3", "b1", "b2")
     assert len(gate) == 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 from actors.layers.limiter.actor import LimiterActor
 from actors.messages.topology import AgentNode, Topology
 from actors.refs import SessionRef
-from actors.runner.dispatch.routing import Routing
+from actors.runner.routing import Routing
 from runtime.engine.local import LocalLink
 
 

@@ -13,8 +13,7 @@ from actors.messages.config import RunConfig
 from actors.messages.event import Event
 from actors.messages.flow import FlowMark
 from actors.rules.routing.branches import is_below_branch
-from actors.runner.running.running_turn import Continued, OpeningMessage, Origin, Resumed, RunningTurn
-from actors.runner.running.runs import Run, numbers
+from actors.runner.running_turn import Continued, OpeningMessage, Origin, Resumed, Run, RunningTurn, numbers
 from tests.support.fixtures.session_fixture import KEY, settled
 
 ASKED = p.StoredEvent(5, b"")

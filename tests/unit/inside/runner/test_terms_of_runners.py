@@ -8,7 +8,7 @@ import pytest
 
 from actors.messages import protocol as p
 from actors.messages.session import ONLY_SHARD
-from actors.runner.turns.place import RunnerPlace
+from actors.runner.environment import RunnerPlace
 from tests.support.fixtures.session_fixture import SessionFixture, settled
 
 

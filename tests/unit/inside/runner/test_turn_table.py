@@ -1,4 +1,4 @@
-"""What the Runner knows of a turn: being opened, prepared, resumed, running; and nothing once all of that is over."""
+"""What the Runner knows of a turn: being opened, resumed, running; and nothing once all of that is over."""
 
 from __future__ import annotations
 
@@ -9,14 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors import Content
-from actors.errors import RepeatMismatchError
 from actors.messages import protocol as p
 from actors.messages.config import RunConfig
 from actors.messages.event import Event
-from actors.runner.running.running_turn import OpeningMessage, RunningTurn
-from actors.runner.turns.table import TurnTable
-from actors.runner.turns.user_message import PreparedMessage
+from actors.runner.running_turn import OpeningMessage, RunningTurn
+from actors.runner.turns import TurnTable
 from tests.support.fixtures.session_fixture import KEY, settled
 from tests.support.tries import tries
 
@@ -151,20 +148,6 @@ async def test_who_waits_for_an_opening_waits_for_all_that_open_the_turn_or_for_
     assert not table.is_opening(TURN)
 
 
-def test_what_is_prepared_for_a_turn_is_there_as_long_as_a_request_opens_it() -> None:
-    table, prepared = TurnTable(), PreparedMessage(p.TurnFound(authors=()), Content())
-    with table.opening(TURN):
-        assert table.prepared(TURN, "print") is None
-        with table.opening(TURN):
-            table.note_prepared(TURN, "print", prepared)
-        assert table.prepared(TURN, "print") is table.prepared(TURN, "") is prepared
-        with pytest.raises(RepeatMismatchError):
-            table.prepared(TURN, "other")
-        table.add(running())
-    with table.opening(TURN):
-        assert table.prepared(TURN, "other") is None
-
-
 async def test_one_request_at_a_time_resumes_a_turn_and_others_resume_other_turns() -> None:
     table = TurnTable()
     inside: list[str] = []
@@ -206,14 +189,12 @@ async def test_the_lock_of_a_turn_is_the_same_for_who_comes_while_others_wait_fo
     assert most_at_once == 1
 
 
-STEPS = st.lists(st.sampled_from(["open", "close", "add", "end", "closed", "prepare"]), max_size=12)
+STEPS = st.lists(st.sampled_from(["open", "close", "add", "end", "closed"]), max_size=12)
 
 
 @settings(max_examples=tries(100))
 @given(STEPS)
 def test_when_everything_is_over_nothing_is_kept(steps: list[str]) -> None:
-    prepared = PreparedMessage(p.TurnFound(authors=()), Content())
-
     async def play() -> None:
         table = TurnTable()
         blocks: list[ExitStack] = []
@@ -226,8 +207,6 @@ def test_when_everything_is_over_nothing_is_kept(steps: list[str]) -> None:
                     block = ExitStack()
                     block.enter_context(table.opening(TURN))
                     blocks.append(block)
-                case "prepare" if blocks:
-                    table.note_prepared(TURN, "", prepared)
                 case "closed" if closings:
                     closings[-1].close()
                     newest = None if closings.pop() is newest else newest

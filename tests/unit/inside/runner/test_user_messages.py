@@ -13,7 +13,7 @@ from actors.messages.codec import MAX_DEPTH, encode_event
 from actors.messages.json_types import JsonValue
 from actors.rules.checks.confirmation import REQUEST_CONFIRMATION
 from actors.rules.checks.user_message import checked
-from actors.runner.turns.user_message import NOTHING_FOUND, PreparedMessage, user_event
+from actors.runner.start import NOTHING_FOUND, PreparedMessage, user_event
 from tests.support.fixtures.session_fixture import KEY
 
 

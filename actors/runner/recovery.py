@@ -16,12 +16,11 @@ from actors.messages.flow import CONTROLLER
 from actors.messages.session import SessionKey, TurnKey
 from actors.refs import SessionRef
 from actors.rules.recovery.backoff import Backoff
-from actors.runner.dispatch.versions import TurnVersions
-from actors.runner.running.running_turn import OpeningMessage, Resumed, RunningTurn
-from actors.runner.turns.admission import TurnAdmission
-from actors.runner.turns.place import RunnerPlace
-from actors.runner.turns.table import TurnTable
-from actors.runner.turns.tasks import TurnTasks
+from actors.runner.admission import TurnAdmission
+from actors.runner.environment import RunnerPlace
+from actors.runner.running_turn import OpeningMessage, Resumed, RunningTurn
+from actors.runner.turns import TurnTable, TurnTasks
+from actors.runner.versions import TurnVersions
 
 logger = logging.getLogger(__name__)
 

@@ -14,8 +14,7 @@ from actors.rules.routing import resumption
 from actors.rules.routing.branches import is_below_branch
 from actors.rules.routing.selection import address_obstacle, select_agent, supervisor
 from actors.rules.routing.transfer import route_refusal
-from actors.runner.running.running_turn import RunningTurn
-from actors.runner.running.runs import Run
+from actors.runner.running_turn import Run, RunningTurn
 
 logger = logging.getLogger(__name__)
 

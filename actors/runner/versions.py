@@ -1,4 +1,4 @@
-"""The version of the tree by which a turn runs. Here there is one; a feature that has several takes the place of this."""
+"""The version of the tree by which a turn runs: here there is one. A feature that has several takes the place of this."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from actors.actor import Handlers
+from actors.definitions.tools.context import Actions
 from actors.interfaces.transport import AgentDirectory
-from actors.runner.dispatch.dispatch import Dispatch
-from actors.runner.dispatch.events import RunnerEvents
-from actors.runner.dispatch.hooks import MakeHooks, TurnHooks
-from actors.runner.dispatch.invoker import Invoker
-from actors.runner.dispatch.isolation import Isolation
-from actors.runner.dispatch.routing import Routing
+from actors.messages import protocol as p
+from actors.messages.content import Content
+from actors.messages.event import Event
+from actors.messages.session import TurnKey
+from actors.runner.dispatch import Dispatch
 from actors.runner.environment import RunnerEnvironment
+from actors.runner.invoker import Invoker, Isolation, RunnerEvents
+from actors.runner.routing import Routing
+from actors.runner.running_turn import RunningTurn
 
 
 @dataclass(frozen=True)
@@ -102,3 +105,41 @@ class TurnVersions:
 
 MakeTurnVersions = Callable[[RunnerEnvironment, MakeParts], TurnVersions]
 """Makes the versions of a Runner."""
+
+
+class TurnHooks:
+    """What is done around the turns of one version of the tree; here nothing.
+
+    Attributes:
+        has_message_hooks: it wants to see users' messages, and which agent is to get them.
+        has_begin_hooks: it does something when a turn begins.
+        has_end_hooks: it does something when a turn has finished.
+    """
+
+    has_message_hooks = has_begin_hooks = has_end_hooks = False
+
+    def __init__(self, environment: RunnerEnvironment) -> None:
+        pass
+
+    async def on_user_message(self, turn: TurnKey, agent: str, content: Content, message: p.StartTurn) -> tuple[Content, Actions]:
+        """The message as it is to be, and actions that were taken. What it raises refuses the message."""
+        return content, Actions()
+
+    async def before_run(self, turn: RunningTurn) -> Event | None:
+        """The event that the beginning of a turn leaves in the log, if any; one with content answers the message.
+
+        Raises:
+            PluginFailedError: the turn fails.
+        """
+        return None
+
+    async def after_run(self, turn: RunningTurn) -> Event | None:
+        """The event that the end of a turn leaves in the log, if any. Raises PluginFailedError like `before_run`."""
+        return None
+
+    async def run_failed(self, turn: RunningTurn, outcome: p.Failed) -> None:
+        """Learn that a turn has failed."""
+
+
+MakeHooks = Callable[[RunnerEnvironment], TurnHooks]
+"""Makes the hooks of a version."""

@@ -12,11 +12,9 @@ from typing import Any
 import msgspec
 
 from actors.messages import protocol as p
-from actors.runner.dispatch.events import RunnerEvents
-from actors.runner.dispatch.invoker import Invoker
-from actors.runner.dispatch.routing import Routing
-from actors.runner.running.running_turn import RunningTurn
-from actors.runner.running.runs import Run
+from actors.runner.invoker import Invoker, RunnerEvents
+from actors.runner.routing import Routing
+from actors.runner.running_turn import Run, RunningTurn
 
 
 class Dispatch:

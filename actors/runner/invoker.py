@@ -1,28 +1,39 @@
-"""How one run of an agent is sent to its actor, repeated after a loss, fenced and stopped."""
+"""How one run of an agent is sent to its actor, repeated after a loss, alone if it may end processes, fenced and stopped."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
-from collections.abc import Coroutine, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import msgspec
 
-from actors.errors import ActorLostError, ClusterError, FencedError
+from actors.errors import ActorLostError, ClusterError, FencedError, PluginFailedError, RaygroveError
+from actors.errors.tracebacks import foreign_traceback
 from actors.interfaces.transport import AgentDirectory, Link
 from actors.messages import protocol as p
+from actors.messages.codec import encode_event
+from actors.messages.event import Event, new_event_id, now_s
 from actors.messages.flow import CONTROLLER, Work
+from actors.messages.graph import NodeInfo, NodeTask
 from actors.messages.topology import CUSTOM, GRAPH, AgentNode
 from actors.refs import AgentRef, SessionRef
-from actors.rules.recovery.suspects import NEVER_LOST, is_given_up, is_suspect, waiting_run
+from actors.rules.checks.state import only_temp, without_temp
+from actors.rules.recovery.failures import failure, failure_event
+from actors.rules.recovery.suspects import BEGINNING_S, NEVER_LOST, Waiting, is_given_up, is_suspect, next_alone, waiting_run
 from actors.rules.routing.branches import tool_root
-from actors.runner.dispatch.events import RunnerEvents
-from actors.runner.dispatch.isolation import Isolation
-from actors.runner.dispatch.routing import Routing
-from actors.runner.running.running_turn import RunningTurn
-from actors.runner.running.runs import Run, TurnSpans, numbers
+from actors.runner.routing import Routing
+from actors.runner.running_turn import Run, RunningTurn, TurnSpans, numbers
+
+GATHERED_S = 0.25
+"""What was lost with a Runner asks to go on within this time after it was recovered; until then none of it begins."""
+
+
+logger = logging.getLogger(__name__)
+
 
 MANY_CALLS = 100
 """While more model calls are left, the first one of a run that asks for each is counted before it begins: it need not ask.
@@ -270,3 +281,97 @@ async def _traced(trace: TurnSpans, run: Run, running: Coroutine[Any, Any, p.Any
     finally:
         trace.end_run(run, outcome)
     return outcome
+
+
+class Isolation:
+    """The runs of a Runner that go on alone, and those that wait for it.
+
+    Args:
+        recovered: waits until the turns of a Runner that was lost run here: what was lost with it begins in the right order then.
+    """
+
+    def __init__(self, recovered: Callable[[], Awaitable[None]]) -> None:
+        self._recovered = recovered
+        self._waiting: dict[asyncio.Future[None], Waiting] = {}
+        self._beginning: dict[asyncio.Future[None], Waiting] = {}
+        self._running = 0
+
+    @asynccontextmanager
+    async def alone(self, run: Waiting) -> AsyncIterator[None]:
+        """Inside the block the run goes on alone. Entering it may take a while."""
+        loop = asyncio.get_running_loop()
+        place: asyncio.Future[None] = loop.create_future()
+        if run.with_runner:
+            await self._recovered()
+            self._waiting[place] = run
+            loop.call_later(GATHERED_S, self._let_in)
+        else:
+            self._waiting[place] = run
+            self._let_in()
+        try:
+            await place
+            yield
+        finally:
+            if self._waiting.pop(place, None) is None:
+                self._running -= 1
+            self._beginning.pop(place, None)
+            self._let_in()
+
+    def _let_in(self) -> None:
+        places = list(self._waiting)
+        while (index := next_alone(list(self._waiting.values()), list(self._beginning.values()), self._running)) is not None:
+            place = places.pop(index)
+            self._beginning[place] = self._waiting.pop(place)
+            self._running += 1
+            if not place.done():
+                place.set_result(None)
+            asyncio.get_running_loop().call_later(BEGINNING_S, self._has_begun, place)
+
+    def _has_begun(self, place: asyncio.Future[None]) -> None:
+        if self._beginning.pop(place, None) is not None:
+            self._let_in()
+
+
+class RunnerEvents:
+    """Appends events in the name of an agent."""
+
+    def __init__(self, session: SessionRef) -> None:
+        self._session = session
+
+    async def append(self, turn: RunningTurn, author: str, event: Event) -> None:
+        """Store an event that was made in the Runner. Raises FencedError, RequestError, StoreError."""
+        changed = event.actions.state_delta
+        complete = msgspec.structs.replace(
+            event,
+            id=new_event_id(),
+            invocation_id=turn.ref.invocation_id,
+            author=author,
+            timestamp=now_s(),
+            actions=msgspec.structs.replace(event.actions, state_delta=without_temp(changed)),
+        )
+        await self._session.ask(p.Append(turn=turn.ref, events=[encode_event(complete)], temp=only_temp(changed)))
+
+    async def fail(
+        self, turn: RunningTurn, agent: str, error: RaygroveError, branch: str | None = None, node: NodeTask | None = None
+    ) -> p.Failed:
+        """Store the event of a failure that the agent cannot store itself. Raises FencedError, StoreError.
+
+        Args:
+            node: the agent ran as this node of a graph, which is the author of the event then.
+        """
+        outcome = failed(agent, error)
+        event = failure_event(outcome, branch)
+        if node is not None:
+            event = msgspec.structs.replace(event, node_info=NodeInfo(path=node.path))
+        await self.append(turn, node.graph or agent if node is not None else agent, event)
+        if not isinstance(error, PluginFailedError):
+            # A plugin's failure is in the log already, with its traceback.
+            key, invocation_id = turn.key
+            where = (invocation_id, key.session, key.user)
+            logger.error("agent %r failed in turn %s of session %r of user %r: %s", agent, *where, error)
+        return outcome
+
+
+def failed(agent: str, error: RaygroveError) -> p.Failed:
+    """The outcome of a run that ended with one of this project's own errors."""
+    return msgspec.structs.replace(failure(error, foreign_traceback(error)), agent=agent)

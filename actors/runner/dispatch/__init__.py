@@ -1,1 +1,0 @@
-"""Which agents run in a turn, and how each run is sent, repeated and stopped."""

@@ -1,1 +1,0 @@
-"""Turns of a Runner: prepared, started, resumed, run to their end and cancelled, and what their agents ask for."""
