@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from runtime.driver.turns.reasons import SelectionReason
     from runtime.driver.turns.turn import Turn, TurnResult
     from runtime.driver.turns.turn_description import TurnDescription
-    from runtime.frontends.console.event_lines import event_lines
+    from runtime.frontends.console.lines import event_lines
     from runtime.integrations.code.tool import python_tool
     from runtime.integrations.openapi.auth import ApiKeyAuth, BasicAuth, BearerAuth
     from runtime.integrations.openapi.tools import OpenApiTools
@@ -126,7 +126,7 @@ _MODULES = {
     "UsageReport": "actors.layers.spending.messages",
     "UsageSums": "actors.layers.spending.messages",
     "UsedTurn": "actors.layers.spending.messages",
-    "event_lines": "runtime.frontends.console.event_lines",
+    "event_lines": "runtime.frontends.console.lines",
     "python_tool": "runtime.integrations.code.tool",
 }
 

@@ -13,7 +13,7 @@ import runtime.web
 from actors import RunConfig
 from actors.errors import DefinitionError
 from runtime import Runtime
-from runtime.frontends.console.apps.serve import serve
+from runtime.frontends.console.serve import serve
 from runtime.frontends.web.api.turn_forms import TurnOptions
 from tests.support.modules import forget_modules
 

@@ -11,36 +11,21 @@ from typing import Annotated, Any
 import typer
 
 from actors.errors import OverloadedError, RaygroveError, RequestError, UpdateConflictError
-from runtime.frontends.console import stores, users
-from runtime.frontends.console.apps.chat import chat
-from runtime.frontends.console.apps.evaluation import evaluate_sets
-from runtime.frontends.console.apps.run import run
-from runtime.frontends.console.apps.serve import serve
-from runtime.frontends.console.apps.ui import ui
-from runtime.frontends.console.batches.command import batch
-from runtime.frontends.console.deployments.answer import answer
-from runtime.frontends.console.deployments.attach import attach
-from runtime.frontends.console.deployments.cancel import cancel
-from runtime.frontends.console.deployments.ps import ps
-from runtime.frontends.console.deployments.retry import retry
-from runtime.frontends.console.deployments.start import start
-from runtime.frontends.console.deployments.stop import stop
-from runtime.frontends.console.deployments.tail import tail
-from runtime.frontends.console.deployments.top import top
-from runtime.frontends.console.deployments.tree import tree
-from runtime.frontends.console.deployments.turns import turns
+from runtime.frontends.console import options
+from runtime.frontends.console.acting import answer, cancel, retry
+from runtime.frontends.console.deployments import rollback, start, stop, update, upgrade
 from runtime.frontends.console.doctor import doctor
-from runtime.frontends.console.observing.describe import describe
-from runtime.frontends.console.observing.logs import logs
+from runtime.frontends.console.evaluation import evaluate_sets
+from runtime.frontends.console.logs import logs
 from runtime.frontends.console.operations import WithOperations
-from runtime.frontends.console.options import Json
-from runtime.frontends.console.output import print_error, print_json
+from runtime.frontends.console.output import AGAIN, FAILED, WRONG_USAGE, print_error, print_json
+from runtime.frontends.console.overview import ps, top, tree
+from runtime.frontends.console.run import batch, chat, run
 from runtime.frontends.console.schedules import app as schedules
+from runtime.frontends.console.serve import serve, ui
 from runtime.frontends.console.sessions import app as sessions
-from runtime.frontends.console.updates import rollback, update, upgrade
-
-FAILED, WRONG_USAGE, AGAIN = 1, 2, 75
-"""Exit codes for errors; the last one, as other programs have it, for what may be asked again."""
+from runtime.frontends.console.stores import store, users
+from runtime.frontends.console.turns import attach, describe, tail, turns
 
 _APPS, _DEPLOYMENTS, _DATA, _MACHINE = "Apps", "Deployments that run", "Stored data", "This machine"
 
@@ -119,8 +104,8 @@ app.add_typer(
 )
 app.add_typer(schedules, name="schedules", rich_help_panel=_DEPLOYMENTS)
 app.add_typer(sessions, name="sessions", rich_help_panel=_DATA)
-app.add_typer(users.app, name="users", rich_help_panel=_DATA)
-app.add_typer(stores.app, name="store", rich_help_panel=_DATA)
+app.add_typer(users, name="users", rich_help_panel=_DATA)
+app.add_typer(store, name="store", rich_help_panel=_DATA)
 app.command(rich_help_panel=_MACHINE)(doctor)
 
 
@@ -131,7 +116,7 @@ def _print_version(given: bool) -> None:
 
 
 @app.callback()
-def options(
+def _options(
     show_version: Annotated[
         bool, typer.Option("--version", help="Print the versions and exit.", callback=_print_version, is_eager=True)
     ] = False,
@@ -140,7 +125,7 @@ def options(
 
 
 @app.command(rich_help_panel=_MACHINE)
-def version(json: Json = False) -> None:
+def version(json: options.Json = False) -> None:
     """Print the versions of raygrove, Ray and Python."""
     python, own, ray = ".".join(map(str, sys.version_info[:3])), metadata.version("raygrove"), metadata.version("ray")
     if json:

@@ -12,7 +12,7 @@ from typing import Annotated, Literal, NamedTuple
 
 import typer
 
-from runtime.frontends.console.completion import complete_app
+from runtime.frontends.console import options, runtimes
 
 MARKS = {"ok": "✓", "missing": "–", "wrong": "✗"}
 LEAST_FREE_SHARE = 0.05
@@ -32,7 +32,8 @@ EXTRAS = {
 """The extras, each with a module that it installs."""
 
 App = Annotated[
-    str | None, typer.Argument(metavar="APP", help="A path, as of `raygrove run`: is it complete?", autocompletion=complete_app)
+    str | None,
+    typer.Argument(metavar="APP", help="A path, as of `raygrove run`: is it complete?", autocompletion=options.complete_app),
 ]
 Address = Annotated[str | None, typer.Option(help="Address of a Ray cluster that is to be there.")]
 Store = Annotated[list[str] | None, typer.Option(help="URL of a session store that is to be there; of several each.")]
@@ -56,8 +57,8 @@ def doctor(app: App = None, address: Address = None, store: Store = None, json: 
 
     Exit codes: 0 nothing is wrong, 1 something is.
     """
-    from runtime.frontends.console.apps.terminal import Terminal
     from runtime.frontends.console.output import print_json
+    from runtime.frontends.console.terminal import Terminal
 
     terminal, is_wrong = Terminal(), False
     for check in _checks(app, address, store):
@@ -102,15 +103,14 @@ def _checks(app: str | None, address: str | None, store: list[str] | None) -> It
 
 def _ray(address: str | None) -> Check:
     from actors.errors import ClusterError
-    from runtime.frontends.console.joining import find_ray, running_apps
 
     try:
-        where = find_ray(address)
+        where = runtimes.find_ray(address)
     except ClusterError as error:
         # The local engine, and programs that start a Ray of their own, need none.
         return Check("Ray", "missing", str(error))
     try:
-        names = sorted(each.app for each in running_apps(where))
+        names = sorted(each.app for each in runtimes.running_apps(where))
     except ClusterError as error:
         return Check("Ray", "wrong", str(error))
     return Check("Ray", "ok", f"at {where}, deployments: {', '.join(names) or 'none'}")
@@ -144,11 +144,10 @@ def _readable(folder: Path) -> Iterator[Check]:
 def _store(url: str) -> Check:
     from actors.errors import RaygroveError
     from runtime.engine.store_urls import open_session_store
-    from runtime.frontends.console.options import existing_session_store
     from runtime.settings import Settings
 
     try:
-        opened = open_session_store(existing_session_store(None, [url]), Settings())
+        opened = open_session_store(runtimes.existing_session_store(None, [url]), Settings())
         opened.open()
         opened.close()
     except RaygroveError as error:
@@ -158,10 +157,9 @@ def _store(url: str) -> Check:
 
 def _app(path: str) -> Check:
     from actors.errors import RaygroveError
-    from runtime.frontends.console.apps.opening import Where, open_app
 
     try:
-        rt = open_app(Where(path))
+        rt = runtimes.open_app(runtimes.Where(path))
     except RaygroveError as error:
         return Check("app", "wrong", str(error))
     number = 1 + rt.tree(limit=1).hidden

@@ -14,10 +14,8 @@ import typer
 from typer.core import TyperGroup
 
 from runtime.driver.operation import AppOperation, Command, Option, Table
-from runtime.frontends.console.deployments.options import Address, Name
-from runtime.frontends.console.options import Json
-from runtime.frontends.console.output import print_json, print_table
-from runtime.frontends.console.watching import Watch, WatchedLine, follow
+from runtime.frontends.console import options, runtimes
+from runtime.frontends.console.output import WatchedLine, follow, print_json, print_table
 
 T = TypeVar("T")
 
@@ -63,8 +61,6 @@ def function_of(operation: AppOperation, command: Command) -> Callable[..., None
     required = [each.name for each in of_input if each.required]
 
     def call(name: str, address: str | None, json: bool, watch: bool = False, user: str | None = None, **given: Any) -> None:
-        from runtime.frontends.console.joining import joined, user_of
-
         asked = {field: _read(option, given[field]) for field, option in fields.items() if given[field] not in (None, False)}
         if command.otherwise is not None and not asked:
             done, inputs = command.otherwise, []
@@ -73,10 +69,10 @@ def function_of(operation: AppOperation, command: Command) -> Callable[..., None
                 raise typer.BadParameter(f"give {' and '.join(field.upper() for field in lacks)} with what is to be done")
             done, inputs = operation, [operation.takes(**asked)] if operation.takes is not None else []
         named = {part: given[part] for part in operation.parts}
-        with joined(name, address) as rt:
+        with runtimes.joined(name, address) as rt:
             if operation.users != "none":
                 session = {**named, **asked}.get("session")
-                named["user_id"] = user_of(rt, session, user) if session is not None else user
+                named["user_id"] = runtimes.user_of(rt, session, user) if session is not None else user
 
             def look() -> Table:
                 found = asyncio.run(_result(done.call(rt.aio, *inputs, **named)))
@@ -103,7 +99,7 @@ def function_of(operation: AppOperation, command: Command) -> Callable[..., None
 
 def _parameters(operation: AppOperation, command: Command, fields: Mapping[str, Option]) -> list[Parameter]:
     """The arguments and options of a command, in their order."""
-    found: dict[str, tuple[Any, object]] = {"name": (Name, Parameter.empty)}
+    found: dict[str, tuple[Any, object]] = {"name": (options.Name, Parameter.empty)}
     for part in operation.parts:
         found[part] = Annotated[str, typer.Argument(metavar=part.upper(), show_default=False)], Parameter.empty
     found.update({field: _parameter(field, option) for field, option in fields.items() if option.is_argument})
@@ -115,8 +111,8 @@ def _parameters(operation: AppOperation, command: Command, fields: Mapping[str, 
         found["user"] = (Annotated[str, option], Parameter.empty) if is_needed else (Annotated[str | None, option], None)
     found.update({field: _parameter(field, option) for field, option in fields.items() if not option.is_argument})
     if command.watched:
-        found["watch"] = Watch, False
-    found.update(address=(Address, None), json=(Json, False))
+        found["watch"] = options.Watch, False
+    found.update(address=(options.Address, None), json=(options.Json, False))
     kind = Parameter.POSITIONAL_OR_KEYWORD
     return [Parameter(name, kind, default=default, annotation=hint) for name, (hint, default) in found.items()]
 

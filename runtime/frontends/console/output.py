@@ -1,10 +1,12 @@
-"""How the command prints: tables on a terminal, and lines with tabs for other programs."""
+"""How commands print: tables on a terminal, lines with tabs for other programs, JSON, errors, and lists that are followed."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -13,6 +15,9 @@ from actors.errors import RaygroveError
 if TYPE_CHECKING:
     from rich.console import Console
 
+
+FAILED, WRONG_USAGE, PAUSED, AGAIN, INTERRUPTED = 1, 2, 3, 75, 130
+"""Exit codes. PAUSED: a turn waits for a person; AGAIN: what was asked may be asked again; INTERRUPTED: by Ctrl-C."""
 
 MAX_WIDTH = 10_000
 """Characters of the widest line of a table."""
@@ -75,3 +80,73 @@ def duration(seconds: float) -> str:
         if left >= size:
             return f"{left // size}{unit} {left % size // rest}{smaller}"
     return f"{left}s"
+
+
+EACH_S = 1.0
+"""Seconds between two looks."""
+
+
+class WatchedLine(NamedTuple):
+    """A line of a list.
+
+    Attributes:
+        key: tells what it is about.
+        shown: it is printed again when this is another one.
+    """
+
+    key: Hashable
+    shown: Hashable
+    cells: Sequence[str]
+    data: object
+
+
+class Changes:
+    """Knows which lines were printed.
+
+    Args:
+        look: makes all lines as they are now.
+    """
+
+    def __init__(self, look: Callable[[], Sequence[WatchedLine]]) -> None:
+        self._look = look
+        self._known: dict[Hashable, Hashable] = {}
+
+    def new(self) -> list[WatchedLine]:
+        """The lines that are new or have changed since the last call."""
+        lines = self._look()
+        found = [line for line in lines if line.key not in self._known or self._known[line.key] != line.shown]
+        self._known = {line.key: line.shown for line in lines}
+        return found
+
+
+def follow(
+    columns: Sequence[str],
+    look: Callable[[], Sequence[WatchedLine]],
+    *,
+    json: bool,
+    widths: Sequence[int] = (),
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Print lines as they change, until Ctrl-C. Raises what looking raises.
+
+    Args:
+        widths: of the columns, since a line is printed before the next one is known; by default those of the first lines.
+    """
+    changes = Changes(look)
+    with suppress(KeyboardInterrupt):
+        lines = changes.new()
+        widths = widths or [max(map(len, cells)) for cells in zip(columns, *(line.cells for line in lines), strict=True)]
+        if not json:
+            _print_cells(columns, widths)
+        while True:
+            for line in lines:
+                if json:
+                    print_json([line.data])
+                else:
+                    _print_cells(line.cells, widths)
+            sleep(EACH_S)
+            lines = changes.new()
+
+
+def _print_cells(cells: Sequence[str], widths: Sequence[int]) -> None:
+    print("  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip(), flush=True)

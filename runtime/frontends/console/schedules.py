@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from runtime.driver.operation import local_time
-from runtime.frontends.console.deployments.options import Address, Name, Verbose
+from runtime.frontends.console import options, runtimes
 from runtime.frontends.console.operations import WithOperations
-from runtime.frontends.console.options import Json, given_age
-from runtime.frontends.console.output import print_json, print_table
-from runtime.frontends.console.watching import Watch, WatchedLine, follow
+from runtime.frontends.console.output import WatchedLine, follow, print_json, print_table
 
 if TYPE_CHECKING:
     from actors.layers.stores.schedule import Schedule
@@ -39,7 +36,7 @@ app = typer.Typer(cls=WithOperations, no_args_is_help=True, help="Create, list, 
 
 @app.command()
 def create(
-    name: Name,
+    name: options.Name,
     schedule: ScheduleName,
     message: Message,
     user: Whose,
@@ -50,13 +47,13 @@ def create(
     timezone: Timezone = None,
     missed: Missed = "once",
     timeout: Timeout = None,
-    address: Address = None,
-    json: Json = False,
+    address: options.Address = None,
+    json: options.Json = False,
 ) -> None:
     """Have a session get a message at times. Give one of --cron, --every and --at."""
-    every_s = given_age(every)
-    timeout_s = given_age(timeout)
-    with _joined(name, address) as rt:
+    every_s = options.given_age(every)
+    timeout_s = options.given_age(timeout)
+    with runtimes.joined(name, address) as rt:
         created = rt.schedules.create(
             schedule,
             user_id=user,
@@ -73,9 +70,11 @@ def create(
 
 
 @app.command("list")
-def list_schedules(name: Name, user: Of = None, watch: Watch = False, address: Address = None, json: Json = False) -> None:
+def list_schedules(
+    name: options.Name, user: Of = None, watch: options.Watch = False, address: options.Address = None, json: options.Json = False
+) -> None:
     """List schedules by user and name."""
-    with _joined(name, address) as rt:
+    with runtimes.joined(name, address) as rt:
         if watch:
             follow(_COLUMNS, lambda: [_line(each) for each in _all(rt, user)], json=json)
         else:
@@ -83,55 +82,50 @@ def list_schedules(name: Name, user: Of = None, watch: Watch = False, address: A
 
 
 @app.command()
-def pause(name: Name, schedule: ScheduleName, user: Owner = None, address: Address = None, json: Json = False) -> None:
+def pause(
+    name: options.Name, schedule: ScheduleName, user: Owner = None, address: options.Address = None, json: options.Json = False
+) -> None:
     """Have a schedule make no turns until it is resumed."""
-    with _joined(name, address) as rt:
+    with runtimes.joined(name, address) as rt:
         _print_all([rt.schedules.pause(schedule, user_id=_owner(rt, schedule, user))], json=json)
 
 
 @app.command()
-def resume(name: Name, schedule: ScheduleName, user: Owner = None, address: Address = None, json: Json = False) -> None:
+def resume(
+    name: options.Name, schedule: ScheduleName, user: Owner = None, address: options.Address = None, json: options.Json = False
+) -> None:
     """Have a paused schedule go on. What was due meanwhile makes no turn."""
-    with _joined(name, address) as rt:
+    with runtimes.joined(name, address) as rt:
         _print_all([rt.schedules.resume(schedule, user_id=_owner(rt, schedule, user))], json=json)
 
 
 @app.command()
 def run(
-    name: Name,
+    name: options.Name,
     schedule: ScheduleName,
     user: Owner = None,
-    verbose: Verbose = False,
-    address: Address = None,
-    json: Json = False,
+    verbose: options.Verbose = False,
+    address: options.Address = None,
+    json: options.Json = False,
 ) -> None:
     """Start a turn of a schedule now, and print its answer. Ctrl-C leaves it, and cancels nothing.
 
     Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the turn waits, 130 Ctrl-C.
     """
-    from runtime.frontends.console.deployments.outcomes import follow
+    from runtime.frontends.console.showing import follow
 
-    with _joined(name, address) as rt:
+    with runtimes.joined(name, address) as rt:
         code = follow(rt.schedules.run_now(schedule, user_id=_owner(rt, schedule, user)), name, json=json, verbose=verbose)
     raise typer.Exit(code)
 
 
 @app.command()
-def delete(name: Name, schedule: ScheduleName, user: Owner = None, address: Address = None) -> None:
+def delete(name: options.Name, schedule: ScheduleName, user: Owner = None, address: options.Address = None) -> None:
     """Delete a schedule. A turn that has begun goes on."""
-    with _joined(name, address) as rt:
+    with runtimes.joined(name, address) as rt:
         owner = _owner(rt, schedule, user)
         rt.schedules.delete(schedule, user_id=owner)
     print(f"deleted schedule {schedule!r} of user {owner!r}")
-
-
-@contextmanager
-def _joined(name: str, address: str | None) -> Iterator[Runtime]:
-    # Imported here: completion needs no Runtime.
-    from runtime.frontends.console.joining import joined
-
-    with joined(name, address) as rt:
-        yield rt
 
 
 def _all(rt: Runtime, user: str | None) -> Iterator[Schedule]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO
 
@@ -15,7 +15,7 @@ import typer
 
 from actors.messages import typed
 from runtime.driver.operation import local_time
-from runtime.frontends.console.options import Address, AppName, Artifacts, Json, Store, existing_session_stores, session_stores
+from runtime.frontends.console import options, runtimes
 from runtime.frontends.console.output import print_json, print_table
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from actors.layers.stores.session_store import SessionStore
     from actors.messages.event import Event
     from actors.messages.session import Session
-    from runtime.driver.runtime import Runtime
 
 
 PAGE = 1_000
@@ -31,10 +30,11 @@ PAGE = 1_000
 
 User = Annotated[str | None, typer.Option(help="Only sessions of this user.")]
 Most = Annotated[int | None, typer.Option("--limit", min=1, help="Only so many.")]
-SessionId = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.", show_default=False)]
 
 
-def list_sessions(app_name: AppName, user: User = None, limit: Most = None, store: Store = None, json: Json = False) -> None:
+def list_sessions(
+    app_name: options.StoredApp, user: User = None, limit: Most = None, store: options.Store = None, json: options.Json = False
+) -> None:
     """List the sessions of an app, the one written last first."""
     with _opened(app_name, store) as opened:
         rows = [row for each in opened for row in each.sessions(app_name, user, limit=limit)]
@@ -49,9 +49,15 @@ def list_sessions(app_name: AppName, user: User = None, limit: Most = None, stor
     print_table(("user", "session", "last seq", "written"), cells)
 
 
-def show(app_name: AppName, session: SessionId, user: User = None, store: Store = None, json: Json = False) -> None:
+def show(
+    app_name: options.StoredApp,
+    session: options.Session,
+    user: User = None,
+    store: options.Store = None,
+    json: options.Json = False,
+) -> None:
     """Print the events of a session, oldest first."""
-    from runtime.frontends.console.event_lines import event_lines
+    from runtime.frontends.console.lines import event_lines
 
     with _opened(app_name, store) as opened:
         events = list(_events(*found_session(opened, app_name, user, session)))
@@ -63,7 +69,7 @@ def show(app_name: AppName, session: SessionId, user: User = None, store: Store 
     print_table(("seq", "author", "kind", "text"), rows)
 
 
-def export(app_name: AppName, session: SessionId, user: User = None, store: Store = None) -> None:
+def export(app_name: options.StoredApp, session: options.Session, user: User = None, store: options.Store = None) -> None:
     """Print a session as JSON lines, for `import`: first the session with its state, then each event."""
     from actors.messages.session import Session
 
@@ -110,7 +116,7 @@ def _opened(app_name: str, urls: Sequence[str] | None) -> Iterator[Sequence[Sess
     from runtime.settings import Settings
 
     with ExitStack() as stack:
-        stores = [open_session_store(url, Settings()) for url in existing_session_stores(app_name, urls)]
+        stores = [open_session_store(url, Settings()) for url in runtimes.existing_session_stores(app_name, urls)]
         for store in stores:
             stack.callback(store.close)
             store.open()
@@ -141,13 +147,13 @@ Invocation = Annotated[str, typer.Argument(metavar="INVOCATION", help="The first
 
 
 def import_(
-    app_name: AppName,
+    app_name: options.StoredApp,
     file: File,
     session: NewSession = None,
     user: NewUser = None,
-    store: Store = None,
-    address: Address = None,
-    json: Json = False,
+    store: options.Store = None,
+    address: options.AppAddress = None,
+    json: options.Json = False,
 ) -> None:
     """Make a session out of what `export` has printed. The app must be stopped, or named with its --address.
 
@@ -155,8 +161,6 @@ def import_(
     them can be answered or attached.
     """
     from actors.errors import StoreError
-    from runtime.frontends.console.joining import joined
-    from runtime.frontends.console.stopped import stopped_app
 
     if file != STANDARD_INPUT and not Path(file).is_file():
         raise StoreError(f"there is no file {file!r}")
@@ -164,8 +168,10 @@ def import_(
         told, events = _read(lines, file)
     user, session = user or told.user_id, session or told.id
     # Unlike the others it makes a store where there is none.
-    urls = session_stores(app_name, store) if address is None else []
-    with joined(app_name, address) if address is not None else stopped_app(app_name, urls, instead=INSTEAD) as rt:
+    urls = runtimes.session_stores(app_name, store) if address is None else []
+    with (
+        runtimes.joined(app_name, address) if address is not None else runtimes.stopped_app(app_name, urls, instead=INSTEAD) as rt
+    ):
         state = {key: value for key, value in told.state.items() if not key.startswith(SHARED)}
         rt.sessions.create(user, session, state)
         for event in events:
@@ -177,18 +183,18 @@ def import_(
 
 
 def rewind(
-    app_name: AppName,
-    session: SessionId,
+    app_name: options.StoredApp,
+    session: options.Session,
     invocation: Invocation,
     user: User = None,
-    store: Store = None,
-    artifacts: Artifacts = None,
-    address: Address = None,
-    json: Json = False,
+    store: options.Store = None,
+    artifacts: options.Artifacts = None,
+    address: options.AppAddress = None,
+    json: options.Json = False,
 ) -> None:
     """Take a session back to before a turn, with its artifacts. The app must be stopped, or named with its --address."""
-    with _existing(app_name, store, address, artifacts) as rt:
-        owner = _user(rt, session, user)
+    with runtimes.opened_app(app_name, store, address, instead=INSTEAD, artifacts=artifacts) as rt:
+        owner = runtimes.user_of(rt, session, user)
         rt.sessions.rewind(owner, session, invocation)
     if json:
         print_json([{"userId": owner, "id": session, "rewoundBefore": invocation}])
@@ -197,36 +203,22 @@ def rewind(
 
 
 def delete(
-    app_name: AppName,
-    session: SessionId,
+    app_name: options.StoredApp,
+    session: options.Session,
     user: User = None,
-    store: Store = None,
-    artifacts: Artifacts = None,
-    address: Address = None,
-    json: Json = False,
+    store: options.Store = None,
+    artifacts: options.Artifacts = None,
+    address: options.AppAddress = None,
+    json: options.Json = False,
 ) -> None:
     """Delete a session with its artifacts. The app must be stopped, or named with its --address."""
-    with _existing(app_name, store, address, artifacts) as rt:
-        owner = _user(rt, session, user)
+    with runtimes.opened_app(app_name, store, address, instead=INSTEAD, artifacts=artifacts) as rt:
+        owner = runtimes.user_of(rt, session, user)
         rt.sessions.delete(owner, session)
     if json:
         print_json([{"userId": owner, "id": session, "deleted": True}])
     else:
         print(f"session {session} of {owner} is deleted")
-
-
-def _existing(
-    app_name: str, store: Sequence[str] | None, address: str | None, artifacts: str | None = None
-) -> AbstractContextManager[Runtime]:
-    from runtime.frontends.console.stopped import opened_app
-
-    return opened_app(app_name, store, address, instead=INSTEAD, artifacts=artifacts)
-
-
-def _user(rt: Runtime, session: str, user: str | None) -> str:
-    from runtime.frontends.console.joining import user_of
-
-    return user_of(rt, session, user)
 
 
 def _read(lines: BinaryIO, file: str) -> tuple[Session, list[Event]]:

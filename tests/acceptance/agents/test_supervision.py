@@ -12,7 +12,7 @@ from actors.errors import AgentFailedError, LlmCallsLimitExceededError, Transfer
 from actors.rules.recovery.suspects import MAX_LOSSES
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime
-from runtime.frontends.console.event_lines import event_lines
+from runtime.frontends.console.lines import event_lines
 from tests.support.agents.failing_agents import (
     SKIP,
     FailingAgent,

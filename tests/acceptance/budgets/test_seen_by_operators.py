@@ -33,11 +33,11 @@ from actors.refs import SessionRef
 from actors.testing import ScriptedModel
 from actors.testing.models import reply_parts
 from runtime import Runtime, Settings
-from runtime.frontends.console import cli, joining
-from runtime.frontends.console.apps.commands import Commands
-from runtime.frontends.console.apps.terminal import Terminal
-from runtime.frontends.console.deployments.ps import _used_today
-from runtime.frontends.console.event_lines import budget_line
+from runtime.frontends.console import cli, runtimes
+from runtime.frontends.console.conversation import Commands
+from runtime.frontends.console.lines import budget_line
+from runtime.frontends.console.overview import _used_today
+from runtime.frontends.console.terminal import Terminal
 from tests.acceptance.budgets.test_budgets import endless
 from tests.support import inside
 from tests.support.polling import until
@@ -139,7 +139,7 @@ def test_a_turn_that_failed_has_them_and_one_without_budgets_none(local: Deploy)
 @pytest.fixture
 def rt(local: Deploy, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime]:
     with started(local) as rt:
-        monkeypatch.setattr(joining, "joined", lambda name, address: nullcontext(rt))
+        monkeypatch.setattr(runtimes, "joined", lambda name, address: nullcontext(rt))
         config = RunConfig(budget=Budget(llm_calls=2, at_limit="ask"))
         rt.run(user_id="ada", session_id="s1", message="find", run_config=config).result()
         yield rt

@@ -32,7 +32,7 @@ from actors.layers.flows.rules.until import Condition
 from actors.testing import ScriptedModel
 from actors.testing.models import responses
 from runtime import TurnResult
-from runtime.frontends.console.event_lines import event_lines
+from runtime.frontends.console.lines import event_lines
 from tests.support.agents.flow_agents import ME, asked, succeed, worker
 from tests.support.fixtures.flow_fixture import DiggingModel
 from tests.support.fixtures.lossy_engine import Loss, Victim, lossy_runtime

@@ -15,7 +15,7 @@ from actors.messages.content import Part
 from actors.testing import PatternModel
 from runtime import Runtime, Settings
 from runtime.frontends.console import cli
-from runtime.frontends.console.batches.results_file import ResultsFile
+from runtime.frontends.console.batches import ResultsFile
 
 
 @pytest.fixture(autouse=True)

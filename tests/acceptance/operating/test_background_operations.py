@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from actors import AgentTool, LlmAgent
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime
-from runtime.frontends.console import cli, joining
+from runtime.frontends.console import cli, runtimes
 from runtime.web import Principal, StaticTokens, app_for
 from tests.acceptance.sessions.test_background import listen, only_run
 from tests.support.runtimes import Deploy
@@ -63,7 +63,7 @@ def test_users_look_after_their_runs_over_http(rt: Runtime) -> None:
 
 
 def test_they_are_listed_steered_and_cancelled_at_a_terminal(rt: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joining, "joined", lambda name, address: nullcontext(rt))
+    monkeypatch.setattr(runtimes, "joined", lambda name, address: nullcontext(rt))
 
     def do(*arguments: str) -> str:
         return CliRunner().invoke(cli.app, ["background", *arguments]).output

@@ -19,7 +19,7 @@ from actors.errors import ActorLostError, DefinitionError, RequestError
 from actors.testing import PatternModel
 from runtime import Runtime, Settings
 from runtime.driver.turns.turn import Turn
-from runtime.frontends.console import cli, joining
+from runtime.frontends.console import cli, runtimes
 from runtime.models.gemini import Gemini
 from runtime.web import Principal, StaticTokens, app_for
 from tests.support.polling import until
@@ -173,7 +173,7 @@ def test_limits_are_seen_and_changed_from_a_shell(rt: Runtime, monkeypatch: pyte
         assert (name, address) == ("desk", None)
         yield rt
 
-    monkeypatch.setattr(joining, "joined", joined)
+    monkeypatch.setattr(runtimes, "joined", joined)
 
     def limits(*arguments: str) -> str:
         return CliRunner().invoke(cli.app, ["limits", "desk", *arguments]).output

@@ -23,7 +23,7 @@ from runtime.driver.operation import AppOperation, Command, Option, Table, table
 from runtime.driver.services import limits, usage
 from runtime.driver.services.sessions import SessionsService
 from runtime.driver.waits import Awaited
-from runtime.frontends.console import cli, joining, operations
+from runtime.frontends.console import cli, operations, runtimes
 from runtime.frontends.web import app
 from runtime.frontends.web.operation import http_operation
 from runtime.web import Principal, StaticTokens, app_for
@@ -114,7 +114,7 @@ def test_it_is_a_command_with_an_option_for_each_field(rt: Runtime, monkeypatch:
         assert (name, address) == ("desk", None)
         yield rt
 
-    monkeypatch.setattr(joining, "joined", joined)
+    monkeypatch.setattr(runtimes, "joined", joined)
 
     def tidy(*arguments: str) -> str:
         return CliRunner().invoke(cli.app, ["users", "tidy", *arguments]).output
@@ -140,7 +140,7 @@ async def count(sessions: SessionsService[Awaited], user_id: str) -> Counted | N
 
 
 def test_the_fields_of_a_result_are_shown_by_default(rt: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joining, "joined", lambda name, address: nullcontext(rt))
+    monkeypatch.setattr(runtimes, "joined", lambda name, address: nullcontext(rt))
     counting = AppOperation("GET /v1/apps/{app}/users/{user}/count", count, command=Command(name="users count"))
     monkeypatch.setattr(declared, "OPERATIONS", [counting])
     operations.commands_in.cache_clear()

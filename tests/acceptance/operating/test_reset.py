@@ -14,7 +14,7 @@ from actors import Event, LlmAgent, RunConfig, SequentialAgent, ToolContext, too
 from actors.errors import AgentFailedError, RequestError, TurnStateError
 from actors.testing import ScriptedModel
 from runtime import Runtime, Turn
-from runtime.frontends.console import cli, joining
+from runtime.frontends.console import cli, runtimes
 from tests.support.models.metered_model import MeteredModel
 from tests.support.runtimes import Deploy, run_turn, stored, stored_state
 from tests.support.stores.logged_usage import fold
@@ -195,7 +195,7 @@ def test_a_turn_is_run_again_from_a_shell(local: Deploy, monkeypatch: pytest.Mon
         def joined(name: str, address: str | None) -> Iterator[Runtime]:
             yield rt
 
-        monkeypatch.setattr(joining, "joined", joined)
+        monkeypatch.setattr(runtimes, "joined", joined)
         event = stored(rt)[0]
         command = ["retry", "desk", "s1", event.invocation_id, "--user", "ada", "--from", event.id]
         assert CliRunner().invoke(cli.app, command).output.strip() == "two"

@@ -20,7 +20,7 @@ from typer.testing import CliRunner, Result
 
 from actors.errors import AgentFailedError, ClusterError, DeploymentNotFoundError, RaygroveError, RequestError, StoreInUseError
 from runtime import Runtime, Settings
-from runtime.frontends.console import cli, completion
+from runtime.frontends.console import cli, options
 from tests.support.app_folders import fresh_imports, write
 from tests.support.polling import until
 from tests.support.programs.terminal_program import CTRL_C, TerminalProgram
@@ -368,8 +368,8 @@ def test_a_deployment_is_spoken_to_and_shown(folder: Path, local_ray: str) -> No
     assert (look["tokens"], look["budgetRefusals"]) == (0, 0)
     assert {"session", "runner", "concierge"} <= {actor["actor"] for actor in look["actors"]}
     assert all(actor["node"] and actor["memoryBytes"] for actor in look["actors"])
-    assert completion.complete_app("cou") == [NAME]
-    assert completion.complete_app("co") == ["code", NAME]
+    assert options.complete_app("cou") == [NAME]
+    assert options.complete_app("co") == ["code", NAME]
     assert f"deployments: {NAME}" in invoke("doctor").stdout
 
 

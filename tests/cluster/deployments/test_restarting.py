@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from actors import LlmAgent
 from actors.testing import PatternModel
 from runtime.cluster.deployments import named_actors
-from runtime.frontends.console import cli, completion
+from runtime.frontends.console import cli, options
 from runtime.settings import Settings
 from tests.support.polling import until
 from tests.support.runtimes import Deploy, run_turn
@@ -66,7 +66,7 @@ def test_it_is_listed_with_a_note(gate: Path) -> None:
     heads, *lines = [line.split("\t") for line in raygrove("ps").splitlines()]
     [cells] = [line for line in lines if line[0] == APP]
     assert dict(zip(heads, cells, strict=True))["NOTE"] == "restarting"
-    assert APP in completion.complete_deployment(APP[:4])
+    assert APP in options.complete_deployment(APP[:4])
 
 
 @pytest.mark.parametrize("engine", ["ray"])

@@ -11,8 +11,8 @@ import typer
 from actors.errors import RequestError
 from actors.messages.turn_info import TurnInfo
 from runtime.driver.turns.bulk import AT_ONCE, BulkReport, BulkStep
-from runtime.frontends.console.bulk import acting
-from runtime.frontends.console.bulk.acting import Action, act
+from runtime.frontends.console import bulk
+from runtime.frontends.console.bulk import Action, act
 
 Do = Callable[[Sequence[TurnInfo]], BulkReport[TurnInfo]]
 
@@ -53,7 +53,7 @@ def test_nothing_that_fits_is_no_failure(capsys: pytest.CaptureFixture[str]) -> 
 def test_a_person_is_asked_and_without_one_it_is_refused(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    many = turns(acting.SHOWN + 2)
+    many = turns(bulk.SHOWN + 2)
     monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
     with pytest.raises(RequestError, match="22 turns would be cancelled: look with --dry-run, and give --yes"):
         act(action(never), many, dry_run=False, yes=False, json=False)
@@ -70,7 +70,7 @@ def test_a_person_is_asked_and_without_one_it_is_refused(
     monkeypatch.setattr(typer, "confirm", says(False))
     assert act(action(never), many, dry_run=False, yes=False, json=False) == 1
     shown = capsys.readouterr()
-    assert len(shown.out.splitlines()) == 1 + acting.SHOWN
+    assert len(shown.out.splitlines()) == 1 + bulk.SHOWN
     assert shown.err == "and 2 more: --dry-run shows all\nnothing is cancelled\n"
     monkeypatch.setattr(typer, "confirm", says(True))
     assert act(action(), many[:1], dry_run=False, yes=False, json=False) == 0

@@ -20,7 +20,7 @@ from actors.errors import ClusterError, DrainingError, OverloadedError, RequestE
 from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.cluster.deployment import connection
-from runtime.frontends.console import cli, completion, joining, output
+from runtime.frontends.console import cli, options, output, runtimes
 from runtime.models.openai.services import SERVICES
 from tests.support.app_folders import HELLO, fresh_imports, write
 from tests.support.runtimes import run_turn
@@ -299,7 +299,7 @@ def test_a_session_is_rewound_and_deleted_while_the_app_is_stopped(store: str, t
 
 def test_doctor_says_what_is_wrong_and_what_is_only_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(joining, "find_ray", no_ray)
+    monkeypatch.setattr(runtimes, "find_ray", no_ray)
     fine = raygrove("doctor")
     assert fine.exit_code == 0
     checks = {line.split()[1]: line[0] for line in fine.stdout.splitlines()}
@@ -318,7 +318,7 @@ def test_doctor_says_what_is_wrong_and_what_is_only_missing(tmp_path: Path, monk
 
 
 def test_doctor_knows_the_keys_of_every_service_that_has_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joining, "find_ray", no_ray)
+    monkeypatch.setattr(runtimes, "find_ray", no_ray)
     variables = {name: service.key_variable for name, service in SERVICES.items() if service.key_variable}
     for variable in {*variables.values(), "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI"}:
         monkeypatch.delenv(variable, raising=False)
@@ -355,12 +355,12 @@ def test_commands_stand_in_a_sensible_order_and_a_shell_completes_files(tmp_path
     named = ["run", "chat", "tree", "batch", "serve", "eval", "start", "stop", "ps", "doctor", "sessions", "users", "store"]
     assert [line.split()[1] for line in told.splitlines() if len(line.split()) > 2 and line.split()[1] in named] == named
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(joining, "find_ray", no_ray)
+    monkeypatch.setattr(runtimes, "find_ray", no_ray)
     for name in ("desk.py", "notes.txt", "apps/one.py", "__pycache__/x.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
-    assert completion.complete_app("") == ["apps", "desk.py"]
-    assert completion.complete_app("apps/") == ["apps/one.py"]
+    assert options.complete_app("") == ["apps", "desk.py"]
+    assert options.complete_app("apps/") == ["apps/one.py"]
 
 
 @pytest.mark.parametrize(("word", "command"), cli._ELSEWHERE.items())

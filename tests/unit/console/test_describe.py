@@ -24,8 +24,8 @@ from actors.testing.models import Reply, reply_parts
 from runtime import Runtime, Settings
 from runtime.driver.operation import local_time
 from runtime.driver.turns.turn_description import AgentShare, OpenToolCall, TurnDescription
-from runtime.frontends.console import cli, joining
-from runtime.frontends.console.observing.turn_lines import turn_lines
+from runtime.frontends.console import cli, runtimes
+from runtime.frontends.console.lines import turn_lines
 from tests.support.runtimes import Deploy, run_turn
 
 
@@ -52,7 +52,7 @@ def rt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime]:
         generate_content_config={"temperature": 0.5},
     )
     with Deploy("local", tmp_path)(root, settings=Settings(record_requests=1.0)) as rt:
-        monkeypatch.setattr(joining, "joined", lambda name, address: nullcontext(rt))
+        monkeypatch.setattr(runtimes, "joined", lambda name, address: nullcontext(rt))
         yield rt
 
 

@@ -18,7 +18,7 @@ from actors import (
     TaskNode,
 )
 from actors.messages.content import CodeExecutionResult, ExecutableCode
-from runtime.frontends.console.event_lines import event_lines
+from runtime.frontends.console.lines import event_lines
 
 
 def of(*parts: Part, **actions: object) -> list[tuple[str, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.frontends.console.joining import _hint
+from runtime.frontends.console.runtimes import _hint
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from actors import LlmAgent
 from actors.errors import InvalidScheduleError, RequestError, ScheduleNotFoundError
 from actors.testing import PatternModel
 from runtime import Runtime
-from runtime.frontends.console import cli, joining
+from runtime.frontends.console import cli, runtimes
 from tests.support.runtimes import Deploy
 
 
@@ -27,7 +27,7 @@ def rt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime]:
             assert (name, address) == ("desk", None)
             yield rt
 
-        monkeypatch.setattr(joining, "joined", joined)
+        monkeypatch.setattr(runtimes, "joined", joined)
         yield rt
 
 

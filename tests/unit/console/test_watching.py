@@ -8,9 +8,8 @@ import pytest
 
 from actors import LlmAgent
 from actors.testing import PatternModel
-from runtime.frontends.console.bulk.rows import TURN_COLUMNS
-from runtime.frontends.console.bulk.watching import WIDTHS, TurnWatch
-from runtime.frontends.console.watching import Changes, WatchedLine, follow
+from runtime.frontends.console.bulk import TURN_COLUMNS, WIDTHS, TurnWatch
+from runtime.frontends.console.output import Changes, WatchedLine, follow
 from tests.support.models.waiting_model import GatedModel
 from tests.support.runtimes import Deploy, run_turn
 

@@ -21,7 +21,7 @@ from actors.layers.workflows.rules import TURN_LIMITS, backoff, decide, decision
 from actors.messages.protocol.outcomes import Failed
 from actors.rules.recovery.failures import failure
 from actors.testing import ManualClock
-from runtime.frontends.console.event_lines import event_lines
+from runtime.frontends.console.lines import event_lines
 
 KAPUT = Failed(agent="a", error_code="ValueError", error_message="kaput")
 

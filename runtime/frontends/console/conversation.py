@@ -8,21 +8,20 @@ from typing import Any
 
 import msgspec
 
-from actors.errors import RaygroveError
+from actors.errors import RaygroveError, RequestError
+from actors.errors.hints import did_you_mean
 from actors.layers.listing.messages import PendingCall
 from actors.messages.config import RunConfig
 from actors.messages.event import USER
 from actors.messages.protocol.outcomes import Paused
 from runtime.driver.runtime import Runtime
+from runtime.driver.turns.finding import LOOKED_AT, newest_of_session
 from runtime.driver.turns.given import output_event
 from runtime.driver.turns.turn import Turn
-from runtime.frontends.console.apps.activity import activity_lines
-from runtime.frontends.console.apps.answer_text import AnswerText
-from runtime.frontends.console.apps.commands import Commands
-from runtime.frontends.console.apps.keys import Keys
-from runtime.frontends.console.apps.options import json_or_text
-from runtime.frontends.console.apps.questions import question
-from runtime.frontends.console.apps.terminal import Terminal, read_line
+from runtime.frontends.console.lines import activity_lines, budget_line, event_lines, question
+from runtime.frontends.console.options import json_or_text
+from runtime.frontends.console.showing import AnswerText
+from runtime.frontends.console.terminal import Keys, Terminal, read_line
 
 PROMPT = "> "
 RECENT_EVENTS = 10
@@ -224,3 +223,77 @@ class Conversation:
         while (given := read_line(f"{call.agent} asks: may {question(call)} run? (y/n) ").strip().lower()) not in (*_YES, *_NO):
             self._terminal.dim("y or n")
         return given in _YES
+
+
+HELP = {
+    "/help": "this list",
+    "/state": "the state of the session",
+    "/events [N]": "the newest events, 20 of them or N",
+    "/usage": "what the session has used, and what that costs",
+    "/agents": "the tree of agents",
+    "/session [ID]": "which session this is, or go on with another one",
+    "/answer": "answer what the session waits for",
+    "/new": "begin a new session",
+    "/quit": "leave, as Ctrl-D does",
+}
+"""What can be asked for, with its meaning."""
+
+EVENTS = 20
+"""Events that `/events` shows."""
+
+
+class Commands:
+    """Shows what a command asks for."""
+
+    def __init__(self, rt: Runtime, user: str, terminal: Terminal) -> None:
+        self._rt = rt
+        self._user = user
+        self._terminal = terminal
+
+    def do(self, name: str, argument: str, session: str) -> None:
+        """Show what a command asks for. Raises RequestError when there is no such command."""
+        if name == "/help":
+            width = max(map(len, HELP))
+            for command, meaning in HELP.items():
+                self._terminal.write(f"{command:{width}}  {meaning}")
+        elif name == "/agents":
+            self._terminal.write(str(self._rt.tree()))
+        elif name == "/usage":
+            self._usage(session)
+        elif name == "/session":
+            self._terminal.write(session)
+        elif name == "/state":
+            self._state(session)
+        elif name == "/events":
+            self._events(session, argument)
+        else:
+            names = [command.partition(" ")[0] for command in HELP]
+            raise RequestError(f"there is no command {name}.{did_you_mean(name, names) or ' /help lists them.'}")
+
+    def _state(self, session: str) -> None:
+        found = self._rt.sessions.get(self._user, session, num_recent_events=0)
+        for key, value in sorted(found.state.items() if found is not None else ()):
+            self._terminal.write(f"{key} = {msgspec.json.encode(value).decode()}")
+        if found is None or not found.state:
+            self._terminal.dim("the session has no state")
+
+    def _usage(self, session: str) -> None:
+        found = self._rt.usage(self._user, session)
+        used = found.total
+        counts = f"{used.llm_calls:,} model calls, {used.tool_calls:,} calls of tools, {used.seconds:.1f} s"
+        tokens = f"{used.tokens:,} tokens ({used.input_tokens:,} in, {used.output_tokens:,} out)"
+        money = f", {used.money:.6f} {found.currency}" if used.money is not None else ""
+        self._terminal.write(f"{counts}, {tokens}{money}")
+        newest = newest_of_session(self._rt.turns.list(self._user, session, limit=LOOKED_AT)) if used.llm_calls else None
+        for budget in self._rt.turns.describe(self._user, session, newest.invocation_id).budgets if newest is not None else ():
+            self._terminal.write(budget_line(budget))
+
+    def _events(self, session: str, argument: str) -> None:
+        if argument and not (argument.isdecimal() and int(argument) > 0):
+            raise RequestError(f"/events {argument}: give a number of events, such as /events {EVENTS}")
+        found = self._rt.sessions.get(self._user, session, num_recent_events=int(argument or EVENTS))
+        for event in found.events if found is not None else ():
+            for kind, text in event_lines(event):
+                self._terminal.write(f"{event.seq:>4}  {event.author}  {kind}  {text}")
+        if found is None:
+            self._terminal.dim("the session has no events")

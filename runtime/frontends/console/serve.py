@@ -1,15 +1,20 @@
-"""`raygrove serve`: apps over HTTP."""
+"""`raygrove serve` and `raygrove ui`: apps over HTTP, and the inspector of a deployment."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import secrets
+import tempfile
+import webbrowser
 from contextlib import ExitStack
-from dataclasses import dataclass
+from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import quote
 
 import typer
 
-from runtime.frontends.console.apps import options
+from runtime.frontends.console import options, runtimes
+from runtime.frontends.loading.places import is_code
 
 if TYPE_CHECKING:
     from runtime.driver.runtime import Runtime
@@ -47,6 +52,9 @@ AdkUi = Annotated[
 ]
 NoUi = Annotated[bool, typer.Option("--no-ui", help="Serve no inspector, the page at /ui/.")]
 
+UiPort = Annotated[int, typer.Option(help="The port; by default a free one is chosen.", min=0, max=65535)]
+Open = Annotated[bool, typer.Option("--open", help="Open it in a browser, too.")]
+
 
 def serve(
     paths: Paths,
@@ -70,10 +78,11 @@ def serve(
     app_name: options.AppName = None,
     store: options.Store = None,
     ray: options.Ray = False,
-    address: options.Address = None,
+    address: options.RunAddress = None,
 ) -> None:
     """Serve apps over HTTP, until Ctrl-C. It needs the extra `web`."""
     from actors.errors import DefinitionError, RequestError
+    from runtime.driver.runtime import Runtime
     from runtime.engine.process.collector import look_less_often
 
     if len(paths) > 1 and app_name is not None:
@@ -90,13 +99,16 @@ def serve(
     except ModuleNotFoundError as error:
         raise DefinitionError(f"raygrove serve needs {error.name}: pip install 'raygrove[web]'") from error
 
-    auth = Credentials(token, tokens, jwks_url, issuer, audience).auth()
-    runtimes = [
-        _joined(path, address) if join else _opened(path, app_name, store, ray, address, records=adk_web or adk_ui is not None)
+    auth = _auth(token, tokens, jwks_url, issuer, audience)
+    records = adk_web or adk_ui is not None
+    apps = [
+        Runtime.connect(path, address=address)
+        if join
+        else _opened(runtimes.Where(path, app_name, store, ray, address, records=records))
         for path in paths
     ]
     application = app_for(
-        *runtimes,
+        *apps,
         auth=auth,
         allowed_hosts=allowed_host,
         allowed_origins=allowed_origin or (),
@@ -104,18 +116,18 @@ def serve(
         adk_web=adk_ui if adk_ui is not None else adk_web,
         inspector=not no_ui,
     )
-    names = ", ".join(runtime.app_name for runtime in runtimes)
+    names = ", ".join(runtime.app_name for runtime in apps)
 
     def tell(url: str) -> None:
         inspector = "" if no_ui else f"  {url}/ui/ shows in a browser what agents do.\n"
-        print(f"{names} at {url}\n\n{_example(url, runtimes[0].app_name, inspector, needs_token=auth is not None)}", flush=True)
+        print(f"{names} at {url}\n\n{_example(url, apps[0].app_name, inspector, needs_token=auth is not None)}", flush=True)
 
     # Before anything is started: it checks that the address may be used.
     limits = ConnectionLimits(max_connections=max_connections, head_timeout_s=head_timeout)
     server = WebServer(application, host, port, on_ready=tell, limits=limits)
     server.check_port()
     with ExitStack() as started:
-        for runtime in runtimes:
+        for runtime in apps:
             started.enter_context(runtime)
         look_less_often()
         server.run()
@@ -130,54 +142,59 @@ def _example(url: str, app_name: str, inspector: str, *, needs_token: bool) -> s
     return f"  {curl}\n{inspector}  {url}/openapi.json describes the API; Ctrl-C ends it."
 
 
-@dataclass(frozen=True)
-class Credentials:
-    """The options that say which requests are served.
+def _auth(token: str | None, tokens: str | None, jwks_url: str | None, issuer: str | None, audience: str | None) -> Auth | None:
+    """The check of requests; None for a server that only this machine reaches. Raises RequestError, DefinitionError."""
+    from actors.errors import RequestError
+    from runtime.frontends.web.auth import Principal, StaticTokens
+    from runtime.frontends.web.jwt_auth import JwtAuth
 
-    Attributes:
-        token: of all requests.
-        tokens: a file.
-        jwks_url, issuer, audience: of JSON Web Tokens.
+    given = [each is not None for each in (token, tokens, jwks_url)]
+    if sum(given) > 1:
+        raise RequestError("give one of --token, --tokens and --jwks-url")
+    of_web_tokens = (jwks_url, issuer, audience)
+    if any(of_web_tokens) and not all(of_web_tokens):
+        raise RequestError("--jwks-url, --issuer and --audience go together")
+    if token is not None:
+        return StaticTokens({token: Principal(is_admin=True)})
+    if tokens is not None:
+        return StaticTokens.from_file(tokens)
+    if issuer is not None and audience is not None:
+        return JwtAuth(issuer=issuer, audience=audience, jwks_url=jwks_url)
+    return None
+
+
+def _opened(where: runtimes.Where) -> Runtime:
+    """The deployment that lives under a folder's name, or the code."""
+    return runtimes.open_named(where) if is_code(where.path) else runtimes.open_app(where)
+
+
+def ui(name: options.Name, port: UiPort = 0, open_it: Open = False, address: options.Address = None) -> None:
+    """Serve the inspector of a deployment, until Ctrl-C, and print where it is. It needs the extra `web`.
+
+    The address has a token in it, without which the server says nothing: it lets who has it do everything.
     """
+    from actors.errors import DefinitionError
 
-    token: str | None
-    tokens: str | None
-    jwks_url: str | None
-    issuer: str | None
-    audience: str | None
-
-    def auth(self) -> Auth | None:
-        """The check of requests; None for a server that only this machine reaches. Raises RequestError, DefinitionError."""
-        from actors.errors import RequestError
+    try:
+        from runtime.frontends.web.app import app_for
         from runtime.frontends.web.auth import Principal, StaticTokens
-        from runtime.frontends.web.jwt_auth import JwtAuth
+        from runtime.frontends.web.serving import WebServer
+    except ModuleNotFoundError as error:
+        raise DefinitionError(f"raygrove ui needs {error.name}: pip install 'raygrove[web]'") from error
 
-        given = [each is not None for each in (self.token, self.tokens, self.jwks_url)]
-        if sum(given) > 1:
-            raise RequestError("give one of --token, --tokens and --jwks-url")
-        of_web_tokens = (self.jwks_url, self.issuer, self.audience)
-        if any(of_web_tokens) and not all(of_web_tokens):
-            raise RequestError("--jwks-url, --issuer and --audience go together")
-        if self.token is not None:
-            return StaticTokens({self.token: Principal(is_admin=True)})
-        if self.tokens is not None:
-            return StaticTokens.from_file(self.tokens)
-        if self.issuer is not None and self.audience is not None:
-            return JwtAuth(issuer=self.issuer, audience=self.audience, jwks_url=self.jwks_url)
-        return None
+    token = secrets.token_urlsafe()
 
+    with runtimes.joined(name, address) as rt, tempfile.NamedTemporaryFile("w", suffix=".html", encoding="utf-8") as leading:
 
-def _opened(
-    path: str, app_name: str | None, store: Sequence[str] | None, ray: bool, address: str | None, *, records: bool
-) -> Runtime:
-    from runtime.frontends.console.apps.opening import Where, deployment_of, open_app
-    from runtime.frontends.loading.places import is_code
+        def tell(url: str) -> None:
+            # Browsers send no server what is behind the #.
+            place = f"{url}/ui/?app={quote(name, safe='')}#token={token}"
+            print(f"{name} at {place}", flush=True)
+            if open_it:
+                # Other users of the machine see the arguments of a browser, and cannot read this file.
+                leading.write(f'<meta http-equiv="refresh" content="0; url={escape(place)}">')
+                leading.flush()
+                webbrowser.open(Path(leading.name).as_uri())
 
-    where = Where(path, app_name, store, ray, address, records)
-    return (deployment_of(where) if is_code(path) else None) or open_app(where)
-
-
-def _joined(app_name: str, address: str | None) -> Runtime:
-    from runtime.driver.runtime import Runtime
-
-    return Runtime.connect(app_name, address=address)
+        auth = StaticTokens({token: Principal(is_admin=True)})
+        WebServer(app_for(rt, auth=auth, adk_paths=False), "127.0.0.1", port, on_ready=tell).run()

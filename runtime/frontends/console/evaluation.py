@@ -6,32 +6,29 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runtime.frontends.console.apps import options
-from runtime.frontends.console.output import print_table
+from runtime.frontends.console import options, runtimes
+from runtime.frontends.console.output import FAILED, print_json, print_table
 
 if TYPE_CHECKING:
     from runtime.frontends.evaluation.criteria import Criterion
     from runtime.frontends.evaluation.evaluate import CaseResult
 
-BELOW = 1
-"""The exit code when a case has not passed."""
-
 EvalSets = Annotated[
     list[str], typer.Argument(metavar="EVALSET...", help="A JSON file, FILE:CASE,CASE, or a folder with *.test.json.")
 ]
+CasesJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON, one case a line.")]
 Config = Annotated[str | None, typer.Option(help="The file with the criteria; by default test_config.json beside each set.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the results as JSON, one case a line.")]
 
 
 def evaluate_sets(
-    path: options.Path,
+    path: options.AppPath,
     evalsets: EvalSets,
     config: Config = None,
-    json: Json = False,
+    json: CasesJson = False,
     app_name: options.AppName = None,
     store: Annotated[str, typer.Option(help="URL of the session store; by default nothing is kept.")] = "sqlite://",
     ray: options.Ray = False,
-    address: options.Address = None,
+    address: options.RunAddress = None,
 ) -> None:
     """Run ADK's evaluation sets, and compare tool calls and answers with the expected ones.
 
@@ -40,10 +37,7 @@ def evaluate_sets(
     import sys
     from pathlib import Path
 
-    import msgspec
-
     from actors.errors import RequestError
-    from runtime.frontends.console.apps.opening import Where, open_app
     from runtime.frontends.evaluation.criteria import load_criteria
     from runtime.frontends.evaluation.eval_sets import load_eval_sets
     from runtime.frontends.evaluation.evaluate import evaluate
@@ -57,16 +51,16 @@ def evaluate_sets(
         if all(criterion.score is None for criterion in criteria):
             raise RequestError(f"no score of {each.file} can be computed: name tool_trajectory_avg_score or response_match_score")
     rows, passed = [], True
-    with open_app(Where(path, app_name, [store], ray, address)) as rt:
+    with runtimes.open_app(runtimes.Where(path, app_name, [store], ray, address)) as rt:
         for each, criteria in jobs:
             for result in evaluate(rt, each, criteria):
                 passed = passed and result.passed
                 if json:
-                    print(msgspec.json.encode(result).decode(), flush=True)
+                    print_json([result])
                 rows += _rows(result, criteria)
     if not json:
         print_table(("set", "case", "metric", "score", "threshold", "result"), rows)
-    raise typer.Exit(0 if passed else BELOW)
+    raise typer.Exit(0 if passed else FAILED)
 
 
 def _rows(result: CaseResult, criteria: list[Criterion]) -> list[tuple[str, ...]]:

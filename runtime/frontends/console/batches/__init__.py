@@ -1,1 +1,0 @@
-"""`raygrove batch`: turns over the lines of a file."""

@@ -1,1 +1,0 @@
-"""Commands that find turns of a deployment, and act on many of them."""

@@ -1,1 +1,0 @@
-"""The commands that show what happened in a deployment, and why."""
