@@ -1,4 +1,4 @@
-"""The actor of one agent: it runs the agent's behaviour for any number of sessions at once.
+"""The actor of one agent: it runs the behaviour of the agent's kind for any number of sessions at once.
 
 It holds nothing that the log does not: its compiled views are a cache, and may be lost at any time.
 """
@@ -8,18 +8,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from actors.actor import Actor, Handlers, reply_early
 from actors.agent.environment import AgentEnvironment, AgentParts
 from actors.agent.invocation import Invocation
-from actors.agent.kinds import CORE_KINDS, AgentKind
 from actors.agent.views import SessionViews
-from actors.behaviours.failure_log import log_failure
-from actors.behaviours.lifecycle import callback_context, tell_of_failure
+from actors.behaviours.lifecycle import callback_context, known_failure, log_failure, run_lifecycle, tell_of_failure
+from actors.behaviours.llm import run_llm
 from actors.definitions.tools.context import Actions
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import ActorLostError, FencedError
@@ -29,6 +29,8 @@ from actors.interfaces.telemetry import RunFacts, enter_run
 from actors.messages import protocol as p
 from actors.messages.flow import ROUND
 from actors.messages.graph import NextAttempt
+from actors.messages.protocol.outcomes import AnyOutcome, Paused
+from actors.messages.topology import LLM
 from actors.rules.capacity.eviction import LruDict
 from actors.rules.recovery.failures import classes_of, failure, failure_event
 from actors.rules.traceparent import parse_traceparent
@@ -40,6 +42,61 @@ STOP_S = 0.5
 
 MAX_STOPPED = 1_000
 """How many runs an actor remembers that were stopped while it did not run them."""
+
+
+Run = TypeVar("Run", bound=Invocation)
+Behaviour = Callable[[AgentSpec, Run], Coroutine[Any, Any, AnyOutcome]]
+"""What a run does, from its beginning or from where it was lost or paused, until its outcome."""
+
+
+@dataclass(frozen=True)
+class AgentKind(Generic[Run]):
+    """A kind of agent.
+
+    Attributes:
+        run: what a run is to its behaviour: what it knows and can do.
+        node: the same of a run that is given a NodeTask; None: `run`.
+    """
+
+    behave: Behaviour[Run]
+    run: type[Run]
+    node: type[Run] | None = None
+
+
+def with_callbacks(behave: Behaviour[Run]) -> Behaviour[Run]:
+    """The behaviour with the agent's callbacks around it. A run that has failed before it was lost does nothing more."""
+
+    async def run_agent(spec: AgentSpec, run: Run) -> AnyOutcome:
+        return known_failure(run) or await run_lifecycle(spec, run, lambda: behave(spec, run))
+
+    return run_agent
+
+
+async def run_llm_agent(spec: AgentSpec, run: Invocation) -> AnyOutcome:
+    """Run an LLM agent."""
+    # What came before a failure, such as asking toolsets, would fail once more.
+    if (failed := known_failure(run)) is not None:
+        return failed
+    model = run.parts.model
+    resolved = await with_tools(spec, run)
+    return resolved if isinstance(resolved, Paused) else await run_llm(resolved, model, run, run.interceptors)
+
+
+async def with_tools(spec: AgentSpec, run: Invocation, *, can_wait: bool = True) -> AgentSpec | Paused:
+    """The spec of an LLM agent with tools in place of its toolsets; or Paused, while the user answers what these ask.
+
+    A toolset may need a credential of the user before anything else can be done: the agent asks for it (semantics.md 5.6).
+
+    Args:
+        can_wait: the run may wait for the user.
+    """
+    if not spec.has_toolsets:
+        return spec
+    return await run.parts.environment.toolsets.resolved(spec, run, run.parts, can_wait=can_wait)
+
+
+CORE_KINDS: Mapping[str, AgentKind[Any]] = {LLM: AgentKind(run_llm_agent, Invocation)}
+"""By the `kind` of the definition."""
 
 
 class AgentActor(Actor):

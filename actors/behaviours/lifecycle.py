@@ -1,4 +1,4 @@
-"""What surrounds the run of every agent, of whatever kind: its before_agent and after_agent callbacks (semantics.md 5.5)."""
+"""What surrounds the run of every agent: before_agent and after_agent callbacks, and the log of failures (semantics.md 5.5)."""
 
 from __future__ import annotations
 
@@ -8,17 +8,22 @@ from typing import Any
 
 import msgspec
 
-from actors.behaviours.callbacks import as_content, first_result
 from actors.definitions.agents.callback import UserCallback
-from actors.definitions.tools.context import Actions, CallbackContext
+from actors.definitions.tools.context import Actions, CallbackContext, ReadonlyContext
 from actors.definitions.tree.spec import AgentSpec
-from actors.errors.user_code import is_cancellation
-from actors.interfaces.context import Context
+from actors.errors.user_code import UserResult, code_of, error_text, is_cancellation
+from actors.interfaces.context import Context, RunContext
+from actors.messages.content import Content
 from actors.messages.event import Event, new_event_id
+from actors.messages.llm.model import LlmResponse
 from actors.messages.protocol.outcomes import AnyOutcome, Failed, Finished
+from actors.rules.checks import model_answer
 from actors.rules.routing import resumption
 
 logger = logging.getLogger(__name__)
+
+FAILED = "%s failed in turn %s of session %r of user %r: %s"
+"""The message of each record of a failure: the code, the turn, its session and user, and the error."""
 
 _BEFORE, _AFTER = "before-agent-", "after-agent-"
 """They begin the ids of the events that these callbacks leave: after a loss the log says that a callback has spoken."""
@@ -129,3 +134,53 @@ def facts_for_user_code(context: Context) -> dict[str, Any]:
 def callback_context(context: Context, actions: Actions) -> CallbackContext:
     """The context of a callback that writes into `actions`."""
     return CallbackContext(artifacts=context.artifacts, actions=actions, **facts_for_user_code(context))
+
+
+async def first_result(functions: Sequence[UserCallback], *args: object) -> UserResult:
+    """Call the functions in order until one returns something other than None, and return that."""
+    for function in functions:
+        result = await function(*args)
+        if result is not None:
+            return result
+    return None
+
+
+def as_content(given: object) -> Content:
+    """Convert what a callback returned to the content of an event.
+
+    Raises:
+        TypeError: it is neither a Content, ours or google-genai's, nor a text.
+    """
+    if isinstance(given, str):
+        return Content.of_text(given, role="model")
+    if isinstance(given, Content):
+        return given
+    if hasattr(given, "parts"):
+        return Content.from_genai(given)
+    raise TypeError(f"a callback must return a Content, a text or None, not {type(given).__name__}")
+
+
+def as_response(given: object, model: str) -> LlmResponse:
+    """Convert what a callback returned to the response of a model. Raises TypeError like `as_content`, ModelResponseError."""
+    response = given if isinstance(given, LlmResponse) else LlmResponse(content=as_content(given))
+    return model_answer.checked_response(response, model, logger.warning)
+
+
+def log_failure(
+    logger: logging.Logger, level: int, what: str, run: RunContext | ReadonlyContext, error: BaseException, traceback: str
+) -> None:
+    """Log that users' code has failed.
+
+    Args:
+        what: the code, such as "tool 'pay' of agent 'billing'".
+        traceback: stands below the message, as the traceback of an exception does. The exception itself is not handed on: with it
+            a formatter would show frames of this project, and some show the values of variables.
+    """
+    if not logger.isEnabledFor(level):
+        return
+    where = (run.invocation_id, run.session_id, run.user_id)
+    text = f"{code_of(error)}: {error_text(error)}".removesuffix(": ")
+    path, line, function, _ = logger.findCaller(stacklevel=2)
+    record = logger.makeRecord(logger.name, level, path, line, FAILED, (what, *where, text), None, function)
+    record.exc_text = traceback or None
+    logger.handle(record)

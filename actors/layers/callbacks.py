@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from actors.behaviours.callbacks import as_response, first_result
 from actors.behaviours.interceptor import CallModel, CallTool, PrepareRequest, RunInterceptor
-from actors.behaviours.lifecycle import callback_context
+from actors.behaviours.lifecycle import as_response, callback_context, first_result
 from actors.definitions.tools.context import Actions, CallbackContext
 from actors.definitions.tree.spec import AgentSpec
 from actors.messages.content import Content

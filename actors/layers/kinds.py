@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from actors.agent.actor import AgentActor
+from actors.agent.actor import CORE_KINDS, AgentActor, AgentKind, with_callbacks
 from actors.agent.environment import AgentEnvironment
 from actors.agent.invocation import Invocation
-from actors.agent.kinds import CORE_KINDS, AgentKind, with_callbacks
 from actors.definitions.tree.spec import AgentSpec
 from actors.layers.custom.behaviour import run_custom
 from actors.layers.flows.behaviour.controller import run_flow

@@ -9,7 +9,7 @@ from functools import partial
 import msgspec
 
 from actors.behaviours.interceptor import CallLeftOutError, CallModel, RunInterceptor
-from actors.behaviours.llm.model_call import emit_cost
+from actors.behaviours.model_call import emit_cost
 from actors.errors import LlmCallsLimitExceededError
 from actors.messages.event import new_event_id
 from actors.messages.llm.model import LlmResponse

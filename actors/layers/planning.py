@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from actors.behaviours.callbacks import as_response
 from actors.behaviours.interceptor import CallModel, PrepareRequest, RunInterceptor
+from actors.behaviours.lifecycle import as_response
 from actors.definitions.agents.planner import BasePlanner
 from actors.definitions.tools.context import CallbackContext
 from actors.definitions.tree.spec import AgentSpec

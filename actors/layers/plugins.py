@@ -8,9 +8,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
-from actors.behaviours.callbacks import as_content, first_result
-from actors.behaviours.failure_log import log_failure
-from actors.behaviours.lifecycle import tell_of_failure
+from actors.behaviours.lifecycle import as_content, first_result, log_failure, tell_of_failure
 from actors.definitions.agents.plugin import hooks
 from actors.definitions.tools.context import Actions, CallbackContext
 from actors.errors import InvalidMessageError, PluginFailedError, RaygroveError, SessionNotFoundError

@@ -10,9 +10,8 @@ from typing import Self
 
 import msgspec
 
-from actors.behaviours.failure_log import log_failure
 from actors.behaviours.interceptor import CallLeftOutError, CallModel, RunInterceptor, RunParts, TakeStep
-from actors.behaviours.lifecycle import callback_context
+from actors.behaviours.lifecycle import callback_context, log_failure
 from actors.definitions.tools.context import Actions
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors.tracebacks import whole_traceback

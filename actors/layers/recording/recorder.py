@@ -12,8 +12,8 @@ from typing import Self
 
 import msgspec
 
-from actors.behaviours.failure_log import log_failure
 from actors.behaviours.interceptor import CallModel, RunInterceptor, RunParts
+from actors.behaviours.lifecycle import log_failure
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import NotEncodableError, StoreError
 from actors.errors.tracebacks import whole_traceback

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from actors import Event, Part, RunConfig
-from actors.behaviours.failure_log import FAILED
+from actors.behaviours.lifecycle import FAILED
 from actors.errors import RaygroveError
 from actors.messages.codec import encode
 from actors.messages.typed import decode

@@ -292,7 +292,7 @@ def test_a_trace_that_is_not_sampled_leaves_no_span(deploy: Deploy, sdk: Program
 def test_records_name_their_trace(deploy: Deploy, sdk: ProgramSdk, caplog: pytest.LogCaptureFixture) -> None:
     with deploy(LlmAgent(name="desk", model=ScriptedModel([{"call": "fail"}, "done"]), tools=[fail])) as rt:
         run_turn(rt, "go")
-    (record,) = [each for each in caplog.records if each.name == "actors.behaviours.llm.tool_calls"]
+    (record,) = [each for each in caplog.records if each.name == "actors.behaviours.tool_calls"]
     assert (record.agent, record.app_name, record.session_id) == ("desk", "test", "s1")  # type: ignore[attr-defined]
     assert record.trace_id == sdk.tree().root.trace_id  # type: ignore[attr-defined]
 

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, cast
 import pytest
 
 from actors import BaseAgent, Content, Event, SequentialAgent
+from actors.agent.actor import AgentKind, with_callbacks
 from actors.agent.invocation import Invocation
-from actors.agent.kinds import AgentKind, with_callbacks
 from actors.definitions.tree.spec import AgentSpec
 from actors.layers.kinds import KINDS
 from actors.messages.protocol.outcomes import AnyOutcome, Finished

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from actors.behaviours.callbacks import first_result
+from actors.behaviours.lifecycle import first_result
 from actors.definitions.agents.callback import UserCallback
 from actors.errors import AgentFailedError, NotEncodableError, PluginFailedError, RaygroveError
 from actors.errors.tracebacks import (

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from actors.behaviours.llm.prompt import Templates
+from actors.behaviours.model_call import Templates
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import FlowLimitExceededError, FlowStalledError, TemplateError
 from actors.layers.flows.definitions.plan import FlowPlan

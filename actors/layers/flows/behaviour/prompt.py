@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.behaviours.llm.prompt import Templates
+from actors.behaviours.model_call import Templates
 from actors.definitions.tree.spec import AgentSpec
 from actors.layers.flows.definitions.context import ResultOf
 from actors.layers.flows.definitions.plan import FlowPlan
@@ -20,7 +20,7 @@ GO_ON = "Go on with your tasks."
 
 
 class TaskPrompt:
-    """Implements `actors.behaviours.llm.prompt.Prompt` for an agent in a round of a flow."""
+    """Implements `actors.behaviours.model_call.Prompt` for an agent in a round of a flow."""
 
     has_output_schema = False
     """The form of the agent's responses is not that of its tasks' results, and would keep it from calling tools."""

@@ -11,11 +11,19 @@ from typing import NamedTuple
 
 import msgspec
 
-from actors.agent.kinds import with_tools
+from actors.agent.actor import with_tools
 from actors.behaviours.lifecycle import emit_content_of, stored_failure
-from actors.behaviours.llm.model_call import ModelCall
-from actors.behaviours.llm.tool_calls import NO_ANSWERS, CallAnswers, Decisions, ToolCalls, UserAnswer
-from actors.behaviours.llm.tool_results import StepResults, held_decisions, pause_of
+from actors.behaviours.model_call import ModelCall
+from actors.behaviours.tool_calls import (
+    NO_ANSWERS,
+    CallAnswers,
+    Decisions,
+    StepResults,
+    ToolCalls,
+    UserAnswer,
+    held_decisions,
+    pause_of,
+)
 from actors.definitions.tools.base import Tool
 from actors.definitions.tree.own_tools import OwnTools
 from actors.definitions.tree.spec import AgentSpec

@@ -11,8 +11,7 @@ from typing import cast
 
 import msgspec
 
-from actors.behaviours.failure_log import log_failure
-from actors.behaviours.lifecycle import known_failure, run_lifecycle
+from actors.behaviours.lifecycle import known_failure, log_failure, run_lifecycle
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import ActorLostError, FencedError, NodeTimeoutError
 from actors.errors.tracebacks import whole_traceback

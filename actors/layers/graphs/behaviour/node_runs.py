@@ -12,8 +12,7 @@ from typing import NamedTuple, cast
 import msgspec
 
 from actors.agent.invocation import Invocation
-from actors.behaviours.failure_log import log_failure
-from actors.behaviours.lifecycle import stored_failure
+from actors.behaviours.lifecycle import log_failure, stored_failure
 from actors.errors import FencedError, NodeTimeoutError
 from actors.errors.tracebacks import whole_traceback
 from actors.layers.graphs.behaviour.consent import asked_consent, consent_id, is_agreed, refused

@@ -10,11 +10,18 @@ import msgspec
 
 from actors.behaviours.interceptor import RunInterceptor, RunTools, TakeStep
 from actors.behaviours.lifecycle import run_lifecycle
-from actors.behaviours.llm.model_call import ModelCall
-from actors.behaviours.llm.output import output_keeper
-from actors.behaviours.llm.prompt import AgentPrompt
-from actors.behaviours.llm.tool_calls import NO_ANSWERS, CallAnswers, Decisions, ToolCalls, UserAnswer
-from actors.behaviours.llm.tool_results import StepResults, has_more, held_decisions, pause_of
+from actors.behaviours.model_call import AgentPrompt, ModelCall, output_keeper
+from actors.behaviours.tool_calls import (
+    NO_ANSWERS,
+    CallAnswers,
+    Decisions,
+    StepResults,
+    ToolCalls,
+    UserAnswer,
+    has_more,
+    held_decisions,
+    pause_of,
+)
 from actors.definitions.agents.finish_task import FinishTaskTool
 from actors.definitions.tools.base import Tool
 from actors.definitions.tree.own_tools import OwnTools, may_wait

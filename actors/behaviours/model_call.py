@@ -1,33 +1,40 @@
-"""One model call: the request is built, the model called, and its response made into an event."""
+"""One model call of an LLM agent: its prompt and request are built, the model called, and its response made into an event."""
 
 from __future__ import annotations
 
 import logging
 import re
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import cast
+from typing import Any, Protocol, cast
 
 import msgspec
 
 from actors.behaviours.interceptor import CallModel, EventInsteadError, PrepareRequest, RunInterceptor
-from actors.behaviours.lifecycle import KeepOutput, callback_context
-from actors.behaviours.llm.output import InterimWords
-from actors.behaviours.llm.prompt import Prompt
-from actors.behaviours.llm.tool_calls import ToolCalls
+from actors.behaviours.lifecycle import KeepOutput, callback_context, facts_for_user_code
+from actors.behaviours.tool_calls import ToolCalls
+from actors.definitions.agents.callback import UserCallback
+from actors.definitions.agents.finish_task import RULES
+from actors.definitions.agents.llm import LlmAgent
 from actors.definitions.tools.base import Tool
-from actors.definitions.tools.context import Actions, CallbackContext
+from actors.definitions.tools.context import Actions, CallbackContext, ReadonlyContext
 from actors.definitions.tree.own_tools import OwnTools
 from actors.definitions.tree.spec import AgentSpec
+from actors.errors import OutputSchemaError
 from actors.interfaces.context import Context
 from actors.interfaces.model import Model
 from actors.messages.content import Content, FunctionCall, Part
 from actors.messages.event import NO_ACTIONS, Event, EventActions, new_event_id
+from actors.messages.json_types import JsonValue
 from actors.messages.llm.drafts import ContentDrafts, own_contents
 from actors.messages.llm.fields import GenerateContentConfig
 from actors.messages.llm.model import FunctionDeclaration, LlmRequest, LlmResponse
+from actors.messages.shown import shown
+from actors.messages.topology import TASK
 from actors.rules.checks import model_answer, user_message
+from actors.rules.prompt import instructions
+from actors.rules.prompt.transient import place_before, transient_place
 
 CALL_ID_PREFIX = "call-"
 """Begins the ids that we give to calls whose model gave them none; they are not sent back to models."""
@@ -36,6 +43,143 @@ NUMBERED_ID = re.compile(r"(?:(?:call|tool|toolu|functions?\.[\w-]+)[_:])?\d{1,6
 """Ids of services that number the calls of a conversation: agents that run at the same time get equal ones."""
 
 logger = logging.getLogger(__name__)
+
+
+class Prompt(Protocol):
+    """What differs between the model calls of an agent in a conversation and in a flow.
+
+    Attributes:
+        has_output_schema: the response has to fit the agent's `output_schema`, if it has one.
+        fixed_instruction: the system instruction, where it is the same for every call; else None.
+    """
+
+    has_output_schema: bool
+    fixed_instruction: str | None
+
+    async def contents(self) -> list[Content]:
+        """Return the conversation, oldest first."""
+        ...
+
+    async def system_instruction(self) -> str:
+        """Return the system instruction. Raises TemplateError, and what the user's functions raise."""
+        ...
+
+
+class AgentPrompt:
+    """Implements `Prompt` for an agent in a conversation."""
+
+    def __init__(self, spec: AgentSpec, context: Context) -> None:
+        self._spec = spec
+        # The output of a task is the arguments of a call.
+        self.has_output_schema = spec.mode != TASK
+        self.fixed_instruction = spec.fixed_instruction
+        self._context = context
+        self._templates = Templates(spec, context)
+
+    async def contents(self) -> list[Content]:
+        """Return as much of the conversation as the agent includes."""
+        view = await self._context.view()
+        contents = view.contents(self._spec.llm_agent.include_contents)
+        if given := self._context.run_config.model_input_context:
+            place = place_before(contents, view.message_of(self._context.invocation_id))
+            contents = [*contents[:place], *given, *contents[place:]]
+        return await self._templates.placed_in(contents) if self._spec.llm_agent.static_instruction else contents
+
+    async def system_instruction(self) -> str:
+        """Return the instructions of the tree and of the agent, its identity, its transfer targets, and how its task ends."""
+        rules = RULES if self._spec.mode == TASK else ""
+        return instructions.join([*await self._templates.of_agent(), self._spec.transfer_menu.instruction, rules])
+
+
+class Templates:
+    """Fills in the instructions that users write, with the state and the artifacts of one run."""
+
+    def __init__(self, spec: AgentSpec, context: Context) -> None:
+        self._spec = spec
+        self._context = context
+
+    async def of_agent(self) -> list[str]:
+        """Return the tree's instruction, the agent's static one, its own, and its identity, "" where there is none."""
+        agent = self._spec.llm_agent
+        return [
+            await self.filled_in(self._spec.global_instruction) if self._spec.global_instruction else "",
+            agent.static_instruction,
+            await self.filled_in(agent.instruction) if agent.instruction and not agent.static_instruction else "",
+            self._spec.identity,
+        ]
+
+    async def placed_in(self, contents: list[Content]) -> list[Content]:
+        """Return the conversation, with the instruction of an agent that has a static one before the newest message."""
+        agent = self._spec.llm_agent
+        instruction = await self.filled_in(agent.instruction) if agent.static_instruction else ""
+        if not instruction:
+            return contents
+        place = transient_place(contents)
+        return [*contents[:place], Content.of_text(instructions.of_this_turn(instruction)), *contents[place:]]
+
+    async def filled_in(self, given: str | Callable[..., Any]) -> str:
+        """Return the text of an instruction: a template, or a function of a ReadonlyContext, whose result is no template."""
+        if not given:
+            return ""
+        if callable(given):
+            return str(await UserCallback(given, "instruction")(ReadonlyContext(**facts_for_user_code(self._context))))
+        names = instructions.artifact_names(given)
+        artifacts = {name: await self._artifact_text(name) for name in names} if names else {}
+        return instructions.render(given, self._context.state, artifacts, self._spec.name)
+
+    async def _artifact_text(self, filename: str) -> str | None:
+        part = await self._context.artifacts.load(filename)
+        if part is None:
+            return None
+        if part.inline_data is not None:
+            return part.inline_data.data.decode(errors="replace")
+        return part.text or ""
+
+
+def output_keeper(spec: AgentSpec) -> KeepOutput | None:
+    """Return the function that keeps an agent's output; None for an agent whose output is kept nowhere and has no schema."""
+    agent = spec.llm_agent
+    return partial(_keep, agent) if agent.output_key or agent.output_type is not None else None
+
+
+def _keep(agent: LlmAgent, event: Event, actions: Actions) -> None:
+    """Note what an event says under `output_key`, as text, or as data that fits `output_schema`. Raises OutputSchemaError."""
+    text = event.text
+    parts = event.content.parts if event.content is not None else ()
+    is_said = bool(text) or any(part.text is not None and not part.thought for part in parts)
+    if not is_said or any(event.function_calls()):
+        return
+    value: JsonValue = text
+    if agent.output_type is not None:
+        try:
+            value = agent.output_type.value_of(text)
+        except ValueError as error:
+            if agent.keeps_unfit():
+                return
+            raise OutputSchemaError(agent.name, f"{error}. It answered {shown(text)}") from error
+    if agent.output_key:
+        actions.state_delta[agent.output_key] = value
+
+
+class InterimWords:
+    """Notes what an agent that is a node says beside its calls under `output_key`; its final response takes the place of that.
+
+    Source: google-adk from 2.13 on, for text that comes before a call.
+
+    Args:
+        done: what the run had stored before it was lost or paused.
+    """
+
+    def __init__(self, spec: AgentSpec, done: Sequence[Event]) -> None:
+        agent = spec.llm_agent
+        self._key = agent.output_key if agent.output_type is None else None
+        self._said = "".join(event.text for event in done if event.author == spec.name) if self._key else ""
+
+    def note(self, event: Event, actions: Actions) -> None:
+        """Take in a response that is not the final one."""
+        if self._key and event.text and not event.partial:
+            self._said += event.text
+            actions.state_delta[self._key] = self._said
 
 
 class ModelCall:

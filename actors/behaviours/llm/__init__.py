@@ -1,1 +1,0 @@
-"""LLM agents: the step loop of model calls and tool calls."""
