@@ -27,8 +27,8 @@ SessionAndMemory = tuple[str | SessionStore, str | MemoryStore | None]
 StoreT = TypeVar("StoreT", SessionStore, ArtifactStore, MemoryStore)
 
 
-_POSTGRES = "runtime.stores.sql.one_statement"
-"""What a store on PostgreSQL imports, and with it the driver, which is an extra."""
+_POSTGRES = "psycopg"
+"""The driver of PostgreSQL, which is an extra."""
 
 
 class Default(Enum):

@@ -44,7 +44,7 @@ from actors.messages.codec import encode
 from actors.messages.memory import MemoryEntry
 from actors.messages.session import SessionKey
 from actors.messages.typed import decode
-from runtime.stores.sql.database import LOCK_TIMEOUT_S, Database
+from runtime.stores.sql.database import LOCK_TIMEOUT_S, Database, SqlTransaction
 from runtime.stores.sql.schema import create_tables, prepare_tables, version_table
 from runtime.stores.sql.store import SqlStore
 
@@ -156,7 +156,7 @@ class SqlMemoryStore(SqlStore, MemoryStore):
         """Replace the entries of a session, all or none. Raises StoreError."""
         rows = [_row(key, entry) for entry in entries]
         words = [" ".join(words_of(entry.text[:MAX_TEXT])) for entry in entries]
-        self._within(lambda connection: self._replace(connection, key, rows, words))
+        self._within(lambda transaction: self._replace(transaction.connection, key, rows, words))
 
     def search(self, app: str, user: str, query: str, limit: int) -> list[MemoryEntry]:
         """The entries of a user that share a word with the query, best first. Raises StoreError.
@@ -178,7 +178,7 @@ class SqlMemoryStore(SqlStore, MemoryStore):
 
     def delete_session(self, key: SessionKey) -> None:
         """Remove all entries of a session. A missing one is no error. Raises StoreError."""
-        self._within(lambda connection: self._replace(connection, key, [], []))
+        self._within(lambda transaction: self._replace(transaction.connection, key, [], []))
 
     def users(self, app: str, after: str, limit: int) -> list[str]:
         """The users of an app that have entries, by name: see `MemoryStore.users`. Raises StoreError."""
@@ -201,7 +201,8 @@ class SqlMemoryStore(SqlStore, MemoryStore):
         of_user = {"of_app": app, "of_user": user}
         removed: list[int] = []
 
-        def delete_all(connection: Connection) -> None:
+        def delete_all(transaction: SqlTransaction) -> None:
+            connection = transaction.connection
             removed[:] = connection.execute(_IDS_OF_USER, of_user).scalars()
             if self._database.is_sqlite:
                 if removed:

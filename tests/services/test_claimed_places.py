@@ -124,8 +124,8 @@ class Standing:
         assert claim is not None
 
         class Slow(writers.WriterClaim):
-            def count(claimed, connection: Any) -> None:
-                super().count(connection)
+            def count(claimed, transaction: Any) -> None:
+                super().count(transaction)
                 self._stands.set()
                 self._may_go_on.wait(30)
 
@@ -164,7 +164,7 @@ def test_what_is_being_committed_is_there_when_the_place_is_taken(server: str) -
     new.close()
 
 
-def test_a_commit_of_one_statement_that_has_its_place_is_there_when_that_is_taken(server: str) -> None:
+def test_a_commit_that_has_its_place_and_waits_is_there_when_that_is_taken(server: str) -> None:
     url = own_tables(server)
     old, new = SqlSessionStore(url), SqlSessionStore(url)
     old.open()

@@ -97,8 +97,8 @@ def test_tables_of_a_newer_version_are_left_alone(path: Path, postgres_url: str)
     for url in (f"sqlite:///{path}", postgres_url):
         store = SqlMemoryStore(url)
         store.open()
-        with store._database.transaction() as connection:
-            connection.exec_driver_sql("UPDATE raygrove_memory_schema SET version = 99")
+        with store._database.transaction() as transaction:
+            transaction.connection.exec_driver_sql("UPDATE raygrove_memory_schema SET version = 99")
         with pytest.raises(SchemaVersionError):
             store.open()
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import BigInteger, Boolean, Double, Integer, LargeBinary, Text
+from sqlalchemy import BigInteger, Boolean, Column, Double, Integer, LargeBinary, Text
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.types import TypeEngine
 
@@ -19,8 +19,9 @@ from actors.interfaces.stores import CreateSession, HideEvents, PutState, Remove
 from actors.layers.stores.session_store import SessionStore
 from actors.messages.session import SessionKey, SessionPlace
 from runtime.stores.sql import queries, schema
-from runtime.stores.sql.postgres.arrays import array_of, register_arrays
+from runtime.stores.sql.database import Database
 from runtime.stores.sql.sessions import SqlSessionStore
+from runtime.stores.sql.statements import RowsStatement
 from tests.services.test_sqlite_store import in_threads
 from tests.support.polling import until
 from tests.support.stores.batch_conformance import BatchConformance
@@ -107,9 +108,7 @@ def test_a_connection_cut_within_a_transaction_stores_nothing_and_the_next_call_
     assert seqs(store.events(S1)) == [1, 2, 3]
 
 
-def test_a_connection_cut_within_a_commit_of_one_statement_stores_nothing_and_the_next_call_works(
-    store: SqlSessionStore, url: str
-) -> None:
+def test_a_connection_cut_while_a_commit_waits_stores_nothing_and_the_next_call_works(store: SqlSessionStore, url: str) -> None:
     store.claim("desk")
     fill_sessions(store, S1, length=2)
     with psycopg.connect(url) as holder, psycopg.connect(url, autocommit=True) as connection:
@@ -174,13 +173,14 @@ def test_a_read_leaves_no_transaction_open(store: SqlSessionStore, url: str) -> 
 
 
 def test_a_column_is_read_as_it_was_sent_also_where_all_values_are_the_same_or_none(url: str) -> None:
-    with psycopg.connect(url) as connection:
-        register_arrays(connection)
-        for kind, one, other in VALUES:
-            columns = ([one], [None], [one] * 3, [other] * 2, [None] * 2, [one, other], [one, one, None], [other, one, one])
-            for values in columns:
-                found = connection.execute("SELECT * FROM unnest(%s)", [array_of(kind)(values)], binary=True)
-                assert [value for (value,) in found] == values
+    database = Database(url)
+    database.open()
+    for kind, one, other in VALUES:
+        given = RowsStatement([Column("value", kind)], "SELECT value FROM given")
+        columns = ([one], [None], [one] * 3, [other] * 2, [None] * 2, [one, other], [one, one, None], [other, one, one])
+        for values in columns:
+            assert [value for (value,) in database.found(given, [(value,) for value in values])] == values
+    database.close()
 
 
 def test_a_text_with_a_null_character_is_a_store_error(store: SqlSessionStore) -> None:

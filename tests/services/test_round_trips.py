@@ -61,12 +61,13 @@ async def least_cost(rt: Runtime, wire: WireCounts, sessions: list[str], state: 
     return min([await cost(rt, wire, sessions, 10, state) for _ in range(4)], key=lambda counts: counts["statements"])
 
 
-async def test_a_turn_on_postgresql_takes_one_statement_for_each_of_its_two_commits(
+async def test_a_turn_on_postgresql_takes_two_round_trips_for_each_of_its_two_commits(
     server: str, wire: WireCounts, tmp_path: Path
 ) -> None:
     async with Deploy("local", tmp_path)(agent(), session_store=own_tables(server)) as rt:
         await turns(rt, ["s"], WARM_UP)
-        assert await cost(rt, wire, ["s"], 10) == {"commits": 20, "round_trips": 20, "statements": 20}
+        # BEGIN and the count of the claim, then events, turns, the time of the session where the turn ends, and COMMIT.
+        assert await cost(rt, wire, ["s"], 10) == {"commits": 20, "round_trips": 40, "statements": 110}
 
 
 async def test_turns_of_many_sessions_at_once_share_statements_on_postgresql(
@@ -76,11 +77,12 @@ async def test_turns_of_many_sessions_at_once_share_statements_on_postgresql(
     async with Deploy("local", tmp_path)(agent(), session_store=own_tables(server)) as rt:
         await turns(rt, sessions, WARM_UP)
         found = await cost(rt, wire, sessions, 4)
-    assert found["statements"] == found["round_trips"] == found["commits"]
+    assert found["round_trips"] == 2 * found["commits"]
+    assert found["statements"] <= 6 * found["commits"]
     assert found["commits"] <= 64
 
 
-async def test_what_is_due_at_once_begins_with_few_statements_on_postgresql(
+async def test_what_is_due_at_once_begins_with_few_round_trips_on_postgresql(
     server: str, wire: WireCounts, tmp_path: Path
 ) -> None:
     # On a machine that is busy the schedules would be due before all are created.
@@ -94,7 +96,7 @@ async def test_what_is_due_at_once_begins_with_few_statements_on_postgresql(
         found = wire.counts - before
         assert len({turn.session_id for turn in await rt.aio.turns.list(limit=2 * DUE)}) == DUE
         assert await rt.aio.schedules.list() == []
-    assert found["statements"] < DUE
+    assert found["round_trips"] < DUE
 
 
 async def test_a_turn_on_sqlite_takes_five_statements_to_begin_and_six_to_end(wire: WireCounts, tmp_path: Path) -> None:
@@ -110,16 +112,18 @@ async def test_a_second_shard_costs_a_turn_no_look_at_shared_state(server: str, 
     async with Deploy("local", tmp_path)(agent(), session_store=own_tables(server), settings=two) as rt:
         await turns(rt, ["s0", "s1"], WARM_UP)
         found = await least_cost(rt, wire, ["s0"])
-    assert found == {"commits": 20, "round_trips": 20, "statements": 20}
+    assert found == {"commits": 20, "round_trips": 40, "statements": 110}
 
 
-async def test_turns_that_change_what_shards_share_take_no_round_trip_more(server: str, wire: WireCounts, tmp_path: Path) -> None:
+async def test_turns_that_change_what_shards_share_take_one_round_trip_more_for_each_state(
+    server: str, wire: WireCounts, tmp_path: Path
+) -> None:
     two = Settings(session_shards=2)
     async with Deploy("local", tmp_path)(agent(), session_store=own_tables(server), settings=two) as rt:
         await turns(rt, ["s0", "s1"], WARM_UP, {"user:seen": 1, "app:seen": 1})
         found = await least_cost(rt, wire, ["s0"], {"user:seen": 2, "app:seen": 2})
-    # The size of both states is looked at in the round trip of the commit that changes them.
-    assert found == {"commits": 20, "round_trips": 20, "statements": 30}
+    # The size of a state is looked at in the commit that changes it: in half of them.
+    assert found == {"commits": 20, "round_trips": 60, "statements": 150}
 
 
 async def test_turns_of_two_shards_share_statements(server: str, wire: WireCounts, tmp_path: Path) -> None:

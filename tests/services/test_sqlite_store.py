@@ -20,7 +20,6 @@ from actors.layers.stores.session_store import SessionStore
 from actors.messages.event import new_event_id, new_invocation_id
 from actors.messages.session import SessionKey
 from runtime.stores.sql import queries, schema
-from runtime.stores.sql.batch import Sids
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.support.stores.batch_conformance import BatchConformance
 from tests.support.stores.model_call_conformance import ModelCallConformance
@@ -66,8 +65,10 @@ class TestSqliteInMemory(SessionStoreConformance):
 
 def test_a_file_is_written_ahead_and_synced_at_every_commit(store: SqlSessionStore, path: Path) -> None:
     fill_sessions(store, S1)
-    with store._database.transaction() as connection:
-        found = {name: connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in ("synchronous", "foreign_keys")}
+    with store._database.transaction() as transaction:
+        found = {
+            name: transaction.connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in ("synchronous", "foreign_keys")
+        }
     assert found == {"synchronous": 2, "foreign_keys": 1}
     with closing(sqlite3.connect(path)) as other:
         assert other.execute("PRAGMA journal_mode").fetchone() == ("wal",)
@@ -220,16 +221,6 @@ def test_taking_a_session_up_costs_the_same_with_a_log_of_any_length(store: SqlS
     limit = steps_of_session(path, short) + 5
     assert steps_of_session(path, long) <= limit
     assert steps_of_session(path, rewound) <= limit
-
-
-def test_the_sid_not_used_longest_is_forgotten_first() -> None:
-    sids = Sids(2)
-    first, second, third = (SessionKey(APP, "ada", name) for name in "abc")
-    sids[first] = 1
-    sids[second] = 2
-    assert sids.get(first) == 1
-    sids[third] = 3
-    assert (sids.get(first), sids.get(second), sids.get(third)) == (1, None, 3)
 
 
 def in_threads(calls: list[Any]) -> list[Exception]:

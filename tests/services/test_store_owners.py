@@ -73,8 +73,8 @@ def owners(store: SqlSessionStore) -> list[tuple[str, str]]:
 def run_out(store: SqlSessionStore, by_s: float = 1.0) -> None:
     """Let all leases have run out by so many seconds."""
     now = "extract(epoch FROM now())" if not store._database.is_sqlite else "unixepoch()"
-    with store._database.transaction() as connection:
-        connection.execute(text(f"UPDATE raygrove_owners SET until_s = {now} - {by_s}"))
+    with store._database.transaction() as transaction:
+        transaction.connection.execute(text(f"UPDATE raygrove_owners SET until_s = {now} - {by_s}"))
 
 
 def test_a_store_of_a_deployment_that_lives_is_refused_and_nothing_of_it_is_changed(open_store: Open) -> None:

@@ -1,4 +1,9 @@
-"""A database by its URL: one connection that stays open, transactions on it, and reconnecting when it breaks."""
+"""A database by its URL: one connection that stays open, transactions on it, and reconnecting when it breaks.
+
+SQLAlchemy makes a context and a result for each statement. So statements of commits, and queries that find thousands of rows or
+one session, go to the driver itself: in a small commit to SQLite the rest takes more time than the database's own work without
+the disk, and of a query that finds thousands, SQLAlchemy's rows take as long as the reading.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +12,19 @@ import select
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cache, partial
 from pathlib import Path
+from types import TracebackType
 from typing import Any, TypeVar
 
-from sqlalchemy import URL, Connection, Engine, NullPool, Row, create_engine, event, make_url, text
+from sqlalchemy import URL, Connection, Dialect, Engine, NullPool, Row, Select, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from actors.errors import RaygroveError, StoreError, StoreUnavailableError
-from runtime.stores.sql import statements
 from runtime.stores.sql.sqlite_file import SqliteFile, file_of
+from runtime.stores.sql.statements import RowsStatement, Values, register_arrays
 from runtime.stores.transient_errors import is_transient, spoils_connection
 
 logger = logging.getLogger(__name__)
@@ -35,10 +41,14 @@ _KEEPALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count
 APPLICATION_NAME = "left('raygrove ' || current_schema(), 63)"
 """SQL: the name by which PostgreSQL lists connections. Stores in other schemas of a database are other stores."""
 
-IDLE = 0
-"""The status of a connection of libpq that is open, and in no transaction."""
-
-_OF_KEYS = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off"}
+_OF_KEYS = {
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    # A table that is read whole all the same costs so much then that its query would be compiled first, for a second.
+    "jit": "off",
+}
 
 PLAN_BY_KEYS = "; ".join(f"SET {name} = {value}" for name, value in _OF_KEYS.items())
 """SQL: PostgreSQL plans later statements once, to find rows by keys, whatever their values are.
@@ -112,7 +122,7 @@ class Database:
             raise self.failure(error) from error
 
     @contextmanager
-    def transaction(self) -> Iterator[Connection]:
+    def transaction(self) -> Iterator[SqlTransaction]:
         """A transaction: committed at the end of the block, rolled back when the block raises.
 
         Raises:
@@ -121,51 +131,34 @@ class Database:
             StoreError: the file of the database was deleted or replaced while it was in use.
         """
         try:
-            if not self._may_write:
+            if not self._may_write or self._is_cut():
                 # A connection to a read-only file stays read-only, whatever becomes of the file.
                 self._drop_connection()
-            connection = self._retried(self._begin)
-            yield connection
-            statements.execute(connection, "COMMIT")
+            with self._retried(SqlTransaction, by_keys=True) as transaction:
+                yield transaction
+                transaction.commit()
             if self._file is not None:
                 self._file.check()
         except BaseException as error:
-            self._roll_back(error)
+            raised = self._dbapi_error(error)
+            self._roll_back(raised)
+            if raised is not error:
+                raise raised from error
             raise
 
-    def _begin(self, connection: Connection) -> Connection:
-        # IMMEDIATE takes SQLite's write lock at once, and waits for it; a read that becomes a write fails without waiting.
-        statements.execute(connection, "BEGIN IMMEDIATE" if self.is_sqlite else "BEGIN")
-        return connection
+    def _is_cut(self) -> bool:
+        """Whether PostgreSQL's server has closed the connection. What is sent after this may change something.
 
-    @contextmanager
-    def driver(self) -> Iterator[Any]:
-        """The connection to PostgreSQL as psycopg has it, outside of any transaction: each statement is one of its own.
-
-        Statements find their rows by keys: see `plans`.
-
-        Raises:
-            sqlalchemy.exc.DBAPIError: psycopg has raised an error in the block.
+        It says so without being asked. A request that changes something could not be sent again.
         """
-        if self._connection is not None and _is_cut(self._connection):
-            # What is sent after this may change something, and could not be sent again.
-            self._drop_connection()
-        connection = self._connected(by_keys=True)
-        driver: Any = connection.connection.dbapi_connection
-        errors: Any = connection.dialect.loaded_dbapi
-        try:
-            yield driver
-        except errors.Error as error:
-            raised = DBAPIError.instance(
-                None, None, error, errors.Error, connection_invalidated=driver.broken, dialect=connection.dialect
-            )
-            if spoils_connection(raised):
-                self._drop_connection()
-            raise raised from error
-        except BaseException:
-            if driver.info.transaction_status != IDLE:
-                self._drop_connection()
-            raise
+        if self.is_sqlite or self._connection is None:
+            return False
+        driver: Any = self._connection.connection.dbapi_connection
+        if driver.closed:
+            return True
+        unasked = select.poll()
+        unasked.register(driver.fileno(), select.POLLIN)
+        return bool(unasked.poll(0))
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
@@ -198,7 +191,7 @@ class Database:
             # Not only the database's errors: drivers raise many classes for values that they cannot send.
             raise self.failure(error) from error
 
-    def tuples(self, query: statements.Query, parameters: dict[str, Any], *, by_keys: bool = False) -> Tuples:
+    def tuples(self, query: Select[Any], parameters: dict[str, Any], *, by_keys: bool = False) -> Tuples:
         """The rows that a query finds as its driver has them, outside of any transaction: where SQLAlchemy's rows take too long.
 
         No column may have a type that SQLAlchemy converts.
@@ -211,10 +204,41 @@ class Database:
         """
 
         def read(connection: Connection) -> Tuples:
-            return statements.tuples(connection, query, parameters)
+            driver: Any = connection.connection.dbapi_connection
+            sql, constants, names = _compiled(query, connection.dialect)
+            given = {**constants, **parameters}
+            if self.is_sqlite:
+                found: Tuples = driver.execute(sql, [given[name] for name in names]).fetchall()
+            else:
+                found = driver.execute(sql, given, binary=True).fetchall()
+            return found
 
         with self.store_errors():
             return self._retried(read, by_keys=by_keys)
+
+    def found(self, query: RowsStatement, rows: Sequence[Values]) -> Tuples:
+        """The rows that a query finds by many others, as the driver has them, outside of any transaction; none of none.
+
+        Raises:
+            StoreError: the database failed.
+        """
+
+        def read(connection: Connection) -> Tuples:
+            driver: Any = connection.connection.dbapi_connection
+            if not self.is_sqlite:
+                found: Tuples = driver.execute(query.postgres, query.arrays(rows), prepare=True, binary=True).fetchall()
+                return found
+            # Outside of a transaction each statement takes SQLite's locks anew, which takes four times as long as the look-up.
+            driver.execute("BEGIN")
+            try:
+                return [each for row in rows for each in driver.execute(query.sqlite, row)]
+            finally:
+                driver.execute("COMMIT")
+
+        if not rows:
+            return ()
+        with self.store_errors():
+            return self._retried(read, by_keys=True)
 
     @contextmanager
     def store_errors(self) -> Iterator[None]:
@@ -281,11 +305,29 @@ class Database:
         # Only for calls that change nothing. The server may have closed the connection since the last call.
         try:
             return call(self._connected(by_keys=by_keys))
-        except DBAPIError as error:
-            if not spoils_connection(error) or self._is_in_memory:
+        except Exception as error:
+            raised = self._dbapi_error(error)
+            if not spoils_connection(raised) or self._is_in_memory:
+                if raised is not error:
+                    raise raised from error
                 raise
         self._drop_connection()
         return call(self._connected(by_keys=by_keys))
+
+    def _dbapi_error(self, error: BaseException) -> BaseException:
+        """The error of SQLAlchemy for one of the driver; any other one is returned as it is."""
+        if self._connection is None:
+            return error
+        errors: Any = self._connection.dialect.loaded_dbapi
+        if not isinstance(error, errors.Error):
+            return error
+        driver: Any = self._connection.connection.dbapi_connection
+        is_broken = not self.is_sqlite and driver.broken
+        dialect = self._connection.dialect
+        raised: BaseException = DBAPIError.instance(
+            None, None, error, errors.Error, connection_invalidated=is_broken, dialect=dialect
+        )
+        return raised
 
     @property
     def _is_in_memory(self) -> bool:
@@ -316,14 +358,76 @@ class Database:
                 self._file.forget_log()
 
 
-def _is_cut(connection: Connection) -> bool:
-    """Whether PostgreSQL's server has said anything without being asked: it does so when it closes a connection."""
-    driver: Any = connection.connection.dbapi_connection
-    if driver.closed:
-        return True
-    unasked = select.poll()
-    unasked.register(driver.fileno(), select.POLLIN)
-    return bool(unasked.poll(0))
+class SqlTransaction:
+    """A transaction that begins when the object is made, and is a context in which it may be used.
+
+    PostgreSQL is not waited for until a value is read: so BEGIN, the check of a claim and a value take one round trip, all rows
+    and COMMIT another one.
+
+    Raises:
+        sqlite3.Error, psycopg.Error: what goes wrong in any method. `Database.transaction` has them of SQLAlchemy.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self.is_sqlite = connection.dialect.name == "sqlite"
+        self._connection = connection
+        self._driver: Any = connection.connection.dbapi_connection
+        self._pipeline: Any = None
+        self._pipelined = ExitStack()
+        # IMMEDIATE takes SQLite's write lock at once, and waits for it; a read that becomes a write fails without waiting.
+        self._run("BEGIN IMMEDIATE" if self.is_sqlite else "BEGIN")
+
+    def __enter__(self) -> SqlTransaction:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._pipeline = None
+        self._pipelined.__exit__(kind, error, trace)
+
+    @property
+    def connection(self) -> Connection:
+        """For SQLAlchemy, when all that was sent is done."""
+        self._pipeline = None
+        self._pipelined.close()
+        return self._connection
+
+    def send(self, statement: RowsStatement, rows: Sequence[Values]) -> None:
+        """Run a statement that finds nothing, if there are any rows."""
+        if not rows:
+            return
+        if self.is_sqlite:
+            self._driver.executemany(statement.sqlite, rows)
+        else:
+            self._run(statement.postgres, statement.arrays(rows))
+
+    def found(self, sql: str, values: Sequence[Any]) -> Tuples:
+        """The rows that a statement finds, which has a `?` for each value."""
+        cursor = self._run(sql, values)
+        if self._pipeline is not None:
+            # Without a Sync the server takes the transaction for active, and no limit of idle ones ends it.
+            self._pipeline.sync()
+        rows: Tuples = cursor.fetchall()
+        return rows
+
+    def commit(self) -> None:
+        """Commit. It is done when the context ends."""
+        self._run("COMMIT")
+
+    def _run(self, sql: str, values: Sequence[Any] = ()) -> Any:
+        """Run a statement. Returns a cursor."""
+        if self.is_sqlite:
+            return self._driver.execute(sql, values)
+        if self._pipeline is None:
+            self._pipeline = self._pipelined.enter_context(self._driver.pipeline())
+        return self._driver.execute(sql.replace("?", "%s"), values, prepare=True, binary=True)
+
+
+@cache
+def _compiled(query: Select[Any], dialect: Dialect) -> tuple[str, Mapping[str, Any], Sequence[str]]:
+    """The SQL of a query, the values in it that are no parameters, and the names of its placeholders where they have none."""
+    compiled = query.compile(dialect=dialect)
+    constants = {name: value for name, value in compiled.params.items() if value is not None}
+    return str(compiled), constants, compiled.positiontup or ()
 
 
 def _parse(given: str, what: str) -> URL:
@@ -344,10 +448,7 @@ def _engine(url: URL, lock_timeout_s: float) -> Engine:
     if url.get_backend_name() != "sqlite":
         given = {"connect_timeout": CONNECT_TIMEOUT_S, **_KEEPALIVE}
         options: dict[str, Any] = {name: value for name, value in given.items() if name not in url.query}
-        # psycopg is an extra.
-        from runtime.stores.sql.postgres.arrays import register_arrays
-
-        set_up: Callable[[Any, object], None] = partial(_set_up_postgres, lock_timeout_s, register_arrays)
+        set_up: Callable[[Any, object], None] = partial(_set_up_postgres, lock_timeout_s)
     else:
         options = {"check_same_thread": False, "timeout": lock_timeout_s}
         set_up = partial(_set_up_sqlite, lock_timeout_s)
@@ -378,7 +479,7 @@ def _write_ahead(connection: Any, lock_timeout_s: float) -> None:
             return
 
 
-def _set_up_postgres(lock_timeout_s: float, register: Callable[[Any], None], connection: Any, _record: object) -> None:
-    register(connection)
+def _set_up_postgres(lock_timeout_s: float, connection: Any, _record: object) -> None:
+    register_arrays(connection)
     name = f"set_config('application_name', {APPLICATION_NAME}, false)"
     connection.execute(f"SELECT set_config('lock_timeout', '{int(lock_timeout_s * 1000)}', false), {name}")

@@ -9,6 +9,7 @@ from actors.layers.stores.parts import MAX_BATCHES
 from actors.layers.stores.records import ForgetBatches, PutBatch
 from actors.messages import typed
 from actors.messages.codec import encode
+from runtime.stores.sql.database import SqlTransaction
 from runtime.stores.sql.schema import batch_items, batches
 from runtime.stores.sql.statements import upsert
 from runtime.stores.sql.writers import FencedSqlStore
@@ -35,6 +36,7 @@ class BatchReadingStore(FencedSqlStore):
         return [_decode_item(bytes(raw)) for (raw,) in self._database.rows(query, {})]
 
 
+_PUT, _PUT_ITEMS = upsert(batches), upsert(batch_items)
 _OLDEST_KEPT = (
     select(batches.c.begun_s)
     .where(batches.c.app == bindparam("of_app"))
@@ -50,27 +52,23 @@ _DROP_WITHOUT_BATCH: Delete = delete(batch_items).where(
 )
 
 
-def change_batches(connection: Connection, write: PutBatch | ForgetBatches) -> None:
+def change_batches(transaction: SqlTransaction, write: PutBatch | ForgetBatches) -> None:
     """Do one write."""
     if isinstance(write, PutBatch):
-        _put(connection, write)
+        _put(transaction, write)
     else:
-        _forget(connection, write)
+        _forget(transaction.connection, write)
 
 
-def _put(connection: Connection, write: PutBatch) -> None:
+def _put(transaction: SqlTransaction, write: PutBatch) -> None:
     app, batch = write.key.app, write.batch
-    row = {"app": app, "id": batch.id, "begun_s": batch.begun_s, "updated_s": batch.updated_s, "raw": encode(batch)}
-    connection.execute(upsert(batches, connection.dialect.name), row)
-    items = [
-        {"app": app, "batch": batch.id, "position": each.position, "user": each.user_id, "at_s": each.at_s, "raw": encode(each)}
-        for each in write.items
-    ]
-    if items:
-        connection.execute(upsert(batch_items, connection.dialect.name), items)
+    transaction.send(_PUT, [(app, batch.id, batch.begun_s, batch.updated_s, encode(batch))])
+    # A statement takes each row once. A later item replaces an earlier one.
+    items = {each.position: (app, batch.id, each.position, each.user_id, each.at_s, encode(each)) for each in write.items}
+    transaction.send(_PUT_ITEMS, list(items.values()))
     # What a program tells first of a batch is of the time at which it begins.
-    if batch.updated_s == batch.begun_s and connection.execute(_DROP_FIRST, {"of_app": app}).rowcount:
-        connection.execute(_DROP_WITHOUT_BATCH, {"of_app": app})
+    if batch.updated_s == batch.begun_s and transaction.connection.execute(_DROP_FIRST, {"of_app": app}).rowcount:
+        transaction.connection.execute(_DROP_WITHOUT_BATCH, {"of_app": app})
 
 
 def _forget(connection: Connection, write: ForgetBatches) -> None:

@@ -24,6 +24,7 @@ from actors.errors import StoreUnavailableError
 from actors.messages import typed
 from runtime.stores.owner import StoreOwner
 from runtime.stores.sql import schema
+from runtime.stores.sql.database import SqlTransaction
 from runtime.stores.sql.statements import upsert
 from runtime.stores.taking_over import Presence, Verdict, verdict
 
@@ -34,6 +35,7 @@ RENEW_S = 5.0
 """How often an owner renews its lease, in seconds."""
 
 _owners = schema.owners
+_PUT = upsert(_owners)
 _LOCK = text("SELECT pg_advisory_xact_lock(hashtext(:name))")
 _NOW = text("SELECT extract(epoch FROM clock_timestamp())::double precision")
 
@@ -60,13 +62,14 @@ class Ownership:
         self._path = path
         self._seen: _SeenLease | None = None
 
-    def take_ownership(self, connection: Connection) -> None:
+    def take_ownership(self, transaction: SqlTransaction) -> None:
         """Own the store from now on.
 
         Raises:
             StoreInUseError: another deployment of the app owns it, and lives.
             StoreUnavailableError: whether it lives is known only when it renews its lease, or the lease runs out.
         """
+        connection = transaction.connection
         self._lock(connection)
         mine, inode = self.owner.deployment, _inode(self._path)
         row = connection.execute(select(_owners).where(_owners.c.app == self.owner.app)).first()
@@ -74,9 +77,8 @@ class Ownership:
             if row.inode == inode:
                 self._check(row, _now_s(connection))
             connection.execute(delete(schema.writers).where(schema.writers.c.deployment == row.deployment))
-        lease = {"deployment": mine, "until_s": _now_s(connection) + LEASE_S, "inode": inode}
-        values = lease | {"app": self.owner.app, "owner": msgspec.json.encode(self.owner)}
-        connection.execute(upsert(_owners, connection.dialect.name), values)
+        owner = (self.owner.app, mine, _now_s(connection) + LEASE_S, inode, msgspec.json.encode(self.owner))
+        transaction.send(_PUT, [owner])
 
     def _check(self, row: Row[*tuple[Any, ...]], now_s: float) -> None:
         first = self._seen if self._seen is not None and self._seen.deployment == row.deployment else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import reduce
 from typing import Any
@@ -14,8 +15,7 @@ from actors.layers.placing.rules.homes import digest_with, user_digest
 from actors.layers.stores.store_seat import Arrival, StoreSeat, UserPlace
 from actors.messages import typed
 from runtime.stores.sql import schema
-from runtime.stores.sql.database import Rows
-from runtime.stores.sql.session_rows import SessionRows
+from runtime.stores.sql.database import Rows, SqlTransaction
 from runtime.stores.sql.user_rows import UserRow, count_rows, read_part, remove_rows, write_rows
 from runtime.stores.sql.writers import FencedSqlStore
 
@@ -43,8 +43,6 @@ _placements = schema.placements
 class PlacedSqlStore(FencedSqlStore):
     """The methods of `PlacedStore` for one of several stores."""
 
-    _of: SessionRows
-
     def seat(self, app: str) -> StoreSeat | None:
         """The store's place in the list of an app's stores; None: it has none. Raises StoreError."""
         found = self._database.rows(_SEAT, {"app": app})
@@ -53,7 +51,8 @@ class PlacedSqlStore(FencedSqlStore):
     def take_seat(self, app: str, seat: StoreSeat) -> None:
         """Keep another place in the list. Raises StoreError."""
 
-        def take(connection: Connection) -> None:
+        def take(transaction: SqlTransaction) -> None:
+            connection = transaction.connection
             connection.execute(delete(schema.seats).where(schema.seats.c.app == app))
             taken = {"app": app, "family": seat.family, "number": seat.number, "stores": seat.of}
             connection.execute(insert(schema.seats), taken)
@@ -74,8 +73,8 @@ class PlacedSqlStore(FencedSqlStore):
         rows = [{"app": app, "digest": digest, "store": store} for digest, store in placements.items()]
         if rows:
 
-            def place(connection: Connection) -> None:
-                connection.execute(_PLACE, rows)
+            def place(transaction: SqlTransaction) -> None:
+                transaction.connection.execute(_PLACE, rows)
 
             self._written(place)
 
@@ -97,7 +96,8 @@ class PlacedSqlStore(FencedSqlStore):
     def begin_arrival(self, app: str, arrival: Arrival, replaces: str) -> None:
         """Take parts of a user: see `PlacedStore`. Raises StoreConflictError, StoreError."""
 
-        def begin(connection: Connection) -> None:
+        def begin(transaction: SqlTransaction) -> None:
+            connection = transaction.connection
             found = _found(connection, app, arrival.user)
             if found is not None and found.token not in (arrival.token, replaces):
                 raise StoreConflictError(_other_move(arrival.user))
@@ -112,7 +112,8 @@ class PlacedSqlStore(FencedSqlStore):
     def stage(self, app: str, user: str, token: str, number: int, raw: bytes) -> None:
         """Keep a part; one that is there stays. Raises StoreConflictError where another move has begun since, StoreError."""
 
-        def keep(connection: Connection) -> None:
+        def keep(transaction: SqlTransaction) -> None:
+            connection = transaction.connection
             _checked(connection, app, user, token)
             of_part = (_arrivals.c.app == app, _arrivals.c.user == user, _arrivals.c.number == number)
             connection.execute(delete(_arrivals).where(*of_part))
@@ -136,7 +137,8 @@ class PlacedSqlStore(FencedSqlStore):
     def leave(self, app: str, user: str, placement: UserPlace, digest: bytes, before: bytes) -> None:
         """Remove all rows of a user, and note where the user is now: see `PlacedStore`. Raises StoreError."""
 
-        def remove(connection: Connection) -> None:
+        def remove(transaction: SqlTransaction) -> None:
+            connection = transaction.connection
             row = connection.execute(_note_of(app, user)).one_or_none()
             if row is not None and UserPlace(row.store, row.token) == placement:
                 # It was done before, and the reply was lost.
@@ -152,7 +154,8 @@ class PlacedSqlStore(FencedSqlStore):
     def admit(self, app: str, user: str, token: str) -> None:
         """Have a user here from now on, with the rows of all parts: see `PlacedStore`. Raises StoreError."""
 
-        def write(connection: Connection) -> None:
+        def write(transaction: SqlTransaction) -> None:
+            connection = transaction.connection
             if _found(connection, app, user) is None:
                 # It was done before, and the reply was lost.
                 return
@@ -167,21 +170,26 @@ class PlacedSqlStore(FencedSqlStore):
     def drop_arrival(self, app: str, user: str, token: str) -> None:
         """Forget what has arrived of a user by a move. Raises StoreError."""
 
-        def drop(connection: Connection) -> None:
+        def drop(transaction: SqlTransaction) -> None:
+            connection = transaction.connection
             found = _found(connection, app, user)
             if found is not None and found.token == token:
                 connection.execute(delete(_arrivals).where(_arrivals.c.app == app, _arrivals.c.user == user))
 
         self._written(drop)
 
-    def _written(self, work: Callable[[Connection], None]) -> None:
+    def _written(self, work: Callable[[SqlTransaction], None]) -> None:
         """Do some work in a transaction of the holder of the claim. Raises StoreError."""
         try:
             with self._database.store_errors():
                 self._commit(work)
         finally:
             # A user who was moved has sessions under other numbers, or none.
-            self._of.forget_sids()
+            self._forget_sids()
+
+    @abstractmethod
+    def _forget_sids(self) -> None:
+        """Look the numbers of all sessions up again."""
 
 
 def _note_of(app: str, user: str) -> Select[tuple[int, str]]:

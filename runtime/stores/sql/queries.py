@@ -35,8 +35,10 @@ from runtime.stores.sql.schema import (
     session_state,
     sessions,
     shared_state,
+    shared_versions,
     turns,
 )
+from runtime.stores.sql.statements import RowsStatement
 
 _sid: BindParameter[int] = bindparam("sid")
 _visible = events.c.hidden.is_(false())
@@ -62,6 +64,22 @@ SID = select(sessions.c.sid).where(*_of_key)
 
 SESSION = _session_columns.where(*_of_key)
 """A session's row and its `head_seq`: app, user, session."""
+
+EXISTING = RowsStatement(
+    (sessions.c.app, sessions.c.user, sessions.c.session),
+    'SELECT there.app, there."user", there.session FROM given JOIN raygrove_sessions AS there '
+    'ON there.app = given.app AND there."user" = given."user" AND there.session = given.session',
+)
+"""The keys of sessions that are there, by those of some."""
+
+CHANGED_STATES = RowsStatement(
+    (shared_versions.c.app, shared_versions.c.user, shared_versions.c.version),
+    'SELECT given."user", coalesce(of_state.version, 0), there.key, there.value FROM given '
+    'LEFT JOIN raygrove_shared_versions AS of_state ON of_state.app = given.app AND of_state."user" = given."user" '
+    'LEFT JOIN raygrove_shared_state AS there ON there.app = given.app AND there."user" = given."user" '
+    "WHERE coalesce(of_state.version, 0) <> given.version",
+)
+"""The states whose versions are not the known ones, by app, user and version: user, version, key and value."""
 
 STATE = select(session_state.c.key, session_state.c.value).where(session_state.c.sid == _sid)
 """A session's own state: sid."""

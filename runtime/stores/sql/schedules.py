@@ -5,14 +5,21 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Delete, Select, Update, bindparam, delete, literal_column, select, tuple_, update
+from sqlalchemy import Select, bindparam, select, tuple_
 
 from actors.layers.stores.records import AddSchedule, AdvanceSchedule, RemoveSchedule, SetDueTime
 from actors.layers.stores.schedule import ScheduleRow
 from actors.messages.session import SessionKey
-from runtime.stores.sql.collected_rows import new_schedule
+from runtime.stores.sql.database import SqlTransaction
 from runtime.stores.sql.schema import schedules
-from runtime.stores.sql.statements import insert_new
+from runtime.stores.sql.statements import RowsStatement, insert_new
+
+NAMED = RowsStatement(
+    (schedules.c.app, schedules.c.user, schedules.c.name),
+    "SELECT there.* FROM given JOIN raygrove_schedules AS there "
+    'ON there.app = given.app AND there."user" = given."user" AND there.name = given.name',
+)
+"""All columns of schedules, by app, user and name."""
 
 _place = (schedules.c.due_s, schedules.c.user, schedules.c.name)
 
@@ -71,43 +78,49 @@ def schedule_row(row: Any) -> ScheduleRow:
 ScheduleWrite = AddSchedule | SetDueTime | AdvanceSchedule | RemoveSchedule
 """A write that changes schedules."""
 
-_this = (
-    schedules.c.app == bindparam("of_app"),
-    schedules.c.user == bindparam("of_user"),
-    schedules.c.name == bindparam("of_name"),
-    schedules.c.id == bindparam("of_id"),
+_KEY = (schedules.c.app, schedules.c.user, schedules.c.name, schedules.c.id)
+_THIS = 'there.app = given.app AND there."user" = given."user" AND there.name = given.name AND there.id = given.id'
+_ADD = insert_new(schedules)
+_SET_DUE = RowsStatement(
+    (*_KEY, schedules.c.due_s, schedules.c.paused),
+    f"UPDATE raygrove_schedules AS there SET due_s = given.due_s, paused = given.paused, error = '' FROM given WHERE {_THIS}",
 )
-_was_due = schedules.c.due_s <= bindparam("was_due_s")
-
-_SET_DUE: Update = update(schedules).where(*_this).values(due_s=bindparam("next_s"), paused=bindparam("is_paused"), error="")
-_HAS_BEGUN: Update = (
-    update(schedules)
-    .where(*_this, _was_due)
-    .values(due_s=bindparam("next_s"), last_s=bindparam("was_due_s"), turns=schedules.c.turns + literal_column("1"), error="")
+_HAS_BEGUN = RowsStatement(
+    (*_KEY, schedules.c.last_s, schedules.c.due_s),
+    "UPDATE raygrove_schedules AS there SET due_s = given.due_s, last_s = given.last_s, turns = there.turns + 1, error = '' "
+    f"FROM given WHERE {_THIS} AND there.due_s <= given.last_s",
 )
-_HAS_FAILED: Update = update(schedules).where(*_this, _was_due).values(due_s=bindparam("next_s"), error=bindparam("why"))
-_IS_OVER: Delete = delete(schedules).where(*_this, _was_due)
-_REMOVE: Delete = delete(schedules).where(*_this)
+_HAS_FAILED = RowsStatement(
+    (*_KEY, schedules.c.last_s, schedules.c.due_s, schedules.c.error),
+    "UPDATE raygrove_schedules AS there SET due_s = given.due_s, error = given.error "
+    f"FROM given WHERE {_THIS} AND there.due_s <= given.last_s",
+)
+_IS_OVER = RowsStatement(
+    (*_KEY, schedules.c.last_s),
+    'DELETE FROM raygrove_schedules AS there WHERE (app, "user", name) IN (SELECT app, "user", name FROM given) '
+    f"AND EXISTS (SELECT 1 FROM given WHERE {_THIS} AND there.due_s <= given.last_s)",
+)
+_REMOVE = RowsStatement(
+    _KEY,
+    'DELETE FROM raygrove_schedules WHERE (app, "user", name, id) IN (SELECT app, "user", name, id FROM given)',
+)
 
 
-def change_schedule(connection: Connection, write: ScheduleWrite) -> None:
+def change_schedule(transaction: SqlTransaction, write: ScheduleWrite) -> None:
     """Do one write."""
     match write:
-        case AddSchedule():
-            connection.execute(insert_new(schedules, connection.dialect.name), new_schedule(write))
+        case AddSchedule(key, row):
+            values = (key.app, key.user, row.name, row.id, key.session)
+            transaction.send(_ADD, [(*values, row.due_s, row.paused, row.last_s, row.turns, row.error, row.raw)])
         case SetDueTime(key, name, schedule_id, due_s, paused):
-            connection.execute(_SET_DUE, {**_of(key, name, schedule_id), "next_s": due_s, "is_paused": paused})
+            transaction.send(_SET_DUE, [(key.app, key.user, name, schedule_id, due_s, paused)])
         case AdvanceSchedule(key, time, error):
-            of = {**_of(key, time.name, time.id), "was_due_s": time.due_s}
+            of = (key.app, key.user, time.name, time.id, time.due_s)
             if error:
-                connection.execute(_HAS_FAILED, {**of, "next_s": time.next_s, "why": error})
+                transaction.send(_HAS_FAILED, [(*of, time.next_s, error)])
             elif time.next_s is None:
-                connection.execute(_IS_OVER, of)
+                transaction.send(_IS_OVER, [of])
             else:
-                connection.execute(_HAS_BEGUN, {**of, "next_s": time.next_s})
+                transaction.send(_HAS_BEGUN, [(*of, time.next_s)])
         case RemoveSchedule(key, name, schedule_id):
-            connection.execute(_REMOVE, _of(key, name, schedule_id))
-
-
-def _of(key: SessionKey, name: str, schedule_id: str) -> dict[str, Any]:
-    return {"of_app": key.app, "of_user": key.user, "of_name": name, "of_id": schedule_id}
+            transaction.send(_REMOVE, [(key.app, key.user, name, schedule_id)])

@@ -47,7 +47,6 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 
 from actors.errors import SchemaVersionError, StoreError
 from actors.layers.trees.release import UNKNOWN_RELEASE, this_version
-from runtime.stores.sql import statements
 
 VERSION = 2
 """The version of the tables below. Raise it with every change to them, and have `prepare_tables` bring older ones up to date."""
@@ -440,7 +439,7 @@ def create_tables(connection: Connection, metadata: MetaData) -> None:
         metadata.create_all(connection)
         return
     for statement in _statements(metadata):
-        statements.execute(connection, statement)
+        connection.exec_driver_sql(statement)
 
 
 @cache

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import namedtuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 from sqlalchemy import Connection, Row, Select
@@ -18,21 +19,20 @@ from actors.layers.stores.session_store import SessionStore
 from actors.layers.stores.usage import TurnId, TurnName, UsageFilter, UsagePage, UsagePlace
 from actors.messages.json_types import JsonObject
 from actors.messages.session import SessionKey, SessionPlace
-from runtime.stores.sql import queries, schema, sqlite_rows
+from runtime.stores.sql import queries, schema
 from runtime.stores.sql import schedules as of_schedules
 from runtime.stores.sql.archive import ArchiveReader
-from runtime.stores.sql.batch import Batch
-from runtime.stores.sql.conflicts import find_conflict
+from runtime.stores.sql.commit import Commit, Sids, find_conflict
 from runtime.stores.sql.database import LOCK_TIMEOUT_S, Database, Rows, Tuples
 from runtime.stores.sql.kept_batches import BatchReadingStore
 from runtime.stores.sql.model_calls import ModelCallReader
 from runtime.stores.sql.placing import PlacedSqlStore
 from runtime.stores.sql.schedules import schedule_row
-from runtime.stores.sql.session_rows import SessionRows, session_row, values_of
 from runtime.stores.sql.usage import turn_names, usage_page
 
-if TYPE_CHECKING:
-    from runtime.stores.sql.one_statement import OneStatementCommits
+T = TypeVar("T")
+
+_ScheduleColumns = namedtuple("_ScheduleColumns", schema.schedules.c.keys())  # type: ignore[misc]
 
 MAX_ROWS = 2**62
 """Rows of a list that has no limit."""
@@ -45,6 +45,79 @@ MOVED_BYTES = 512_000
 
 MAX_VALUES = 500
 """Values in one list of a statement."""
+
+
+class _SessionColumns(NamedTuple):
+    """The columns of `queries.SESSION`, in its order."""
+
+    sid: int
+    app: str
+    user: str
+    session: str
+    rewinds: int
+    created_s: float
+    updated_s: float
+    head_seq: int
+
+
+class SessionRows:
+    """Runs queries about one session each."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._sids = Sids()
+        self._connections = 0
+
+    def session(self, key: SessionKey) -> SessionRow | None:
+        """The record of a session: see `SqlSessionStore.session`. Raises StoreError."""
+        while True:
+            # As the driver has them: a turn of a session that is not in memory waits, and SQLAlchemy's rows double the time.
+            found = self._database.tuples(queries.SESSION, columns_of(key), by_keys=True)
+            if not found:
+                return None
+            row = _SessionColumns(*found[0])
+            sid = self.sids().known[key] = row.sid
+            authors = tuple((author, seq) for author, seq in self._database.tuples(queries.AUTHORS, {"sid": sid}, by_keys=True))
+            state = values_of(self._database.tuples(queries.STATE, {"sid": sid}, by_keys=True))
+            if self.sids().known.get(key) == sid:
+                return session_row(row, authors, state)
+
+    def rows(self, key: SessionKey, query: Any, **parameters: Any) -> Rows:
+        """The rows that a query finds by a session's sid; none when there is no such session. Raises StoreError."""
+        return self._found(key, lambda sid: self._database.rows(query, {"sid": sid, **parameters}, by_keys=True))
+
+    def tuples(self, key: SessionKey, query: Select[Any], **parameters: Any) -> Tuples:
+        """The same as its driver has them: see `Database.tuples`."""
+        return self._found(key, lambda sid: self._database.tuples(query, {"sid": sid, **parameters}, by_keys=True))
+
+    def _found(self, key: SessionKey, read: Callable[[int], Sequence[T]]) -> Sequence[T]:
+        while (sid := self.sid(key)) is not None:
+            rows = read(sid)
+            if self.sids().known.get(key) == sid:
+                return rows
+        return []
+
+    def sid(self, key: SessionKey) -> int | None:
+        """The sid of a session; None when there is no such session. Raises StoreError."""
+        sid = self.sids().known.get(key)
+        if sid is None:
+            found = self._database.tuples(queries.SID, columns_of(key), by_keys=True)
+            if not found:
+                return None
+            [(sid,)] = found
+            self.sids().known[key] = sid
+        return sid
+
+    def sids(self) -> Sids:
+        """Those of this connection: behind another one may be an older copy, in which they are those of other sessions."""
+        if self._connections != self._database.connections:
+            self._sids = Sids()
+            self._connections = self._database.connections
+        return self._sids
+
+    def forget_sids(self) -> None:
+        """Look all sids up again."""
+        self._sids.known.clear()
 
 
 class SqlSessionStore(PlacedSqlStore, BatchReadingStore, SessionStore):
@@ -70,15 +143,9 @@ class SqlSessionStore(PlacedSqlStore, BatchReadingStore, SessionStore):
         self._of = SessionRows(self._database)
         self._archive = ArchiveReader(self._of.rows, str(self))
         self._model_calls = ModelCallReader(self._of.rows, self._rows)
-        self._at_once: OneStatementCommits | None = None
         self._versions_of = 0
 
     def _prepare(self, connection: Connection) -> None:
-        if not self._database.is_sqlite:
-            # Its driver is an extra.
-            from runtime.stores.sql.one_statement import OneStatementCommits
-
-            self._at_once = OneStatementCommits(self._database, self._of, self._max_shared_bytes)
         schema.prepare(connection)
 
     def commit(self, writes: Sequence[Write]) -> None:
@@ -98,8 +165,7 @@ class SqlSessionStore(PlacedSqlStore, BatchReadingStore, SessionStore):
         if not writes:
             return
         try:
-            if self._at_once is None or not self._at_once.commit(writes, self._claim):
-                self._commit(lambda connection: Batch(connection, self._of.sids(), self._max_shared_bytes).write(writes))
+            self._commit(lambda transaction: Commit(transaction, self._of.sids(), self._max_shared_bytes).write(writes))
         except BaseException as error:
             # The sids of sessions that this transaction has created are void.
             self._of.forget_sids()
@@ -115,12 +181,8 @@ class SqlSessionStore(PlacedSqlStore, BatchReadingStore, SessionStore):
 
     def may_exist(self, keys: Sequence[SessionKey]) -> Sequence[SessionKey]:
         """Those of some sessions that are there."""
-        if self._database.is_sqlite:
-            return sqlite_rows.existing_sessions(self._database, keys)
-        from runtime.stores.sql.postgres.grouped_rows import existing_sessions
-
-        with self._database.store_errors(), self._database.driver() as driver:
-            return existing_sessions(driver, keys)
+        found = self._database.found(queries.EXISTING, [(key.app, key.user, key.session) for key in keys])
+        return [SessionKey(*row) for row in found]
 
     def sessions(
         self, app: str, user: str | None, *, limit: int | None = None, before: SessionPlace | None = None
@@ -188,18 +250,19 @@ class SqlSessionStore(PlacedSqlStore, BatchReadingStore, SessionStore):
 
     def changed_states(self, app: str, known: Mapping[str, int]) -> Mapping[str, VersionedState]:
         """Those states of an app, "", and of its users that are not in the version known; on SQLite, which has none, all."""
-        if self._database.is_sqlite:
-            found = {user: VersionedState(0, {}) for user in known}
-            for user, name, value in sqlite_rows.states_of_users(self._database, app, list(known)):
-                found[user].values[name] = msgspec.msgpack.decode(value)
-            return found
-        from runtime.stores.sql.postgres.grouped_rows import changed_states
-
-        with self._database.store_errors(), self._database.driver() as driver:
-            if self._versions_of != self._database.connections:
-                # An older copy of the database may come to the same versions by other changes.
-                known, self._versions_of = dict.fromkeys(known, -1), self._database.connections
-            return changed_states(driver, app, known)
+        of_all = [(app, user, -1) for user in known]
+        changed = of_all if self._database.is_sqlite else [(app, user, version) for user, version in known.items()]
+        rows = self._database.found(queries.CHANGED_STATES, changed)
+        if self._versions_of != self._database.connections:
+            # An older copy of the database may come to the same versions by other changes.
+            self._versions_of = self._database.connections
+            rows = self._database.found(queries.CHANGED_STATES, of_all)
+        found: dict[str, VersionedState] = {}
+        for user, version, name, value in rows:
+            values = found.setdefault(user, VersionedState(version, {})).values
+            if name is not None:
+                values[name] = msgspec.msgpack.decode(value)
+        return found
 
     def turn(self, key: SessionKey, invocation_id: str) -> TurnRow | None:
         """The record of a turn, or None. A turn whose first event was rewound is not found."""
@@ -332,12 +395,9 @@ class SqlSessionStore(PlacedSqlStore, BatchReadingStore, SessionStore):
 
     def schedules_named(self, app: str, places: Sequence[tuple[str, str]]) -> dict[tuple[str, str], ScheduleRow]:
         """Those of some schedules that are there, by user and name: see `SessionStore.schedules_named`."""
-        if self._database.is_sqlite:
-            return {place: row for place in places if (row := self.schedule(app, *place)) is not None}
-        from runtime.stores.sql.postgres.grouped_rows import schedules_named
-
-        with self._database.store_errors(), self._database.driver() as driver:
-            return {(row.key.user, row.name): row for row in schedules_named(driver, app, places)}
+        found = self._database.found(of_schedules.NAMED, [(app, user, name) for user, name in places])
+        rows = [schedule_row(_ScheduleColumns(*row)) for row in found]
+        return {(row.key.user, row.name): row for row in rows}
 
     def next_schedules(self, app: str, *, limit: int, after: DuePlace | None = None) -> list[ScheduleRow]:
         """The schedules of an app that have a due time, the first one first. The cost does not grow with the later ones."""
@@ -359,6 +419,9 @@ class SqlSessionStore(PlacedSqlStore, BatchReadingStore, SessionStore):
         """Sessions with model calls that were recorded before a time. The cost grows with such calls only."""
         return self._model_calls.sessions_with_old(app, before_s, limit)
 
+    def _forget_sids(self) -> None:
+        self._of.forget_sids()
+
     def close(self) -> None:
         """Close the connection and its file. Closing twice is no error."""
         self._of.forget_sids()
@@ -369,6 +432,29 @@ class SqlSessionStore(PlacedSqlStore, BatchReadingStore, SessionStore):
 
     def _tuples(self, query: Select[Any], **parameters: Any) -> Tuples:
         return self._database.tuples(query, parameters)
+
+
+def session_row(row: Any, authors: tuple[tuple[str, int], ...], state: JsonObject) -> SessionRow:
+    """The record of a session, of a row with its columns by their names."""
+    return SessionRow(
+        key=SessionKey(row.app, row.user, row.session),
+        head_seq=row.head_seq,
+        rewinds=row.rewinds,
+        authors=authors,
+        state=state,
+        created_s=row.created_s,
+        updated_s=row.updated_s,
+    )
+
+
+def columns_of(key: SessionKey) -> dict[str, Any]:
+    """The parameters of queries that name a session."""
+    return {"app": key.app, "user": key.user, "session": key.session}
+
+
+def values_of(rows: Sequence[Sequence[Any]]) -> JsonObject:
+    """A state, of rows with its keys and values."""
+    return {name: msgspec.msgpack.decode(value) for name, value in rows}
 
 
 def _parts(values: Sequence[Any]) -> Iterator[Sequence[Any]]:

@@ -1,150 +1,158 @@
-"""Statements sent past SQLAlchemy where that pays: those of a commit, and queries that find thousands of rows, or one session.
+"""Statements that take any number of rows, with one SQL for both databases.
 
-`Connection.exec_driver_sql` makes a context and a result for each statement. In a small commit to SQLite that takes more time
-than the database's own work without the disk. With PostgreSQL each statement waits for the network, so SQLAlchemy sends it.
+Rules of this file:
 
-Of a query that finds thousands, SQLAlchemy's rows take as long as the reading; and where it asks PostgreSQL, bytes come as text.
-To read a session that is not in memory, or to find that it is new, takes half the time, or a quarter.
+- In the SQL of a statement `given` is a table of the rows. SQLite runs it once for each row, PostgreSQL once for all of them:
+  there each column is an array.
+- Arrays are made here, in the binary form of PostgreSQL's protocol. psycopg makes arrays of lists, too, with a look at each value
+  for its type: that takes several times the time of all the rest of a commit in the client.
 """
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
-from operator import itemgetter
-from typing import Any, cast
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
-from sqlalchemy import ClauseElement, Connection, Dialect, Insert, Select, Table, TextClause
-from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import DBAPIError, StatementError
-from sqlalchemy.sql.compiler import SQLCompiler
-
-Query = Select[*tuple[Any, ...]] | TextClause
-"""What finds rows."""
-
-Row = dict[str, Any]
-"""Values of a row by column."""
+from sqlalchemy import BigInteger, Boolean, Column, Double, Integer, LargeBinary, Table, Text
+from sqlalchemy.types import TypeEngine
 
 Values = tuple[Any, ...]
-"""Values of a row in the order of its columns. The rows of each turn are such, since there are many."""
+"""Values of a row in the order of its columns."""
 
 
-def execute(connection: Connection, sql: str, rows: Sequence[Any] = ((),)) -> int:
-    """Run a statement that finds nothing, once for each row of values. Returns how many rows of tables were changed.
-
-    Raises:
-        sqlalchemy.exc.DBAPIError: what `exec_driver_sql` raises.
-    """
-    driver: object = connection.connection.dbapi_connection
-    if not isinstance(driver, sqlite3.Connection):
-        return connection.exec_driver_sql(sql, list(rows) if len(rows) > 1 else rows[0]).rowcount
-    try:
-        if len(rows) > 1:
-            return driver.executemany(sql, rows).rowcount
-        return driver.execute(sql, rows[0]).rowcount
-    except sqlite3.Error as error:
-        raise _dbapi_error(error, sql, connection) from error
-
-
-def value(connection: Connection, sql: str, given: Any) -> Any:
-    """The one value that a statement finds by those given, for which it has placeholders of the database's driver; None: nothing.
+class RowsStatement:
+    """A statement that takes rows.
 
     Args:
-        given: a tuple, or a dictionary where the placeholders have names.
+        columns: those of which the rows have values, in this order.
+        sql: begins as any statement does; `given` has the columns by their names.
 
-    Raises:
-        sqlalchemy.exc.DBAPIError: what `exec_driver_sql` raises.
+    Attributes:
+        sqlite: the SQL for one row, its values as parameters.
+        postgres: the SQL for many rows; its parameters are what `arrays` returns.
     """
-    driver: object = connection.connection.dbapi_connection
-    if not isinstance(driver, sqlite3.Connection):
-        return connection.exec_driver_sql(sql, given).scalar()
-    try:
-        found = driver.execute(sql, given).fetchone()
-    except sqlite3.Error as error:
-        raise _dbapi_error(error, sql, connection) from error
-    return found[0] if found is not None else None
+
+    def __init__(self, columns: Iterable[Column[Any]], sql: str) -> None:
+        columns = tuple(columns)
+        self._kinds = [_kind(column.type) for column in columns]
+        given, places = f"given ({_names(columns)})", ", ".join("?" * len(columns))
+        arrays = ", ".join(f"%s::{kind.sql}[]" for kind in self._kinds)
+        self.sqlite = f"WITH {given} AS (VALUES ({places})) {sql}"
+        self.postgres = f"WITH {given} AS (SELECT * FROM unnest({arrays})) {sql}"
+
+    def arrays(self, rows: Sequence[Values]) -> list[Array]:
+        """The columns of some rows."""
+        return [Array(kind, column) for kind, column in zip(self._kinds, zip(*rows, strict=True), strict=True)]
 
 
-def tuples(connection: Connection, query: Query, parameters: Mapping[str, Any]) -> Sequence[tuple[Any, ...]]:
-    """The rows that a query finds by its parameters, as the driver has them.
-
-    Raises:
-        sqlalchemy.exc.DBAPIError: what `Connection.execute` raises.
-    """
-    driver: Any = connection.connection.dbapi_connection
-    sql, constants, names = _compiled(query, connection.dialect)
-    given = {**constants, **parameters}
-    if isinstance(driver, sqlite3.Connection):
-        try:
-            return driver.execute(sql, [given[name] for name in names]).fetchall()
-        except sqlite3.Error as error:
-            raise _dbapi_error(error, sql, connection) from error
-    errors: Any = connection.dialect.loaded_dbapi
-    try:
-        found: Sequence[tuple[Any, ...]] = driver.execute(sql, given, binary=True).fetchall()
-    except errors.Error as error:
-        raise DBAPIError.instance(
-            sql, None, error, errors.Error, connection_invalidated=driver.broken, dialect=connection.dialect
-        ) from error
-    return found
+def insert(table: Table, columns: Iterable[Column[Any]] = ()) -> RowsStatement:
+    """Insert rows of a table, by default with values of all columns."""
+    columns = tuple(columns) or tuple(table.columns)
+    return RowsStatement(columns, _insert(table, columns))
 
 
-def insert_into(table: Table, dialect: str) -> Any:
-    """Insert rows of a table, in a dialect that knows what to do with those that are there."""
-    return postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
-
-
-@cache
-def insert_new(table: Table, dialect: str) -> Insert:
+def insert_new(table: Table) -> RowsStatement:
     """Insert rows; those that are there stay as they are."""
-    statement: Insert = insert_into(table, dialect).on_conflict_do_nothing()
-    return statement
+    return RowsStatement(table.columns, f"{_insert(table, table.columns)} WHERE true ON CONFLICT DO NOTHING")
 
 
-@cache
-def upsert(table: Table, dialect: str, *, but: str = "") -> Insert:
+def upsert(table: Table, *, but: str = "") -> RowsStatement:
     """Insert rows, or replace those that are there; columns whose `info` has `but` keep their values."""
-    statement = insert_into(table, dialect)
     changing = [column.name for column in table.columns if not column.primary_key and not column.info.get(but)]
-    rest = {name: statement.excluded[name] for name in changing}
-    upserting: Insert = statement.on_conflict_do_update(index_elements=list(table.primary_key.columns), set_=rest)
-    return upserting
+    changes = ", ".join(f'"{name}" = excluded."{name}"' for name in changing)
+    on_conflict = f"ON CONFLICT ({_names(table.primary_key.columns)}) DO UPDATE SET {changes}"
+    return RowsStatement(table.columns, f"{_insert(table, table.columns)} WHERE true {on_conflict}")
 
 
-@cache
-def _compiled(statement: Query, dialect: Dialect) -> tuple[str, Mapping[str, Any], Sequence[str]]:
-    """The SQL of a query, the values in it that are no parameters, and the names of its placeholders where they have none."""
-    compiled = statement.compile(dialect=dialect)
-    constants = {name: value for name, value in compiled.params.items() if value is not None}
-    return str(compiled), constants, compiled.positiontup or ()
+def delete(table: Table) -> RowsStatement:
+    """Delete rows by their keys."""
+    key = tuple(table.primary_key.columns)
+    return RowsStatement(key, f"DELETE FROM {table.name} WHERE ({_names(key)}) IN (SELECT {_names(key)} FROM given)")
 
 
-@cache
-def sql_of_rows(statement: ClauseElement, dialect: Dialect, names: tuple[str, ...]) -> tuple[str, Callable[[Row], Values] | None]:
-    """The SQL of a statement, and what brings the values of a row into its order; None where they have names in it.
-
-    Args:
-        names: the columns and parameters that a row has values of.
-    """
-    compiled = cast(SQLCompiler, statement.compile(dialect=dialect, column_keys=list(names)))
-    if not compiled.positional or compiled.positiontup is None:
-        return str(compiled), None
-    # All statements have two values at least: with one the getter would give no tuple.
-    return str(compiled), itemgetter(*compiled.positiontup)
+def _insert(table: Table, columns: Iterable[Column[Any]]) -> str:
+    names = _names(columns)
+    # Before ON CONFLICT the SELECT needs a condition: SQLite could not tell it from the ON of a join.
+    return f"INSERT INTO {table.name} ({names}) SELECT {names} FROM given"
 
 
-@cache
-def sql_of_values(
-    statement: ClauseElement, dialect: Dialect, names: tuple[str, ...]
-) -> tuple[str, Callable[[Values], Values | Row] | None]:
-    """The same for rows that have the values alone, in the order of the names; None where they are in the statement's order."""
-    sql, values_of = sql_of_rows(statement, dialect, names)
-    if values_of is None:
-        return sql, lambda values: dict(zip(names, values, strict=True))
-    order = values_of({name: place for place, name in enumerate(names)})
-    return sql, itemgetter(*order) if order != tuple(range(len(names))) else None
+def _names(columns: Iterable[Column[Any]]) -> str:
+    return ", ".join(f'"{column.name}"' for column in columns)
 
 
-def _dbapi_error(error: sqlite3.Error, sql: str, connection: Connection) -> StatementError:
-    return DBAPIError.instance(sql, None, error, sqlite3.Error, dialect=connection.dialect)
+class _Kind(NamedTuple):
+    """The type of a column in PostgreSQL. `items`: values in binary form, each with its length before it."""
+
+    sql: str
+    oid: int
+    items: Callable[[Sequence[Any]], list[bytes]]
+
+
+_HEADER = struct.Struct("!iiiii").pack
+_LENGTH = struct.Struct("!i").pack
+_NULL = _LENGTH(-1)
+
+
+def _numbers(form: str) -> Callable[[Sequence[Any]], list[bytes]]:
+    size, pack = struct.calcsize(f"!{form}"), struct.Struct(f"!i{form}").pack
+    return lambda values: [pack(size, value) for value in values]
+
+
+def _blobs(values: Sequence[bytes]) -> list[bytes]:
+    return [_LENGTH(len(value)) + value for value in values]
+
+
+def _texts(values: Sequence[str]) -> list[bytes]:
+    return _blobs([value.encode() for value in values])
+
+
+_KINDS: Sequence[tuple[type[TypeEngine[Any]], _Kind]] = (
+    (BigInteger, _Kind("bigint", 20, _numbers("q"))),
+    (Integer, _Kind("integer", 23, _numbers("i"))),
+    (Double, _Kind("double precision", 701, _numbers("d"))),
+    (Boolean, _Kind("boolean", 16, _numbers("?"))),
+    (LargeBinary, _Kind("bytea", 17, _blobs)),
+    (Text, _Kind("text", 25, _texts)),
+)
+"""The first that fits a column's type: a BigInteger is an Integer."""
+
+
+def _kind(of: TypeEngine[Any]) -> _Kind:
+    return next(kind for known, kind in _KINDS if isinstance(of, known))
+
+
+class Array:
+    """The values of a column as an array in binary form, of which some may be None."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, kind: _Kind, values: Sequence[Any]) -> None:
+        count, first = len(values), values[0]
+        has_nulls = False
+        if values.count(first) == count:
+            # The agent, the version and the state of all turns are often the same.
+            has_nulls = first is None
+            items = [_NULL if has_nulls else kind.items((first,))[0]] * count
+        elif None in values:
+            has_nulls = True
+            items = [_NULL if value is None else kind.items((value,))[0] for value in values]
+        else:
+            items = kind.items(values)
+        self.data = _HEADER(1, has_nulls, kind.oid, count, 1) + b"".join(items)
+
+
+def register_arrays(connection: Any) -> None:
+    """Have a connection of psycopg take arrays as parameters. The SQL says of which type each is."""
+    # psycopg is an extra.
+    from psycopg.adapt import Dumper
+    from psycopg.pq import Format
+
+    class ArrayDumper(Dumper):
+        format = Format.BINARY
+        oid = 0
+
+        def dump(self, obj: Array) -> bytes:
+            return obj.data
+
+    connection.adapters.register_dumper(Array, ArrayDumper)

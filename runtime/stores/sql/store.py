@@ -8,7 +8,7 @@ from collections.abc import Callable
 from sqlalchemy import Connection
 
 from actors.errors import RaygroveError
-from runtime.stores.sql.database import Database
+from runtime.stores.sql.database import Database, SqlTransaction
 
 
 class SqlStore(ABC):
@@ -35,8 +35,8 @@ class SqlStore(ABC):
         self.close()
         try:
             self._database.open()
-            with self._database.transaction() as connection:
-                self._prepare(connection)
+            with self._database.transaction() as transaction:
+                self._prepare(transaction.connection)
         except RaygroveError:
             self.close()
             raise
@@ -52,10 +52,10 @@ class SqlStore(ABC):
         """Close the connection and its file. Closing twice is no error."""
         self._database.close()
 
-    def _within(self, work: Callable[[Connection], None]) -> None:
+    def _within(self, work: Callable[[SqlTransaction], None]) -> None:
         """Do some work in one transaction. Raises what the work raises of this project's errors, and StoreError."""
-        with self._database.store_errors(), self._database.transaction() as connection:
-            work(connection)
+        with self._database.store_errors(), self._database.transaction() as transaction:
+            work(transaction)
 
     @abstractmethod
     def _prepare(self, connection: Connection) -> None:

@@ -18,12 +18,11 @@ import time
 from collections.abc import Callable
 from uuid import uuid4
 
-from sqlalchemy import Connection, text
+from sqlalchemy import text
 
 from actors.errors import StoreRevertedError, WriterReplacedError
 from runtime.stores.owner import StoreOwner
-from runtime.stores.sql import statements
-from runtime.stores.sql.database import Database
+from runtime.stores.sql.database import Database, SqlTransaction
 from runtime.stores.sql.owners import RENEW_S, Ownership
 from runtime.stores.sql.store import SqlStore
 
@@ -36,12 +35,9 @@ _TAKE = text(
 )
 _LEAVE = text("DELETE FROM raygrove_writers WHERE writer = :writer AND holder = :holder")
 _HOLDER = "SELECT holder FROM raygrove_writers WHERE writer = ?"
-_LOCK_HOLDER = "SELECT holder FROM raygrove_writers WHERE writer = %s FOR UPDATE"
-_COUNT = "UPDATE raygrove_writers SET holder = ? WHERE writer = ? AND holder = ?"
-_COUNT_AND_LIMIT = (
-    "UPDATE raygrove_writers SET holder = %s WHERE writer = %s AND holder = %s "
-    f"RETURNING set_config('idle_in_transaction_session_timeout', '{IDLE_S}s', true)"
-)
+_LOCK_HOLDER = f"{_HOLDER} FOR UPDATE"
+_COUNT = "UPDATE raygrove_writers SET holder = ? WHERE writer = ? AND holder = ? RETURNING 1"
+_COUNT_AND_LIMIT = f"{_COUNT}, set_config('idle_in_transaction_session_timeout', '{IDLE_S}s', true)"
 
 
 class WriterClaim:
@@ -65,15 +61,15 @@ class WriterClaim:
         # As the row was after the last commit that is known to be done.
         self._done = number
 
-    def take_place(self, connection: Connection) -> None:
+    def take_place(self, transaction: SqlTransaction) -> None:
         """Take the place from its holder, if it has one."""
-        before, _ = _parsed(self._row(connection))
+        before, _ = _parsed(self._row(transaction))
         # The microseconds outrun all commits, and what has left the place before has left no number.
         self.number = max(self.number, before, time.time_ns() // 1_000) + 1
         taken = {"writer": self.writer, "holder": self._stored(self.number), "deployment": self._deployment}
-        connection.execute(_TAKE, taken)
+        transaction.connection.execute(_TAKE, taken)
 
-    def count(self, connection: Connection) -> None:
+    def count(self, transaction: SqlTransaction) -> None:
         """Note one more commit, in its transaction.
 
         Raises:
@@ -81,9 +77,9 @@ class WriterClaim:
             StoreRevertedError: the database is older than a commit that is done.
         """
         self.number += 1
-        if self._changed(connection, self._stored(self._done)):
+        if self._changed(transaction, self._stored(self._done)):
             return
-        row = self._row(connection)
+        row = self._row(transaction)
         if row is None:
             # Of what another owner leaves, the next `claim` knows.
             raise StoreRevertedError(self.writer)
@@ -91,36 +87,27 @@ class WriterClaim:
         if number and number < self._done:
             raise StoreRevertedError(self.writer)
         # It may be ours: the connection broke while the database was committing, and it has.
-        if holder != self.holder or not self._changed(connection, row):
+        if holder != self.holder or not self._changed(transaction, row):
             raise WriterReplacedError(self.writer)
 
-    def next_count(self) -> tuple[str, str, str]:
-        """For a commit that counts itself, in one statement: the row as it becomes, the place, and the row as it has to be."""
-        self.number += 1
-        return self._stored(self.number), self.writer, self._stored(self._done)
-
     def note_done(self) -> None:
-        """The transaction of the last `take_place`, `count` or `next_count` was committed."""
+        """The transaction of the last `take_place` or `count` was committed."""
         self._done = self.number
 
-    def leave(self, connection: Connection) -> None:
+    def leave(self, transaction: SqlTransaction) -> None:
         """Leave the place, if it is not another one's."""
-        row = self._row(connection)
+        row = self._row(transaction)
         if _parsed(row)[1] == self.holder:
-            connection.execute(_LEAVE, {"writer": self.writer, "holder": row})
+            transaction.connection.execute(_LEAVE, {"writer": self.writer, "holder": row})
 
-    def _row(self, connection: Connection) -> str | None:
-        query = _HOLDER if connection.dialect.name == "sqlite" else _LOCK_HOLDER
-        found: str | None = statements.value(connection, query, (self.writer,))
-        return found
+    def _row(self, transaction: SqlTransaction) -> str | None:
+        found = transaction.found(_HOLDER if transaction.is_sqlite else _LOCK_HOLDER, (self.writer,))
+        return found[0][0] if found else None
 
-    def _changed(self, connection: Connection, before: str) -> bool:
+    def _changed(self, transaction: SqlTransaction, before: str) -> bool:
         """Put the number into the row, if that is as it is said to be."""
         given = (self._stored(self.number), self.writer, before)
-        if connection.dialect.name == "sqlite":
-            # Half the time of a statement that returns what it has changed.
-            return statements.execute(connection, _COUNT, (given,)) == 1
-        return statements.value(connection, _COUNT_AND_LIMIT, given) is not None
+        return bool(transaction.found(_COUNT if transaction.is_sqlite else _COUNT_AND_LIMIT, given))
 
     def _stored(self, number: int) -> str:
         return f"{number} {self.holder}"
@@ -168,10 +155,10 @@ class FencedSqlStore(SqlStore):
         deployment = self.owner.deployment if self._ownership is not None and self.owner is not None else ""
         claim = WriterClaim(writer, deployment, self._claim.number if self._claim is not None else 0)
 
-        def take(connection: Connection) -> None:
+        def take(transaction: SqlTransaction) -> None:
             if self._ownership is not None:
-                self._ownership.take_ownership(connection)
-            claim.take_place(connection)
+                self._ownership.take_ownership(transaction)
+            claim.take_place(transaction)
 
         self._within(take)
         claim.note_done()
@@ -180,9 +167,9 @@ class FencedSqlStore(SqlStore):
     def renew_claim(self) -> None:
         """Have the claim last for its time again. Raises WriterReplacedError, StoreRevertedError, StoreError."""
 
-        def renew(connection: Connection) -> None:
+        def renew(transaction: SqlTransaction) -> None:
             if self._ownership is not None:
-                self._ownership.renew(connection)
+                self._ownership.renew(transaction.connection)
 
         with self._database.store_errors():
             self._commit(renew)
@@ -193,15 +180,15 @@ class FencedSqlStore(SqlStore):
         if claim is None:
             return
 
-        def leave(connection: Connection) -> None:
-            claim.leave(connection)
+        def leave(transaction: SqlTransaction) -> None:
+            claim.leave(transaction)
             if self._ownership is not None:
-                self._ownership.leave(connection)
+                self._ownership.leave(transaction.connection)
 
         self._within(leave)
         self._claim = None
 
-    def _commit(self, work: Callable[[Connection], None]) -> None:
+    def _commit(self, work: Callable[[SqlTransaction], None]) -> None:
         """Do some work in a transaction of the holder of the claim.
 
         Raises:
@@ -210,10 +197,10 @@ class FencedSqlStore(SqlStore):
             sqlalchemy.exc.SQLAlchemyError: what `Database.transaction` raises.
         """
         claim = self._claim
-        with self._database.transaction() as connection:
+        with self._database.transaction() as transaction:
             if claim is not None:
-                claim.count(connection)
-            work(connection)
+                claim.count(transaction)
+            work(transaction)
         if claim is not None:
             claim.note_done()
 

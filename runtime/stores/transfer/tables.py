@@ -175,9 +175,12 @@ class WholeStore:
                 database.open()
                 if instead:
                     refuse_if_in_use(database, instead)
-                with database.transaction() as connection:
-                    self._prepare(database, connection)
-                connections[database] = stack.enter_context(database.snapshot() if snapshot else database.transaction())
+                with database.transaction() as transaction:
+                    self._prepare(database, transaction.connection)
+                if snapshot:
+                    connections[database] = stack.enter_context(database.snapshot())
+                else:
+                    connections[database] = stack.enter_context(database.transaction()).connection
         return connections
 
     def _prepare(self, database: Database, connection: Connection) -> None:

@@ -175,10 +175,11 @@ def test_the_schedules_of_a_user_are_read_from_a_name_on(url: str, store: SqlSes
 def plan_of(database: Database, query: Select[*tuple[Any, ...]]) -> str:
     """How the database carries out a query."""
     given = {"app": APP, "user": "ada", "limit": 10, "after_due_s": 700, "after_user": "ada", "after_name": "n"}
-    with database.transaction() as connection:
+    if not database.is_sqlite:
+        with database.transaction() as transaction:
+            transaction.connection.execute(text("ANALYZE raygrove_schedules"))
+    with database.snapshot() as connection:
         compiled: Any = query.compile(dialect=connection.dialect)
-        if not database.is_sqlite:
-            connection.execute(text("ANALYZE raygrove_schedules"))
         explain = "EXPLAIN QUERY PLAN " if database.is_sqlite else "EXPLAIN "
         bound = compiled.construct_params(given)
         values = tuple(bound[name] for name in compiled.positiontup) if compiled.positional else bound

@@ -96,7 +96,7 @@ class StartedNode:
 @pytest.mark.skipif(Settings().local_ray == "plain", reason="a plain Ray has no such workers")
 @pytest.mark.parametrize(
     ("store", "imported"),
-    [("sqlite:///{}/sessions.db", []), ("postgresql://user@host/db", ["runtime.stores.sql.one_statement"])],
+    [("sqlite:///{}/sessions.db", []), ("postgresql://user@host/db", ["psycopg"])],
 )
 def test_workers_have_the_driver_of_postgresql_where_sessions_are_stored_there(
     store: str, imported: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -169,7 +169,7 @@ def test_a_fork_is_what_the_raylet_would_have_started(forks: Forks) -> None:
 
 
 def test_a_fork_has_what_the_deployment_needs_besides_as_far_as_that_is_installed(tmp_path: Path) -> None:
-    with forks_in(tmp_path, imported=["no_such_module", "runtime.stores.sql.one_statement"]) as forks:
+    with forks_in(tmp_path, imported=["no_such_module", "psycopg"]) as forks:
         forks.worker.write_text("import sys; print('psycopg' in sys.modules)")
         assert forks.start().stdout == "True\n"
 

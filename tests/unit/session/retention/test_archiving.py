@@ -211,7 +211,7 @@ async def test_a_move_that_fails_in_the_middle_has_moved_nothing(desk: SessionFi
         real(*given)
         raise OSError("the power went")
 
-    monkeypatch.setattr("runtime.stores.sql.batch.move_into_archive", half_done)
+    monkeypatch.setattr("runtime.stores.sql.commit.move_into_archive", half_done)
     with pytest.raises(StoreError, match="the power went"):
         await archive(desk)
     monkeypatch.undo()
@@ -229,9 +229,9 @@ async def test_a_damaged_archive_is_told_with_its_session(damage: bytes | None, 
     await archive(desk)
     database = Database(url_of(desk))
     database.open()
-    with database.transaction() as connection:
+    with database.transaction() as transaction:
         change = text("DELETE FROM raygrove_archive" if damage is None else "UPDATE raygrove_archive SET raw = :raw")
-        connection.execute(change, {} if damage is None else {"raw": damage})
+        transaction.connection.execute(change, {} if damage is None else {"raw": damage})
     database.close()
     with pytest.raises(StoreError, match=r"session 's1'.* (lacks 5 events from 1 on|is damaged)"):
         await desk.log()
