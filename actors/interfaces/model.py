@@ -82,8 +82,8 @@ class Responses:
             raise ModelResponseError(name_of(model), f"its generate returned a {type(generated).__name__}: {HOW_TO_GENERATE}")
         self._generated = cast("AsyncIterable[LlmResponse]", generated)
         # A model that tries several times, or asks others, tells of each try itself.
-        is_told = not are_noted() or getattr(model, "notes_attempts", False)
-        self._attempt = NO_ATTEMPT if is_told else note_attempt(request.model or name_of(model))
+        notes_itself = getattr(model, "notes_attempts", False)
+        self._attempt = None if notes_itself else note_attempt(request.model or name_of(model))
 
     async def __aenter__(self) -> AsyncIterable[LlmResponse]:
         return self._generated
@@ -91,7 +91,7 @@ class Responses:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if isinstance(error, Exception):
+        if self._attempt is not None and isinstance(error, Exception):
             self._attempt.failed(error)
         # Generators have it, other iterators need not. Of one that has come to its end there is nothing to close.
         close: Callable[[], Awaitable[None]] | None = getattr(self._generated, "aclose", None)
@@ -110,47 +110,37 @@ def name_of(model: str | Model) -> str:
     return type(model).__name__
 
 
-_Clock = Callable[[], float]
-
-
 class NotedAttempt:
-    """A try that was told, and may be told to have failed."""
+    """A try that was told, and may be told to have failed.
 
-    def __init__(self, attempts: list[CallAttempt], place: int) -> None:
+    Args:
+        attempts: what wants to know of it; None: nothing does.
+    """
+
+    def __init__(self, attempts: list[CallAttempt] | None, attempt: CallAttempt) -> None:
         self._attempts = attempts
-        self._place = place
+        self._place = len(attempts) if attempts is not None else 0
+        if attempts is not None:
+            attempts.append(attempt)
 
     def failed(self, error: BaseException) -> None:
         """Say with which error it has ended."""
-        if self._place < len(self._attempts):
+        if self._attempts is not None:
             attempt, text = self._attempts[self._place], f"{type(error).__name__}: {error_text(error)}"
             self._attempts[self._place] = msgspec.structs.replace(attempt, error=text)
 
 
-NO_ATTEMPT = NotedAttempt([], 0)
-"""Stands for a try that nothing wants to know of."""
-
 _current: ContextVar[list[CallAttempt] | None] = ContextVar("raygrove_attempts", default=None)
 
 
-def are_noted() -> bool:
-    """True where something wants to know of the tries of models."""
-    return _current.get() is not None
-
-
-def note_attempt(model: str, endpoint: str = "", clock: _Clock = time.time) -> NotedAttempt:
+def note_attempt(model: str, endpoint: str = "") -> NotedAttempt:
     """Tell that a model is about to be asked.
 
     Args:
         model: its name.
         endpoint: where its service is.
-        clock: seconds since the epoch.
     """
-    attempts = _current.get()
-    if attempts is None:
-        return NO_ATTEMPT
-    attempts.append(CallAttempt(model=model, endpoint=endpoint, begun_s=clock()))
-    return NotedAttempt(attempts, len(attempts) - 1)
+    return NotedAttempt(_current.get(), CallAttempt(model=model, endpoint=endpoint, begun_s=time.time()))
 
 
 @contextmanager

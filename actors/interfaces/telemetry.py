@@ -13,7 +13,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -101,36 +101,31 @@ class BudgetTold(NamedTuple):
     used: float = 0.0
 
 
-class ModelCallSpan(Protocol):
+class ModelCallSpan:
     """A model call under way."""
 
     def chunk(self) -> None:
         """A part of a streamed response has come."""
-        ...
 
     def answered(self, response: LlmResponse) -> None:
         """The complete response has come."""
-        ...
 
 
-class ToolCallSpan(Protocol):
+class ToolCallSpan:
     """A tool call under way."""
 
     def failed(self, error: BaseException) -> None:
         """The tool has raised."""
-        ...
 
     def answered(self, result: JsonValue) -> None:
         """The tool has returned, or a callback in its place."""
-        ...
 
 
-class RunTelemetry(Protocol):
+class RunTelemetry:
     """Takes what one run of an agent does in its own process."""
 
     def enter(self) -> None:
         """The running task is that of the run: libraries that users' code calls find the run's span."""
-        ...
 
     def model_call(self, request: LlmRequest, model: str, *, stream: bool) -> AbstractContextManager[ModelCallSpan]:
         """A model call goes on inside the block; what leaves it as an exception is its error.
@@ -138,45 +133,45 @@ class RunTelemetry(Protocol):
         Args:
             model: the name of the model, if the request has none.
         """
-        ...
+        return nullcontext(ModelCallSpan())
 
     def tool_call(self, call: FunctionCall, description: str) -> AbstractContextManager[ToolCallSpan]:
         """A tool call goes on inside the block."""
-        ...
+        return nullcontext(ToolCallSpan())
 
     def budget(self, told: BudgetTold) -> None:
         """A budget has been found used up, or nearly so, before a call that the run is about to make."""
-        ...
 
     def traceparent_of(self, call_id: str) -> str:
         """The span of a tool call under way, for a run that it asks for; "" without one."""
-        ...
+        return ""
 
     def end_run(self) -> None:
         """The run has ended in this process."""
-        ...
 
 
-class Telemetry(Protocol):
-    """Takes what actors tell of their work. There is one for each process.
+NO_RUN_TELEMETRY = RunTelemetry()
+"""Of every run, where there is no telemetry."""
+
+
+class Telemetry:
+    """Takes what actors tell of their work, and makes nothing of it: subclasses do. There is one for each process.
 
     Attributes:
         is_on: False where nothing is made of it; then nothing need be told.
     """
 
-    is_on: bool
+    is_on = False
 
     def is_sampled(self, trace_id: str) -> bool:
         """Whether a trace without a span above it is recorded."""
-        ...
+        return False
 
     def turn(self, turn: TurnTold) -> None:
         """A turn has ended, or was paused."""
-        ...
 
     def run(self, run: RunTold) -> None:
         """A run of an agent has ended."""
-        ...
 
     def in_run(self, traceparent: str, agent: str, key: SessionKey) -> RunTelemetry:
         """The telemetry of a run in this process.
@@ -184,92 +179,19 @@ class Telemetry(Protocol):
         Args:
             traceparent: of the run's span; "" without one.
         """
-        ...
+        return NO_RUN_TELEMETRY
 
     def turn_waited(self, waited_s: float) -> None:
         """A turn has begun, so long after it was asked for. Told whether `is_on` or not."""
-        ...
 
     def turn_took(self, turn: TurnRef, took_s: float, outcome: AnyOutcome) -> None:
         """A turn has ended, or was paused: how long that took. Told whether `is_on` or not."""
-        ...
 
     async def flush(self) -> None:
         """Hand on what was told so far; returns after a moment in any case."""
-        ...
 
 
-class _Nothing:
-    """Every run, and every call in it, where there is no telemetry."""
-
-    def chunk(self) -> None:
-        """Do nothing."""
-
-    def answered(self, answer: object) -> None:
-        """Do nothing."""
-
-    def failed(self, error: BaseException) -> None:
-        """Do nothing."""
-
-    def enter(self) -> None:
-        """Do nothing."""
-
-    def model_call(self, request: LlmRequest, model: str, *, stream: bool) -> AbstractContextManager[_Nothing]:
-        """Do nothing."""
-        return _BLOCK
-
-    def tool_call(self, call: FunctionCall, description: str) -> AbstractContextManager[_Nothing]:
-        """Do nothing."""
-        return _BLOCK
-
-    def budget(self, told: BudgetTold) -> None:
-        """Do nothing."""
-
-    def traceparent_of(self, call_id: str) -> str:
-        """Return ""."""
-        return ""
-
-    def end_run(self) -> None:
-        """Do nothing."""
-
-
-_NOTHING = _Nothing()
-_BLOCK = nullcontext(_NOTHING)
-
-NO_RUN_TELEMETRY: RunTelemetry = _NOTHING
-"""Of every run, where there is no telemetry."""
-
-
-class NoTelemetry:
-    """Implements `Telemetry` where nothing is configured to take it."""
-
-    is_on = False
-
-    def is_sampled(self, trace_id: str) -> bool:
-        """Return False."""
-        return False
-
-    def turn(self, turn: TurnTold) -> None:
-        """Do nothing."""
-
-    def run(self, run: RunTold) -> None:
-        """Do nothing."""
-
-    def in_run(self, traceparent: str, agent: str, key: SessionKey) -> RunTelemetry:
-        """Return what takes everything and does nothing."""
-        return _NOTHING
-
-    def turn_waited(self, waited_s: float) -> None:
-        """Do nothing."""
-
-    def turn_took(self, turn: TurnRef, took_s: float, outcome: AnyOutcome) -> None:
-        """Do nothing."""
-
-    async def flush(self) -> None:
-        """Do nothing."""
-
-
-NO_TELEMETRY = NoTelemetry()
+NO_TELEMETRY = Telemetry()
 """Where there is no telemetry."""
 
 

@@ -209,7 +209,9 @@ class TurnAdmission:
         self._backlog = Backlog(limits)
         self._gate = TurnGate(opened_at_once, limits.user_weights, opened_of_many)
         self._telemetry = telemetry
-        self._refusals = _Refusals()
+        # Refused turns since an event told of them last, and when that was.
+        self._untold = 0
+        self._told_s: float | None = None
 
     @property
     def waiting(self) -> int:
@@ -273,7 +275,7 @@ class TurnAdmission:
         It raises a copy: an error that the frames hold which it passes, and itself with them, is left to the collector.
         """
         if not message.repeatable:
-            self._refusals.count(refusal)
+            self._tell_refused(refusal)
             raise copy(refusal)
         found = await self._session.ask(
             p.FindTurn(
@@ -284,24 +286,16 @@ class TurnAdmission:
             )
         )
         if not found.is_there:
-            self._refusals.count(refusal)
+            self._tell_refused(refusal)
             raise copy(refusal)
 
-
-class _Refusals:
-    """Tells of turns that are refused, once a minute at most."""
-
-    def __init__(self) -> None:
-        self._count = 0
-        self._told_s: float | None = None
-
-    def count(self, refusal: OverloadedError) -> None:
-        """Count a refusal."""
-        self._count += 1
+    def _tell_refused(self, refusal: OverloadedError) -> None:
+        """Tell of turns that are refused, once a minute at most."""
+        self._untold += 1
         now_s = _now_s()
         if self._told_s is None or now_s - self._told_s >= TOLD_EACH_S:
-            tell_event("overload", "turns are refused, %d since this was told last: %s", self._count, refusal)
-            self._count, self._told_s = 0, now_s
+            tell_event("overload", "turns are refused, %d since this was told last: %s", self._untold, refusal)
+            self._untold, self._told_s = 0, now_s
 
 
 def _now_s() -> float:

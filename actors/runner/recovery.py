@@ -18,7 +18,7 @@ from actors.refs import SessionRef
 from actors.rules.recovery.backoff import Backoff
 from actors.runner.admission import TurnAdmission
 from actors.runner.environment import RunnerPlace
-from actors.runner.running_turn import OpeningMessage, Resumed, RunningTurn
+from actors.runner.running_turn import OpeningMessage, RunningTurn
 from actors.runner.turns import TurnTable, TurnTasks
 from actors.runner.versions import TurnVersions
 
@@ -305,7 +305,9 @@ class TurnResumer:
             ref,
             CONTROLLER if is_flow else routing.select(resumed.authors, resumed.caller, resumed.config.agent),
             OpeningMessage(event, p.StoredEvent(resumed.seq, resumed.event), resumed.config),
-            Resumed(resumed.progress, is_answered=bool(resumed.caller)),
+            resumed.progress,
+            is_answer=bool(resumed.caller),
+            is_taken_up=True,
             traceparent=resumed.traceparent,
             version=resumed.version,
         )

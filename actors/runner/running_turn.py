@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
@@ -349,35 +348,6 @@ class OpeningMessage(msgspec.Struct, frozen=True):
         return self.event.flow.run if self.event.flow is not None else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Continued:
-    """The turn was paused, and its message answers. `progress` is what the log has of it."""
-
-    progress: p.TurnProgress
-
-
-@dataclass(frozen=True, slots=True)
-class Resumed:
-    """The turn was open, and the Runner that ran it is gone.
-
-    Attributes:
-        progress: what the log has of it.
-        is_answered: it was paused before, and its last message answers.
-    """
-
-    progress: p.TurnProgress
-    is_answered: bool
-
-    @property
-    def has_begun(self) -> bool:
-        """False when the log has nothing after the user's event: then the turn is run from its beginning."""
-        return self.is_answered or self.progress.head_seq > self.progress.opened_seq
-
-
-Origin = Continued | Resumed | None
-"""How a turn came to run in this Runner; None: it begins with its message."""
-
-
 class RunningTurn:
     """A turn that runs in this Runner.
 
@@ -387,8 +357,10 @@ class RunningTurn:
         version: of the tree, by which it runs.
         agent: the agent that was selected for it.
         message: the message that opened it.
+        is_answer: it was paused, and its message answers.
+        is_taken_up: it was open, and the Runner that ran it is gone.
         has_begun: agents have run in it already, before a pause or in the Runner that was lost.
-        origin: how it came to run here.
+        is_resumed: the runs of the Runner that was lost go on: what the log has of each of them counts as done.
         state: the session's state when it was opened, encoded.
         before: the events before the message that some agent has missed, if they are few.
         after: the events after the message, if all of them are known.
@@ -410,7 +382,7 @@ class RunningTurn:
     """
 
     # What few turns have has no place in the others.
-    has_begun = False
+    has_begun = is_resumed = False
     after: Sequence[p.StoredEvent] = ()
     state_seq = 0
     progress: p.TurnProgress | None = None
@@ -430,8 +402,10 @@ class RunningTurn:
         ref: p.TurnRef,
         agent: str,
         message: OpeningMessage,
-        origin: Origin,
+        progress: p.TurnProgress | None = None,
         *,
+        is_answer: bool = False,
+        is_taken_up: bool = False,
         state: bytes = b"",
         before: Sequence[p.StoredEvent] = (),
         traceparent: str = "",
@@ -444,19 +418,23 @@ class RunningTurn:
         self.message = message
         self.config = message.config
         self.calls = CallAllowance(message.config.max_llm_calls)
-        self.origin = origin
+        self.is_answer = is_answer
+        self.is_taken_up = is_taken_up
         self.state = state
         self.before = before
         self.is_fresh = True
         self.runs = Runs()
         self.traceparent = traceparent
         self.task = TurnTask()
-        if origin is not None:
+        if is_taken_up:
             # The Runner that was lost may have known of some.
-            self.has_messages = isinstance(origin, Resumed)
-            self.is_fresh = not isinstance(origin, Resumed)
-            self.has_begun = not isinstance(origin, Resumed) or origin.has_begun
-            self._take_in(origin.progress)
+            self.has_messages = is_taken_up
+            self.is_fresh = False
+        if progress is not None:
+            # One that has nothing after the user's event is run from its beginning.
+            self.has_begun = is_answer or progress.head_seq > progress.opened_seq
+            self.is_resumed = is_taken_up and self.has_begun
+            self._take_in(progress)
 
     def is_opened_with(self, event_id: str) -> bool:
         """It was opened with the event of that id."""
@@ -465,13 +443,7 @@ class RunningTurn:
     @property
     def is_late_answer(self) -> bool:
         """Its message answers calls that it made, none of which waits any more."""
-        is_answer = self.origin.is_answered if isinstance(self.origin, Resumed) else self.origin is not None
-        return is_answer and not self.callers
-
-    @property
-    def is_resumed(self) -> bool:
-        """The runs of the Runner that was lost go on: what the log has of each of them counts as done."""
-        return isinstance(self.origin, Resumed) and self.origin.has_begun
+        return self.is_answer and not self.callers
 
     @property
     def is_answered_by_hook(self) -> bool:
@@ -537,8 +509,7 @@ class RunningTurn:
         events = transfer.events
         known_seq = self.after[-1].seq if self.after else self.message.stored.seq
         # A turn that was taken up does not know the state.
-        knows_state = not isinstance(self.origin, Resumed)
-        if knows_state and events and transfer.seq == known_seq + len(events):
+        if not self.is_taken_up and events and transfer.seq == known_seq + len(events):
             self.after = (*self.after, *events)
             self.is_fresh = True
 

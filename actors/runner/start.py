@@ -41,7 +41,7 @@ from actors.rules.checks.state import without_temp
 from actors.runner.admission import OpenSlot, TurnAdmission
 from actors.runner.environment import RunnerEnvironment, RunnerPlace
 from actors.runner.recovery import TurnResumer
-from actors.runner.running_turn import Continued, OpeningMessage, RunningTurn
+from actors.runner.running_turn import OpeningMessage, RunningTurn
 from actors.runner.turns import TurnTable, TurnTasks
 from actors.runner.versions import TurnVersions, VersionParts
 
@@ -524,7 +524,8 @@ class TurnStarter:
             p.TurnRef(message.key, begun.invocation_id, begun.epoch, generation=begun.generation),
             CONTROLLER if message.flow else version.routing.select(begun.authors, begun.caller, config.agent),
             OpeningMessage(event, p.StoredEvent(begun.seq, begun.event or opening.raw), config),
-            Continued(progress) if progress is not None else None,
+            progress,
+            is_answer=progress is not None,
             state=begun.state,
             before=begun.before,
             traceparent=begun.traceparent,

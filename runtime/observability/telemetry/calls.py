@@ -14,7 +14,7 @@ import msgspec
 from opentelemetry.context import attach, detach
 from opentelemetry.trace import Span, SpanKind, Tracer, set_span_in_context
 
-from actors.interfaces.telemetry import BudgetTold
+from actors.interfaces.telemetry import BudgetTold, ModelCallSpan, RunTelemetry, ToolCallSpan
 from actors.messages.content import Content, FunctionCall, Part
 from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.llm.model import LlmRequest, LlmResponse
@@ -104,8 +104,8 @@ class _Call:
         return {**attributes, "error.type": self._error} if self._error else attributes
 
 
-class OtelModelCall(_Call):
-    """Implements `ModelCallSpan`."""
+class OtelModelCall(_Call, ModelCallSpan):
+    """A model call under way."""
 
     def __init__(self, span: Span, histograms: Histograms, attributes: Attributes, *, streams: bool, captures: bool) -> None:
         super().__init__(span, captures=captures)
@@ -152,8 +152,8 @@ class OtelModelCall(_Call):
         self._histograms.model_call.record(took_s, self._with_error(self._attributes))
 
 
-class OtelToolCall(_Call):
-    """Implements `ToolCallSpan`."""
+class OtelToolCall(_Call, ToolCallSpan):
+    """A tool call under way."""
 
     def __init__(
         self, span: Span, histograms: Histograms, attributes: Attributes, over: Callable[[], object], *, captures: bool
@@ -173,8 +173,8 @@ class OtelToolCall(_Call):
         self._histograms.tool_call.record(took_s, self._with_error(self._attributes))
 
 
-class OtelRun:
-    """Implements `RunTelemetry`.
+class OtelRun(RunTelemetry):
+    """Makes spans and metrics of what a run does.
 
     Args:
         above: the run's span; None: it has none, and its calls begin traces.

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
-from actors.interfaces.telemetry import ModelCallSpan, RunTelemetry, RunTold, Telemetry, ToolCallSpan, TurnTold
+from actors.interfaces.telemetry import BudgetTold, ModelCallSpan, RunTelemetry, RunTold, Telemetry, ToolCallSpan, TurnTold
 from actors.messages.content import FunctionCall
 from actors.messages.json_types import JsonValue
 from actors.messages.llm.model import LlmRequest, LlmResponse
@@ -19,15 +19,21 @@ from runtime.observability.catalogue import Measure, Measures, error_type, token
 Span = TypeVar("Span")
 
 
-class MeasuredTelemetry:
-    """Implements `Telemetry`. Whether it is on is said by the telemetry that goes on: measures need none of its spans."""
+class MeasuredTelemetry(Telemetry):
+    """Whether it is on is said by the telemetry that goes on: measures need none of its spans."""
 
     def __init__(self, inner: Telemetry, measures: Measures) -> None:
         self._inner = inner
         self._measures = measures
         self.is_on = inner.is_on
-        self.is_sampled = inner.is_sampled
-        self.flush = inner.flush
+
+    def is_sampled(self, trace_id: str) -> bool:
+        """Whether a trace without a span above it is recorded."""
+        return self._inner.is_sampled(trace_id)
+
+    async def flush(self) -> None:
+        """Hand on what was told so far."""
+        await self._inner.flush()
 
     def turn(self, turn: TurnTold) -> None:
         """A turn has ended, or was paused."""
@@ -52,8 +58,8 @@ class MeasuredTelemetry:
         self._inner.turn_took(turn, took_s, outcome)
 
 
-class MeasuredRun:
-    """Implements `RunTelemetry`."""
+class MeasuredRun(RunTelemetry):
+    """Measures what a run does."""
 
     def __init__(self, inner: RunTelemetry, measures: Measures) -> None:
         self._inner = inner
@@ -61,9 +67,18 @@ class MeasuredRun:
         self._began_s = time.perf_counter()
         self._model_calls = 0
         self._tool_calls = 0
-        self.enter = inner.enter
-        self.traceparent_of = inner.traceparent_of
-        self.budget = inner.budget
+
+    def enter(self) -> None:
+        """The running task is that of the run."""
+        self._inner.enter()
+
+    def traceparent_of(self, call_id: str) -> str:
+        """The span of a tool call under way."""
+        return self._inner.traceparent_of(call_id)
+
+    def budget(self, told: BudgetTold) -> None:
+        """A budget has been found used up, or nearly so."""
+        self._inner.budget(told)
 
     def model_call(self, request: LlmRequest, model: str, *, stream: bool) -> MeasuredModelCall:
         """A model call goes on inside the block."""
@@ -111,8 +126,8 @@ class _MeasuredCall(Generic[Span]):
         self._inner.__exit__(kind, error, traceback)
 
 
-class MeasuredModelCall(_MeasuredCall[ModelCallSpan]):
-    """Implements `ModelCallSpan`."""
+class MeasuredModelCall(_MeasuredCall[ModelCallSpan], ModelCallSpan):
+    """Measures a model call."""
 
     def __init__(self, inner: AbstractContextManager[ModelCallSpan], measures: Measures, model: str, *, streams: bool) -> None:
         super().__init__(inner, measures.model_call, model)
@@ -141,8 +156,8 @@ class MeasuredModelCall(_MeasuredCall[ModelCallSpan]):
         self._span.answered(response)
 
 
-class MeasuredToolCall(_MeasuredCall[ToolCallSpan]):
-    """Implements `ToolCallSpan`."""
+class MeasuredToolCall(_MeasuredCall[ToolCallSpan], ToolCallSpan):
+    """Measures a tool call."""
 
     def failed(self, error: BaseException) -> None:
         """The tool has raised."""

@@ -10,7 +10,7 @@ from opentelemetry.metrics import Histogram, MeterProvider
 from opentelemetry.trace import Span, TracerProvider
 
 from actors.errors import ActorLostError
-from actors.interfaces.telemetry import RunTold, TurnTold
+from actors.interfaces.telemetry import RunTold, Telemetry, TurnTold
 from actors.messages.protocol.base import TurnRef
 from actors.messages.protocol.outcomes import AnyOutcome
 from actors.messages.session import SessionKey
@@ -28,8 +28,8 @@ FLUSH_S = 2.0
 """How long a process that ends waits at most for what it has told to be exported."""
 
 
-class OtelTelemetry:
-    """Implements `Telemetry`."""
+class OtelTelemetry(Telemetry):
+    """Makes spans and metrics of what actors tell."""
 
     is_on = True
 

@@ -13,7 +13,7 @@ from actors.messages.config import RunConfig
 from actors.messages.event import Event
 from actors.messages.flow import FlowMark
 from actors.rules.routing.branches import is_below_branch
-from actors.runner.running_turn import Continued, OpeningMessage, Origin, Resumed, Run, RunningTurn, numbers
+from actors.runner.running_turn import OpeningMessage, Run, RunningTurn, numbers
 from tests.support.fixtures.session_fixture import KEY, settled
 
 ASKED = p.StoredEvent(5, b"")
@@ -23,9 +23,11 @@ def progress(**more: Any) -> p.TurnProgress:
     return p.TurnProgress(**{"first_seq": 2, "opened_seq": 5, "head_seq": 5, **more})
 
 
-def turn(origin: Origin = None, config: RunConfig | None = None, event: Event | None = None) -> RunningTurn:
+def turn(
+    config: RunConfig | None = None, event: Event | None = None, progress: p.TurnProgress | None = None, **origin: Any
+) -> RunningTurn:
     message = OpeningMessage(event or Event(), ASKED, config or RunConfig())
-    return RunningTurn(p.TurnRef(KEY, "e-1", 1), "root", message, origin)
+    return RunningTurn(p.TurnRef(KEY, "e-1", 1), "root", message, progress, **origin)
 
 
 def run(agent: str, parent: Run | None = None, *, branch: str | None = None, transfer_seq: int | None = None) -> Run:
@@ -35,18 +37,18 @@ def run(agent: str, parent: Run | None = None, *, branch: str | None = None, tra
 @pytest.mark.parametrize(
     ("origin", "is_fresh", "has_begun", "is_resumed"),
     [
-        (None, True, False, False),
-        (Continued(progress()), True, True, False),
+        ({}, True, False, False),
+        ({"progress": progress(), "is_answer": True}, True, True, False),
         # Nothing has happened since it was opened: it is run from its beginning.
-        (Resumed(progress(), is_answered=False), False, False, False),
-        (Resumed(progress(head_seq=6), is_answered=False), False, True, True),
-        (Resumed(progress(), is_answered=True), False, True, True),
+        ({"progress": progress(), "is_taken_up": True}, False, False, False),
+        ({"progress": progress(head_seq=6), "is_taken_up": True}, False, True, True),
+        ({"progress": progress(), "is_taken_up": True, "is_answer": True}, False, True, True),
     ],
 )
-def test_the_origin_says_what_is_done_already(origin: Origin, is_fresh: bool, has_begun: bool, is_resumed: bool) -> None:
-    of_origin = turn(origin)
+def test_the_origin_says_what_is_done_already(origin: dict[str, Any], is_fresh: bool, has_begun: bool, is_resumed: bool) -> None:
+    of_origin = turn(**origin)
     assert (of_origin.is_fresh, of_origin.has_begun, of_origin.is_resumed) == (is_fresh, has_begun, is_resumed)
-    assert of_origin.progress == (None if origin is None else origin.progress)
+    assert of_origin.progress == origin.get("progress")
 
 
 def test_a_turn_of_a_flow_names_its_definition_and_content_may_be_missing() -> None:
@@ -74,7 +76,7 @@ def test_a_run_has_ended_with_the_first_transfer_after_its_beginning() -> None:
         p.TransferRecord(8, None, "a", "root"),
         p.TransferRecord(9, None, "root", "b"),
     )
-    resumed = turn(Resumed(progress(transfers=transfers, head_seq=9), is_answered=False))
+    resumed = turn(progress=progress(transfers=transfers, head_seq=9), is_taken_up=True)
     at = run("root")
     reached = []
     while (record := resumed.recorded_transfer(at)) is not None:
@@ -100,22 +102,22 @@ def test_a_turn_follows_the_log_through_its_transfers() -> None:
 @pytest.mark.parametrize(
     ("origin", "told"),
     [
-        pytest.param(None, p.Transfer(to="a", seq=7), id="too much to travel along"),
-        pytest.param(None, transfer(7, 8), id="something before it"),
-        pytest.param(None, transfer(6, 8), id="something between"),
-        pytest.param(None, transfer(6, at=7), id="something before the transfer"),
-        pytest.param(Resumed(progress(head_seq=6), is_answered=False), transfer(6, 7), id="a state that is not known"),
+        pytest.param({}, p.Transfer(to="a", seq=7), id="too much to travel along"),
+        pytest.param({}, transfer(7, 8), id="something before it"),
+        pytest.param({}, transfer(6, 8), id="something between"),
+        pytest.param({}, transfer(6, at=7), id="something before the transfer"),
+        pytest.param({"progress": progress(head_seq=6), "is_taken_up": True}, transfer(6, 7), id="a state that is not known"),
     ],
 )
-def test_what_is_not_all_of_the_log_is_not_followed(origin: Origin, told: p.Transfer) -> None:
-    begun = turn(origin)
+def test_what_is_not_all_of_the_log_is_not_followed(origin: dict[str, Any], told: p.Transfer) -> None:
+    begun = turn(**origin)
     begun.is_fresh = False
     begun.follow(told)
     assert (begun.is_fresh, list(begun.after)) == (False, [])
 
 
 def test_a_caller_is_reached_once() -> None:
-    answered = turn(Continued(progress()))
+    answered = turn(progress=progress(), is_answer=True)
     answered.callers = ["a", "b"]
     assert [answered.reach(agent) for agent in ("c", "a", "a")] == [False, True, False]
     assert answered.callers == ["b"]
