@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.frontends.testing.processes import processes
+from runtime.frontends.testing.leaks import processes
 from tests.plugin.conftest import INI, Run
 
 pytest_plugins = ["pytester"]

@@ -9,9 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from runtime.frontends.testing.leaks import LeakCheck, with_descendants
-from runtime.frontends.testing.processes import children
-from runtime.frontends.testing.ray_keeper import wait_for_end
+from runtime.frontends.testing.leaks import LeakCheck, children, with_descendants
+from runtime.frontends.testing.shared_ray import wait_for_end
 
 
 @pytest.fixture

@@ -1,8 +1,13 @@
-"""One small local Ray for a run of tests: of the process that runs them, or of all processes of a distributed run."""
+"""One small local Ray for a run of tests: of the process that runs them, or of all processes of a distributed run.
+
+Such a run has a keeper, `python -m runtime.frontends.testing.shared_ray PID FILE`: it writes Ray's address into the file, and
+ends with the process PID, which runs the tests. When the keeper is killed, Ray ends as well.
+"""
 
 from __future__ import annotations
 
 import os
+import select
 import subprocess
 import sys
 import time
@@ -27,6 +32,10 @@ START_S = 90.0
 
 POLL_S = 0.05
 """How often a process looks whether another one has started Ray."""
+
+
+LOOK_S = 0.25
+"""How often it looks whether the test run has ended, where the system does not tell."""
 
 
 @contextmanager
@@ -85,9 +94,38 @@ def _address(folder: Path, run_pid: int) -> str:
 
 
 def _start_keeper(run_pid: int, told: Path, log: Path) -> None:
-    command = [sys.executable, "-m", "runtime.frontends.testing.ray_keeper", str(run_pid), str(told)]
+    command = [sys.executable, "-m", "runtime.frontends.testing.shared_ray", str(run_pid), str(told)]
     with log.open("w") as output:
         # In a session of its own: Ctrl-C is for pytest, which has to close its Runtimes first.
         keeper = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True)
     # It outlives this process, and Python warns of processes that it believes to run.
     keeper.returncode = 0
+
+
+def keep(run_pid: int, told: Path) -> None:
+    """Start Ray, and stop it when the process has ended."""
+    with own_ray() as address:
+        written = told.with_suffix(".new")
+        written.write_text(address)
+        # Readers find the whole address or none.
+        written.rename(told)
+        wait_for_end(run_pid)
+
+
+def wait_for_end(pid: int) -> None:
+    """Wait until a process has ended, whether or not its parent has noticed."""
+    try:
+        if sys.platform == "linux":
+            ended = os.pidfd_open(pid)
+            select.select([ended], [], [])
+            os.close(ended)
+        else:
+            while True:
+                os.kill(pid, 0)
+                time.sleep(LOOK_S)
+    except ProcessLookupError:
+        return
+
+
+if __name__ == "__main__":
+    keep(int(sys.argv[1]), Path(sys.argv[2]))

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from runtime.frontends.testing.processes import children
+from runtime.frontends.testing.leaks import children
 
 _LISTENS = "0A"
 _LOOPBACK = "127.0.0.1"

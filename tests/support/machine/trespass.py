@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from runtime.frontends.testing.processes import processes
+from runtime.frontends.testing.leaks import processes
 from tests.support.machine.listening import descendants
 from tests.support.machine.other_user import run_as_other
 

@@ -24,7 +24,7 @@ from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.driver.event_loop import Portal
 from runtime.driver.statistics import RuntimeStatistics
-from runtime.frontends.testing.processes import processes
+from runtime.frontends.testing.leaks import processes
 from runtime.settings import Settings
 from tests.support.machine.processes import is_running
 from tests.support.nodes.two_nodes_program import NO_POSTGRES, QUICK

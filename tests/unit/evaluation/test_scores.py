@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from runtime.frontends.evaluation.criteria import Match, response_match, trajectory_match
 from runtime.frontends.evaluation.eval_sets import ToolUse
-from runtime.frontends.evaluation.scores import Match, response_match, trajectory_match
 
 
 def calls(names: str) -> list[ToolUse]:
