@@ -16,8 +16,8 @@ from actors.errors import UserArrivingError, UserElsewhereError
 from actors.interfaces.stores import Write
 from actors.layers.holds import UserHolds
 from actors.layers.stores.batch import BatchInfo, BatchItem
+from actors.layers.stores.parts import store_of
 from actors.layers.stores.records import ForgetBatches, PutBatch
-from actors.layers.stores.session_store import store_of
 from actors.messages import protocol as p
 from actors.messages.protocol.base import Ack, Message
 from actors.messages.protocol.request import Lane, Request, Route

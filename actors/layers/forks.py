@@ -18,9 +18,9 @@ import msgspec
 from actors.actor import Handlers
 from actors.errors import InvocationNotFoundError, RequestError, SessionBusyError, TurnStateError
 from actors.interfaces.stores import AddEvent, CreateSession, EventHead, EventRow, PutState, PutTurn, TurnRow, Write
+from actors.layers.stores.parts import store_of
 from actors.layers.stores.records import AddSchedule
 from actors.layers.stores.schedule import ScheduleRow
-from actors.layers.stores.session_store import store_of
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.event import now_s

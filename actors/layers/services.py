@@ -16,23 +16,20 @@ from actors.layers.placing.moves import UserMoves
 from actors.layers.placing.placements import UserPlacements
 from actors.layers.plugins import PluginHooks
 from actors.layers.recording.service import RecordedCalls
-from actors.layers.retention.archiving import Archiving
-from actors.layers.retention.service import Retention
+from actors.layers.retention.service import Archiving, Retention
 from actors.layers.retries import LastRetry, RunnerRetries, TurnRetries
 from actors.layers.reverts import LogComparison
 from actors.layers.rewinds import EarlierRecord, Rewinds
 from actors.layers.schedules.due_turns import DueTurns
 from actors.layers.schedules.service import Schedules
-from actors.layers.sharing.news import StateNews
+from actors.layers.sharing import StateNews
 from actors.layers.spending.service import SpendingService
 from actors.layers.spending.turn_spending import Spending
-from actors.layers.steering.notifying import MessageNotifier
-from actors.layers.steering.service import Steering
+from actors.layers.steering.service import MessageNotifier, Steering
 from actors.layers.tracing import TurnTrace
-from actors.layers.updates.environment import ONLY_TREE, SessionTrees, TreeSource
 from actors.layers.updates.runner import RunnerUpdates
 from actors.layers.updates.session import SessionUpdates, VersionChange
-from actors.layers.updates.versions import NO_VERSIONS, VersionRecord
+from actors.layers.updates.versions import NO_VERSIONS, ONLY_TREE, SessionTrees, TreeSource, VersionRecord
 from actors.layers.users import UserDeletion, WaitingTurns
 from actors.messages.session import ONLY_SHARD, Shard
 from actors.runner.actor import RunnerActor

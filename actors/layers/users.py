@@ -17,8 +17,8 @@ from actors.interfaces.stores import PutState, RemoveSession, SessionRow, TurnFi
 from actors.layers.batches import KeptBatches
 from actors.layers.holds import UserHolds
 from actors.layers.memory import Memory
+from actors.layers.stores.parts import store_of
 from actors.layers.stores.records import ForgetRemoval, RemoveSchedule
-from actors.layers.stores.session_store import store_of
 from actors.messages import protocol as p
 from actors.messages.json_types import JsonObject
 from actors.messages.protocol.base import Ack, Message

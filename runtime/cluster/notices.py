@@ -19,7 +19,7 @@ from typing import ClassVar, TypeVar
 import msgspec
 from ray.exceptions import RayError
 
-from actors.layers.trees.release import this_version
+from actors.layers.trees.version import this_version
 from actors.messages import typed
 from actors.messages.event import now_s
 from actors.messages.shown import Shown

@@ -9,9 +9,8 @@ from actors.definitions.agents import BaseAgent, Plugin
 from actors.errors import DefinitionError
 from actors.layers.compaction.definitions import EventsCompactionConfig
 from actors.layers.flows.definitions import Flow, FlowAgent
-from actors.layers.recording.definitions import Recording
-from actors.layers.trees.adapted import Adapted
-from actors.layers.trees.tree import AgentTree
+from actors.layers.recording.messages import Recording
+from actors.layers.trees.tree import Adapted, AgentTree
 from runtime.engine.deployment import check_models
 from runtime.engine.process.collector import existing_left_out
 from runtime.settings import Settings

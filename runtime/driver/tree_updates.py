@@ -19,10 +19,9 @@ from actors.errors.hints import some_of
 from actors.layers.compaction.definitions import EventsCompactionConfig
 from actors.layers.flows.definitions import Flow
 from actors.layers.listing.messages import PendingCall
-from actors.layers.trees.adapted import Adapted
-from actors.layers.trees.tree import AgentTree
+from actors.layers.trees.tree import Adapted, AgentTree
 from actors.layers.updates.messages import GetVersions, LoadVersion, UseVersions
-from actors.layers.updates.rules.record import rolled_back, tree_difference, updated
+from actors.layers.updates.rules import rolled_back, tree_difference, updated
 from actors.layers.updates.versions import (
     KeptVersion,
     TreeDifference,

@@ -12,7 +12,7 @@ from actors.errors import FlowNotFoundError
 from actors.interfaces.model import Model, name_of
 from actors.interfaces.stores import ArtifactStore, MemoryStore
 from actors.layers.flows.definitions import FlowAgent, FlowPlan
-from actors.layers.stores.session_store import SessionStore
+from actors.layers.stores.parts import SessionStore
 from actors.layers.trees.tree import AgentTree
 from actors.rules.capacity.eviction import LruDict
 from runtime.engine.interface import LoopClock

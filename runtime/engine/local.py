@@ -26,20 +26,17 @@ from actors.layers.interceptors import interceptors
 from actors.layers.kinds import agent_actor
 from actors.layers.limiter.actor import LimiterActor
 from actors.layers.limiter.client import LimiterClient
-from actors.layers.mcp.client import McpServers
 from actors.layers.mcp.messages import McpServer
+from actors.layers.mcp.toolset import McpServers
 from actors.layers.means import all_means
-from actors.layers.placing.client import stores_client
+from actors.layers.placing.client import runner_client, stores_client
 from actors.layers.schedules.messages import WatchSchedules
 from actors.layers.services import runner_actor, session_actor
-from actors.layers.sharing.client import runner_client
 from actors.layers.toolsets import OpenToolsets
 from actors.layers.trees.process_groups import Replica, replica_for
 from actors.layers.trees.tree import AgentTree
-from actors.layers.updates.environment import RunnerTree, SessionTrees
-from actors.layers.updates.rules.marks import MarkedVersion, Marks, known_still, marks_of, serves_any
-from actors.layers.updates.rules.record import first_record
-from actors.layers.updates.versions import TreeVersion, VersionRecord
+from actors.layers.updates.rules import MarkedVersion, Marks, first_record, known_still, marks_of, serves_any
+from actors.layers.updates.versions import RunnerTree, SessionTrees, TreeVersion, VersionRecord
 from actors.messages.codec import encode
 from actors.messages.event import now_s
 from actors.messages.protocol.lifecycle import Stop

@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 from actors.layers.placing.client import StoresSessionRef
 from actors.layers.placing.messages import GetStoreSeat, ListArrivals, ListStoreUsers, PlaceUsers, TakeStoreSeat
-from actors.layers.placing.rules.homes import home_of, user_digest
-from actors.layers.placing.rules.seats import AllSeated, Growth, seating
-from actors.layers.stores.store_seat import FoundStore, StoreSeat
+from actors.layers.placing.rules import AllSeated, Growth, home_of, seating, user_digest
+from actors.layers.stores.records import FoundStore, StoreSeat
 from actors.messages.session import Shard
 from actors.refs import SessionRef
 from actors.rules.capacity.sharding import all_shards, shard_name

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 from actors.errors import DefinitionError, StoreError
 from actors.interfaces.stores import ArtifactStore, MemoryStore
-from actors.layers.stores.session_store import SessionStore
+from actors.layers.stores.parts import SessionStore
 from runtime.settings import Settings
 from runtime.stores.owner import StoreOwner, TakesOwner
 from runtime.stores.safe_artifacts import SafeArtifactStore

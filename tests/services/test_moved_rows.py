@@ -11,10 +11,9 @@ import pytest
 
 from actors.errors import StoreConflictError, StoreError
 from actors.interfaces.stores import PutState, Write
-from actors.layers.placing.rules.homes import digest_with
-from actors.layers.stores.records import AddSchedule, SetDueTime
+from actors.layers.placing.rules import digest_with
+from actors.layers.stores.records import AddSchedule, Arrival, SetDueTime, UserPlace
 from actors.layers.stores.schedule import SchedulePlan, ScheduleRow, Timing
-from actors.layers.stores.store_seat import Arrival, UserPlace
 from actors.messages.codec import encode
 from actors.messages.content import Content
 from actors.messages.session import SessionKey

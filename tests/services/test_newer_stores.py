@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from actors.errors import SchemaVersionError
-from actors.layers.trees.release import UNKNOWN_RELEASE
+from actors.layers.trees.version import UNKNOWN_RELEASE
 from runtime.stores.sql import schema
 from runtime.stores.sql.sessions import SqlSessionStore
 

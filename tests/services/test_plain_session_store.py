@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.layers.stores.session_store import SessionStore
+from actors.layers.stores.parts import SessionStore
 from tests.support.stores.plain_session_store import PlainStore
 from tests.support.stores.session_store_conformance import SessionStoreConformance
 

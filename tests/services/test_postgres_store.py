@@ -16,7 +16,7 @@ from sqlalchemy.types import TypeEngine
 
 from actors.errors import SchemaVersionError, StoreConflictError, StoreError, StoreUnavailableError
 from actors.interfaces.stores import CreateSession, HideEvents, PutState, RemoveSession
-from actors.layers.stores.session_store import SessionStore
+from actors.layers.stores.parts import SessionStore
 from actors.messages.session import SessionKey, SessionPlace
 from runtime.stores.sql import queries, schema
 from runtime.stores.sql.database import Database

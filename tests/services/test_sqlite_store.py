@@ -16,7 +16,7 @@ from sqlalchemy.dialects import sqlite
 
 from actors.errors import SchemaVersionError, StoreConflictError, StoreError
 from actors.interfaces.stores import CreateSession, HideEvents, PutState, RemoveSession, Write
-from actors.layers.stores.session_store import SessionStore
+from actors.layers.stores.parts import SessionStore
 from actors.messages.event import new_event_id, new_invocation_id
 from actors.messages.session import SessionKey
 from runtime.stores.sql import queries, schema

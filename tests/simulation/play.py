@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from actors import Content, Event
-from actors.layers.spending.rules.packed_usage import sum_of, sum_of_packed
+from actors.layers.spending.rules.report import sum_of, sum_of_packed
 from actors.messages.codec import decode_event
 from actors.messages.session import SessionKey
 from runtime.stores.sql.sessions import SqlSessionStore

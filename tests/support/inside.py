@@ -14,13 +14,12 @@ import pytest
 
 from actors import RunConfig
 from actors.interfaces.stores import TurnRow
-from actors.layers import holds
+from actors.layers import holds, sharing
 from actors.layers.listing import service as listing
 from actors.layers.recording import service as recording
-from actors.layers.retention import archiving
 from actors.layers.retention import service as retention
-from actors.layers.sharing import news
-from actors.layers.spending import day_sums, warnings
+from actors.layers.spending import service as spending
+from actors.layers.spending import stored_usage
 from actors.runner import admission, invoker
 from actors.runner.turns import TurnTasks
 from actors.session import subscriptions
@@ -38,17 +37,17 @@ FORGET_S = subscriptions.FORGET_S
 FRESH_S, IDLE_S = logs.FRESH_S, logs.IDLE_S
 GATE_HOLD_S = admission.HOLD_S
 HOLD_S = holds.HOLD_S
-KEPT = archiving.KEPT
+KEPT = retention.KEPT
 MANY_CALLS = invoker.MANY_CALLS
 PAGE, PAGE_BYTES = reader.PAGE, reader.PAGE_BYTES
 STOP_S = invoker.STOP_S
 TAIL, TAIL_BYTES = session_log.TAIL, session_log.TAIL_BYTES
 
 _FIGURES = {
-    "archiving": archiving,
+    "archiving": retention,
     "gate": admission,
     "ends": access,
-    "leases": news,
+    "leases": sharing,
     "lists": listing,
     "model_calls": invoker,
     "subscriptions": subscriptions,
@@ -62,7 +61,7 @@ _STEPS: dict[str, tuple[type[Any], str]] = {
     "read a part of a log": (LogQueries, "read_log"),
     "read the store": (StoreAccess, "read"),
 }
-_CLOCKS = {"budgets": (day_sums, warnings), "records": (recording,)}
+_CLOCKS = {"budgets": (stored_usage, spending), "records": (recording,)}
 
 
 def change(monkeypatch: pytest.MonkeyPatch, of: str, **figures: float) -> None:

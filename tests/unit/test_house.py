@@ -25,7 +25,7 @@ SHARED_NAMES = {
 """Names that two public classes may have, and why."""
 
 MODEL_TEXTS = {
-    "actors/layers/tools/exit_loop.py": "_exit_loop",
+    "actors/layers/tools/built_in.py": "_exit_loop",
     "actors/layers/flows/definitions/task_tools.py": "_NewTask",
 }
 """Functions and classes whose docstrings are descriptions of tools: models read them, so they stay word for word."""
@@ -52,7 +52,7 @@ BUDGET_QUESTIONS = ("reserve", "reserve_if_room")
 BANNED = re.compile(r"\b(whoever|nobody|somebody|is told|are told|who asks)\b", re.IGNORECASE)
 INSIDE = re.compile(
     r"actors\.(session|runner|layers)\."
-    r"(?!(actor|environment|service|services|kinds|interceptors|limiter|tools|toolsets|mcp|stores|trees"
+    r"(?!(actor|environment|service|services|kinds|interceptors|limiter|tools|toolsets|mcp|stores|trees|sharing"
     r"|batches|draining|forks|memory|retries|reverts|rewinds|tracing|users|\w+\.(messages|rules|definitions|environment|versions|client|reminders))\b)"
 )
 """Modules of the inside: all but the actor, what it is given when it is made, its services, the kinds of agents, messages, rules,
@@ -430,7 +430,7 @@ def test_no_check_has_a_complaint(check: Check, folders: Sequence[str]) -> None:
         (modules_taken_out, {"a/x.py": "monkeypatch.delitem(sys.modules, 'b')"}, "a/x.py:1 takes a module out"),
         (modules_taken_out, {"a/x.py": "del sys.modules['b']"}, "a/x.py:1 takes a module out"),
         (inside_imported, {"a/x.py": "from actors.session.log import logs"}, "uses actors.session.log.logs"),
-        (inside_imported, {"a/x.py": "from actors.layers.retention import archiving"}, "uses actors.layers.retention.archiving"),
+        (inside_imported, {"a/x.py": "from actors.layers.retention import service"}, "uses actors.layers.retention.service"),
         (inside_imported, {"a/x.py": "patch('actors.runner.turns.HOLD_S')"}, "uses actors.runner.turns.HOLD_S"),
         (folders_on_disk, {"a/test_x.py": "with tempfile.TemporaryDirectory() as folder: ..."}, "a/test_x.py:1 makes a folder"),
         (unknown_citations, {"a/x.py": '"""See semantics.md 5.1 and 5.99."""'}, "cites semantics.md 5.99"),

@@ -39,7 +39,7 @@ def test_only_the_cluster_and_what_tells_models_apart_know_a_pickler() -> None:
     knows = {path for path, nodes in modules() if imported(nodes) & PICKLERS}
     assert knows == {
         # Its bytes are compared, and never read.
-        "actors/layers/trees/likeness.py",
+        "actors/layers/trees/fingerprints.py",
         "runtime/cluster/packing/pickling.py",
         "runtime/cluster/tool_tasks.py",
     }

@@ -35,6 +35,7 @@ from actors.layers.background.messages import AskParent, CancelRun, FindRuns, Ru
 from actors.layers.background.rules import Words, ended, excess, last_words, question_event, told_event, told_id
 from actors.layers.schedules.due_times import DueTimes
 from actors.layers.schedules.messages import PassDueTime
+from actors.layers.stores.parts import store_of
 from actors.layers.stores.records import AddSchedule, AdvanceSchedule, NoteRemoval, OldSession, RemoveSchedule
 from actors.layers.stores.schedule import (
     SchedulePlan,
@@ -48,7 +49,6 @@ from actors.layers.stores.schedule import (
     runs_prefix,
     waiting_row,
 )
-from actors.layers.stores.session_store import store_of
 from actors.messages import protocol as p
 from actors.messages.background import Background, BackgroundRun
 from actors.messages.codec import encode

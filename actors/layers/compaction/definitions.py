@@ -13,7 +13,7 @@ from actors.definitions.agents.llm import LlmAgent
 from actors.errors import DefinitionError
 from actors.errors.hints import explains_all_wrong_calls
 from actors.interfaces.model import Model, definition_flaw
-from actors.layers.compaction.rules.triggers import CompactionRule
+from actors.layers.compaction.rules import CompactionRule
 from actors.messages.content import Content
 from actors.messages.event import Event
 

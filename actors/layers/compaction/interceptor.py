@@ -18,9 +18,7 @@ from actors.errors.tracebacks import whole_traceback
 from actors.errors.user_code import in_thread, is_cancellation
 from actors.interfaces.model import name_of
 from actors.layers.compaction.definitions import EventsCompactionConfig, LlmEventSummarizer, SummaryFunction
-from actors.layers.compaction.rules.shown import estimated_tokens
-from actors.layers.compaction.rules.triggers import CompactionLedger, Trigger
-from actors.layers.compaction.rules.window import CompactionWindow, window
+from actors.layers.compaction.rules import CompactionLedger, CompactionWindow, Trigger, estimated_tokens, window
 from actors.messages.content import Content
 from actors.messages.event import Event, EventActions, EventCompaction, new_event_id
 from actors.messages.llm.model import LlmRequest

@@ -19,8 +19,7 @@ from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from actors.actor import Actor, Handlers
-from actors.layers.limiter.changed_limits import changed_limits, in_force, name_of
-from actors.layers.limiter.limits import ModelLimits
+from actors.layers.limiter.limits import ModelLimits, changed_limits, in_force, limits_of, name_of
 from actors.layers.limiter.messages import (
     AcquirePermit,
     ChangeModelLimits,
@@ -34,7 +33,7 @@ from actors.layers.limiter.messages import (
     WaitingCallsReply,
     limited_model,
 )
-from actors.layers.limiter.rate_limiter import LEASE_S, RENEW_S, FailedAttempt, RateLimiter, limits_of
+from actors.layers.limiter.rate_limiter import LEASE_S, RENEW_S, FailedAttempt, RateLimiter
 from actors.messages import protocol as p
 
 MAX_RELEASED = 10_000

@@ -18,9 +18,9 @@ from typing import ClassVar
 from actors.behaviours.interceptor import CallModel, RunInterceptor
 from actors.errors import ActorLostError, RaygroveError
 from actors.interfaces.model import Model, Responses, name_of
-from actors.layers.limiter.limits import ModelLimits
+from actors.layers.limiter.limits import ModelLimits, limits_of
 from actors.layers.limiter.messages import AcquirePermit, ReleasePermit, RenewPermits
-from actors.layers.limiter.rate_limiter import RENEW_S, FailedAttempt, failed_attempt, limits_of
+from actors.layers.limiter.rate_limiter import RENEW_S, FailedAttempt, failed_attempt
 from actors.messages.llm.model import LlmRequest, LlmResponse
 from actors.messages.session import SessionKey
 from actors.refs import Ref

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from fnmatch import fnmatchcase
 from heapq import heappop, heappush
 from types import MappingProxyType
 from typing import NamedTuple
@@ -293,10 +292,3 @@ class RateLimiter:
     def waiting(self) -> int:
         """Calls that wait."""
         return len(self._session_of)
-
-
-def limits_of(model: str, limits: Mapping[str, ModelLimits]) -> ModelLimits | None:
-    """The limits of a model: those under its name, or else under the first pattern that its name matches, if any."""
-    if model in limits:
-        return limits[model]
-    return next((found for pattern, found in limits.items() if fnmatchcase(model, pattern)), None)

@@ -1,23 +1,38 @@
-"""The tools of an MCP server, as an agent has them in its `tools`."""
+"""The tools of an MCP server, as an agent has them in its `tools`, and the clients that ask the actors of servers."""
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, TypeVar
 
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import ReadonlyContext, ToolContext
 from actors.definitions.tools.toolset import Toolset
-from actors.errors import DefinitionError, McpToolError
+from actors.errors import ActorLostError, DefinitionError, McpServerError, McpToolError, RaygroveError
 from actors.errors.hints import explains_wrong_calls
-from actors.layers.mcp.client import reached
-from actors.layers.mcp.messages import CallMcpTool, McpResult, McpScope, McpServer, McpToolInfo
+from actors.layers.mcp.messages import (
+    CallMcpTool,
+    ListMcpTools,
+    McpResult,
+    McpScope,
+    McpServer,
+    McpToolInfo,
+    McpToolList,
+    StopMcpCall,
+)
 from actors.messages.content import Part
 from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.llm.model import FunctionDeclaration
+from actors.messages.protocol.base import Message
+from actors.messages.protocol.request import Request
+from actors.messages.session import SessionKey
+from actors.refs import Ref
+from actors.rules.capacity.eviction import LruDict
 from actors.rules.checks.tool_names import safe_names
 
 Headers = Mapping[str, str] | Callable[[ReadonlyContext], Any]
@@ -235,3 +250,89 @@ _ENDINGS: Mapping[str, str] = {
     "text/plain": ".txt",
 }
 """How the names of artifacts end, by the type of the data."""
+
+M = TypeVar("M", bound=Message)
+
+MAX_LISTS = 1_000
+"""Lists of tools that a process remembers: with headers of their own, sessions may have lists of their own."""
+
+STOP_CALL_S = 0.3
+"""How long a cancelled run may take to have a call stopped."""
+
+
+def reached(context: ReadonlyContext, server: str) -> McpServers:
+    """The MCP servers, for a tool of one of them. Raises McpServerError outside of a deployment."""
+    servers = context.reach(McpServers)
+    if servers is None:
+        raise McpServerError(
+            server, "no MCP server can be reached from here: its tools are those of agents that run in a deployment"
+        )
+    return servers
+
+
+class McpServers:
+    """The MCP servers, for the agents of one process.
+
+    Args:
+        find: gives a client of a server's actor, which is started if need be. It is asked again when that is lost.
+    """
+
+    def __init__(self, find: Callable[[McpServer], Awaitable[Ref]]) -> None:
+        self._find = find
+        self._refs: dict[str, tuple[McpServer, Ref]] = {}
+        self._lists: LruDict[tuple[str, SessionKey | None, tuple[tuple[str, str], ...]], McpToolList] = LruDict(MAX_LISTS)
+
+    async def list_tools(self, server: McpServer, session: SessionKey, headers: dict[str, str]) -> Sequence[McpToolInfo]:
+        """The tools of a server.
+
+        Args:
+            session: for which they are asked.
+            headers: of this session's requests.
+
+        Raises:
+            McpServerError: the server cannot be reached.
+            DefinitionError: another server has the name, or the library for MCP is missing.
+        """
+        key = (server.name, session if server.scope == "session" else None, tuple(sorted(headers.items())))
+        known = self._lists.get(key)
+        version = known.version if known is not None else ""
+        message = ListMcpTools(session=session, headers=headers, known=version)
+        listed = await self._ask(server, message)
+        if listed.tools is None and known is not None:
+            return known.tools or ()
+        self._lists[key] = listed
+        return listed.tools or ()
+
+    async def call_tool(self, server: McpServer, message: CallMcpTool) -> McpResult:
+        """Call a tool of a server. Raises as `list_tools` does."""
+        try:
+            return await self._ask(server, message)
+        except asyncio.CancelledError:
+            await self._stop_call(server, message.call_id)
+            raise
+
+    async def _stop_call(self, server: McpServer, call_id: str) -> None:
+        """Tell the server's actor that nothing waits for a call any more. A run that is cancelled has little time for it."""
+        known = self._refs.get(server.name)
+        if known is not None:
+            with suppress(RaygroveError, TimeoutError):
+                async with asyncio.timeout(STOP_CALL_S):
+                    await known[1].ask(StopMcpCall(call_id=call_id))
+
+    async def _ask(self, server: McpServer, message: Request[M]) -> M:
+        """Ask a server's actor, and once more another one when it is lost."""
+        try:
+            return await (await self._ref(server)).ask(message)
+        except ActorLostError:
+            self._refs.pop(server.name, None)
+        try:
+            return await (await self._ref(server)).ask(message)
+        except ActorLostError as error:
+            raise McpServerError(server.name, str(error)) from error
+
+    async def _ref(self, server: McpServer) -> Ref:
+        known = self._refs.get(server.name)
+        # An engine that is asked for two servers of the same name says what is wrong.
+        if known is None or known[0] != server:
+            known = self._refs[server.name] = server, await self._find(server)
+        return known[1]

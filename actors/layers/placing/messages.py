@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Generic
 
-from actors.layers.stores.store_seat import Arrival, FoundStore, StoreSeat
+from actors.layers.stores.records import Arrival, FoundStore, StoreSeat
 from actors.messages.protocol.base import Ack, Message
 from actors.messages.protocol.request import Lane, R, Request, Route
 
@@ -77,7 +77,7 @@ class StageUserRows(StoreRequest[Ack], frozen=True, kw_only=True):
 
 
 class ArrivalDigest(Message, frozen=True, kw_only=True):
-    """The digest of all parts that are kept: see `actors.layers.placing.rules.homes`."""
+    """The digest of all parts that are kept: see `actors.layers.placing.rules`."""
 
     digest: bytes
 

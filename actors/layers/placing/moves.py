@@ -26,10 +26,10 @@ from actors.layers.placing.messages import (
     UserRows,
 )
 from actors.layers.placing.placements import UserPlacements
-from actors.layers.placing.rules.homes import digest_with
+from actors.layers.placing.rules import digest_with
 from actors.layers.schedules.service import Schedules
-from actors.layers.stores.session_store import store_of
-from actors.layers.stores.store_seat import Arrival, UserPlace
+from actors.layers.stores.parts import store_of
+from actors.layers.stores.records import Arrival, UserPlace
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.memory import MemoryEntry

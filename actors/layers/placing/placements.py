@@ -10,9 +10,9 @@ from actors.errors import RequestError, UserArrivingError, UserElsewhereError
 from actors.layers.holds import UserHolds
 from actors.layers.memory import Memory
 from actors.layers.placing.messages import GetStoreSeat, ListStoreUsers, PlaceUsers, StoreSeatReply, StoreUsers, TakeStoreSeat
-from actors.layers.placing.rules.homes import user_digest
-from actors.layers.stores.session_store import store_of
-from actors.layers.stores.store_seat import Arrival, FoundStore, UserPlace
+from actors.layers.placing.rules import user_digest
+from actors.layers.stores.parts import store_of
+from actors.layers.stores.records import Arrival, FoundStore, UserPlace
 from actors.messages import protocol as p
 from actors.messages.protocol.request import ABOUT_USERS, Lane, Request, user_of
 from actors.messages.session import SessionKey

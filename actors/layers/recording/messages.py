@@ -1,11 +1,14 @@
-"""Recorded model calls: driver to Session actor."""
+"""Recorded model calls: which are recorded, and what drivers ask Session actors about them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import msgspec
 
+from actors.errors import DefinitionError
 from actors.messages.event import Usage
 from actors.messages.llm.model import LlmRequest
 from actors.messages.llm.recorded import CallAttempt, PackedCall, PackedPart
@@ -13,6 +16,7 @@ from actors.messages.protocol.base import Message
 from actors.messages.protocol.request import Lane, Request, Route
 from actors.messages.session import SessionKey
 from actors.messages.shown import Shown
+from actors.rules.capacity.sharding import is_in_share
 
 
 class RecordedCall(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -87,3 +91,35 @@ class GetModelCalls(Request[ModelCallsReply], frozen=True, kw_only=True):
     invocation_id: str
     after: tuple[float, str] | None = None
     limit: int = 100
+
+
+@dataclass(frozen=True)
+class Recording:
+    """The settings of recording, as each agent has them.
+
+    Attributes:
+        share: of the turns, from 0 to 1.
+        mask: gives what is stored in place of a text; None stores texts as they are.
+
+    Raises:
+        DefinitionError: the mask is no function, or an async one.
+    """
+
+    share: float = 0.0
+    mask: Callable[[str], str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.mask is None:
+            return
+        if not callable(self.mask):
+            raise DefinitionError(f"mask_requests must be a function of a text, not {type(self.mask).__name__}")
+        if inspect.iscoroutinefunction(self.mask):
+            raise DefinitionError("mask_requests is async: write it as `def`, since it is called for each text")
+
+    def covers(self, invocation_id: str) -> bool:
+        """Whether the model calls of a turn are recorded: the same in every process, and after every loss."""
+        return is_in_share(invocation_id, self.share)
+
+
+NO_RECORDING = Recording()
+"""Nothing is recorded."""

@@ -19,8 +19,8 @@ from actors.errors import NotEncodableError, StoreError
 from actors.errors.tracebacks import whole_traceback
 from actors.errors.user_code import error_text, is_cancellation
 from actors.interfaces.model import noting_attempts
-from actors.layers.recording.definitions import NO_RECORDING, Recording
-from actors.layers.recording.rules.packing import RequestPacker
+from actors.layers.recording.messages import NO_RECORDING, Recording
+from actors.layers.recording.rules import RequestPacker
 from actors.messages.event import Usage, now_s
 from actors.messages.llm.model import LlmRequest, LlmResponse
 from actors.messages.llm.recorded import CallAttempt, PackedCall, PackedPart

@@ -12,9 +12,9 @@ from actors.errors import InvocationNotFoundError, RaygroveError, UserArrivingEr
 from actors.interfaces.stores import Write
 from actors.layers.holds import UserHolds
 from actors.layers.recording.messages import GetModelCalls, ModelCallsReply, StoredCall
-from actors.layers.recording.rules.packing import reachable
+from actors.layers.recording.rules import reachable
+from actors.layers.stores.parts import store_of
 from actors.layers.stores.records import AddModelCall, DeleteModelCalls, ModelCallRow
-from actors.layers.stores.session_store import store_of
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.event import now_s

@@ -24,10 +24,10 @@ from actors.errors import ScheduleNotFoundError, UserArrivingError, UserElsewher
 from actors.interfaces.stores import Write
 from actors.layers.holds import UserHolds
 from actors.layers.schedules.messages import AwaitDue, DueReply, DueTurn
-from actors.layers.schedules.rules.due_times import due_now
+from actors.layers.schedules.rules import due_now
+from actors.layers.stores.parts import store_of
 from actors.layers.stores.records import AddSchedule, AdvanceSchedule
 from actors.layers.stores.schedule import DuePlace, ScheduleRow
-from actors.layers.stores.session_store import store_of
 from actors.messages import protocol as p
 from actors.messages.protocol.turns import ScheduledTime
 from actors.messages.session import SessionKey, Shard

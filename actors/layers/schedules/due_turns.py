@@ -31,7 +31,7 @@ from actors.errors import (
     TurnError,
 )
 from actors.layers.schedules.messages import AwaitDue, DueReply, DueTurn, PassDueTime, WatchSchedules
-from actors.layers.schedules.rules.turns import is_turn_of_schedule, turn_config, turn_id
+from actors.layers.schedules.rules import is_turn_of_schedule, turn_config, turn_id
 from actors.layers.stores.schedule import DuePlace
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event

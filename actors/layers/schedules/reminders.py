@@ -13,9 +13,7 @@ from actors.definitions.tools.toolset import Toolset
 from actors.errors import DefinitionError, InvalidScheduleError, RequestError
 from actors.errors.hints import explains_wrong_calls
 from actors.layers.schedules.client import ScheduleClient
-from actors.layers.schedules.rules.asked_for import DAY_S, check_interval, shown_time, timing_of
-from actors.layers.schedules.rules.due_times import next_due_s
-from actors.layers.schedules.rules.time_zones import zone_of
+from actors.layers.schedules.rules import DAY_S, check_interval, next_due_s, shown_time, timing_of, zone_of
 from actors.layers.stores.schedule import Schedule, SchedulePlan, Timing
 from actors.messages.content import Content
 from actors.messages.json_types import JsonObject

@@ -19,11 +19,10 @@ from actors.layers.schedules.messages import (
     PassDueTime,
     SchedulesReply,
 )
-from actors.layers.schedules.rules.asked_for import first_due_s, shown_time
-from actors.layers.schedules.rules.due_times import next_due_s
+from actors.layers.schedules.rules import first_due_s, next_due_s, shown_time
+from actors.layers.stores.parts import store_of
 from actors.layers.stores.records import AddSchedule, RemoveSchedule, SetDueTime
 from actors.layers.stores.schedule import ScheduleRow
-from actors.layers.stores.session_store import store_of
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.limits import KIB

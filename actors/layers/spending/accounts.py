@@ -10,13 +10,11 @@ from typing import NamedTuple
 import msgspec
 
 from actors.layers.retries import LastRetry
-from actors.layers.spending.day_sums import DaySums, SumsOfToday
 from actors.layers.spending.messages import ReserveSpending
-from actors.layers.spending.rules.at_limit import Account, is_overdrawn, raised
-from actors.layers.spending.rules.budgets import LikelyCall
-from actors.layers.spending.stored_usage import StoredUsage
+from actors.layers.spending.rules.budgets import Account, LikelyCall, is_overdrawn, raised
+from actors.layers.spending.stored_usage import DaySums, StoredUsage, SumsOfToday
 from actors.layers.spending.turn_spending import Spending
-from actors.layers.stores.usage import UsageFilter
+from actors.layers.stores.records import UsageFilter
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from actors.actor import Handlers
 from actors.errors import BudgetExceededError, InvocationNotFoundError
 from actors.interfaces.stores import Write
+from actors.interfaces.telemetry import tell_event
 from actors.layers.spending.accounts import BudgetAccounts, last_call_of
-from actors.layers.spending.day_sums import DaySums, SumsOfToday
 from actors.layers.spending.messages import (
     MOST_TURNS,
     AskForMore,
@@ -26,7 +26,7 @@ from actors.layers.spending.messages import (
     UsedBudget,
     UsedTurn,
 )
-from actors.layers.spending.rules.at_limit import (
+from actors.layers.spending.rules.budgets import (
     Account,
     Allowed,
     Decision,
@@ -38,16 +38,20 @@ from actors.layers.spending.rules.at_limit import (
     end_text,
     facts_of,
     if_room,
+    likely_call,
+    used_of,
+    warning_of,
 )
-from actors.layers.spending.rules.budgets import likely_call, used_of
-from actors.layers.spending.rules.report import CostlyTurns, UsageCollector, groups_of
-from actors.layers.spending.stored_usage import StoredUsage
+from actors.layers.spending.rules.report import DAY_S, CostlyTurns, UsageCollector, groups_of
+from actors.layers.spending.stored_usage import DaySums, StoredUsage, SumsOfToday
 from actors.layers.spending.turn_spending import Spending
-from actors.layers.spending.warnings import BudgetWarnings
-from actors.layers.stores.usage import TurnId, TurnName, UsageFilter
+from actors.layers.stores.records import TurnId, TurnName, UsageFilter
 from actors.messages import protocol as p
+from actors.messages.costs import BudgetWarning, Price
+from actors.messages.event import now_s
 from actors.messages.session import SessionKey
 from actors.rules.accounting.turn_usage import minus, unpacked
+from actors.session.log.open_turn import SessionTurn
 from actors.session.log.session_log import SessionLog
 from actors.session.log.writer import Events
 from actors.session.service import SessionParts, SessionService
@@ -222,3 +226,62 @@ def _end_call(log: SessionLog, message: p.Append, events: Events) -> Sequence[Wr
     assert turn is not None
     is_changed = Spending.of(turn).end_call(turn, message.turn.run, events)
     return [log.put_turn(turn.record())] if is_changed else ()
+
+
+MAX_KEPT = 10_000
+"""So many budgets of sessions and users are remembered as told of."""
+
+
+class BudgetWarnings:
+    """Warns of budgets, each once: of a turn's own for the turn, of a session's and a user's and an app's for the day.
+
+    What was told of the latter is forgotten with this actor.
+
+    Args:
+        prices: of tokens, by names of models or patterns.
+    """
+
+    def __init__(self, prices: Mapping[str, Price]) -> None:
+        self._prices = prices
+        self._told: dict[tuple[object, ...], None] = {}
+
+    def new(self, key: SessionKey, turn: SessionTurn, accounts: Sequence[Account]) -> list[BudgetWarning]:
+        """The warnings that are due, none of them twice."""
+        found = []
+        for account in accounts:
+            if self._is_told(key, turn, account) or (warning := warning_of(account, self._prices)) is None:
+                continue
+            self._note(key, turn, account)
+            found.append(warning)
+            tell_event(
+                "budget",
+                "the budget of %s is used to %d %%: %s=%s, and %s are used; session %r of user %r",
+                *(warning.whose, 100 * warning.used / warning.limit if warning.limit else 100),
+                *(warning.field, warning.limit, warning.used, key.session, key.user),
+            )
+        return found
+
+    def _is_told(self, key: SessionKey, turn: SessionTurn, account: Account) -> bool:
+        name = _name(key, account)
+        return account.scope in Spending.of(turn).warned if name is None else name in self._told
+
+    def _note(self, key: SessionKey, turn: SessionTurn, account: Account) -> None:
+        name = _name(key, account)
+        if name is None:
+            Spending.of(turn).warned[account.scope] = None
+            return
+        while len(self._told) >= MAX_KEPT:
+            del self._told[next(iter(self._told))]
+        self._told[name] = None
+
+
+def _name(key: SessionKey, account: Account) -> tuple[object, ...] | None:
+    """Names a budget that several turns share; None for one of the turn itself."""
+    match account.scope:
+        case "session":
+            return ("session", key, now_s() // DAY_S)
+        case "user":
+            return ("user", key.user, now_s() // DAY_S)
+        case "app":
+            return ("app", now_s() // DAY_S)
+    return None

@@ -7,8 +7,7 @@ from typing import ClassVar
 
 import msgspec
 
-from actors.layers.spending.rules.answers import BudgetAnswers
-from actors.layers.spending.rules.budgets import LikelyCall
+from actors.layers.spending.rules.budgets import BudgetAnswers, LikelyCall
 from actors.messages.event import USER
 from actors.messages.typed import decode
 from actors.rules.accounting.turn_usage import Spent

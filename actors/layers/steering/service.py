@@ -12,18 +12,21 @@ Rules of this file:
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 
 import msgspec
 
 from actors.actor import Handlers, KeyedLocks
-from actors.errors import OverloadedError, RequestError, SessionBusyError
+from actors.errors import ActorLostError, OverloadedError, RequestError, SessionBusyError
 from actors.interfaces.stores import Write
+from actors.interfaces.transport import Link
 from actors.layers.schedules.due_times import DueTimes
 from actors.layers.steering.messages import FindMessage, FindReader, MessagePlace, MessageReader
+from actors.layers.stores.parts import store_of
 from actors.layers.stores.records import AddSchedule, RemoveSchedule
 from actors.layers.stores.schedule import ScheduleRow, WaitingMessage, message_name, message_prefix, waiting_row
-from actors.layers.stores.session_store import store_of
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.config import RunConfig
@@ -32,8 +35,13 @@ from actors.messages.event import READ_BY, SENDER, USER, Event, words_id
 from actors.messages.json_types import JsonObject
 from actors.messages.limits import MIB
 from actors.messages.protocol.turns import ScheduledTime
-from actors.messages.session import SessionKey
+from actors.messages.session import SessionKey, TurnKey
+from actors.refs import AgentRef
 from actors.rules.checks.state import only_temp
+from actors.rules.routing.branches import tool_root
+from actors.runner.recovery import OPENING_S
+from actors.runner.running_turn import Run, RunningTurn, numbers
+from actors.runner.service import RunnerParts, RunnerService
 from actors.session.log.event_scan import EventScan, new_event
 from actors.session.log.session_log import SessionLog
 from actors.session.service import SessionParts, SessionService
@@ -342,3 +350,52 @@ def _left_for_reader(log: SessionLog, event: EventScan) -> p.MessageLeft | None:
     if turn is None or turn.stored.get(event.id, 0) <= turn.row.opened_seq:
         return None
     return p.MessageLeft(invocation_id=log.open_id(), after_seq=turn.stored[event.id] - 1)
+
+
+NOTIFY_S = 1.0
+"""An actor that takes longer reads the message when it listens again."""
+
+
+class MessageNotifier(RunnerService):
+    """Notifies agents. See `StartingHook`."""
+
+    def __init__(self, parts: RunnerParts) -> None:
+        self._session = parts.session
+        self._table = parts.table
+        parts.starter.hooks.append(self)
+
+    async def before(self, message: p.StartTurn, event_id: str) -> None:
+        """Notify agents again of a message that waits, and now asks for its own turn: a Runner may have been lost since."""
+        if message.due is not None and message.due.is_message and message.config.on_concurrent_turn == "steer":
+            found = await self._session.ask(FindReader(key=message.key, event_id=event_id))
+            if found.invocation_id:
+                await self.left(message, (message.key, found.invocation_id))
+
+    async def left(self, message: p.StartTurn, turn: TurnKey) -> None:
+        """Notify the agents of the turn that may read the message."""
+        # Its agents are not known before the reply which opens the turn has come.
+        await self._table.opened(turn, OPENING_S)
+        if (running := self._table.get(turn)) is not None:
+            await _notify(running, message.config.agent if message.due is not None and message.due.is_sent else "")
+
+
+async def _notify(turn: RunningTurn, agent: str) -> None:
+    """Notify the agents that run in a turn, and those that will. One that is asked as a tool works for its caller only.
+
+    Args:
+        agent: to which the message was sent: it concerns no other. "": any may read it.
+    """
+    turn.has_messages = True
+    by_link: dict[Link, list[Run]] = {}
+    for run in turn.runs.all():
+        if run.link is None or tool_root(run.branch) is not None:
+            continue
+        if agent in ("", run.agent):
+            by_link.setdefault(run.link, []).append(run)
+    await asyncio.gather(*(_notify_at(turn, link, runs) for link, runs in by_link.items()))
+
+
+async def _notify_at(turn: RunningTurn, link: Link, runs: Sequence[Run]) -> None:
+    with suppress(ActorLostError, TimeoutError):
+        async with asyncio.timeout(NOTIFY_S):
+            await AgentRef(link).ask(p.NotifyRuns(turn=turn.ref, runs=numbers(runs)))

@@ -1,21 +1,32 @@
-"""Two parts of a session store beside its logs: what several stores need, and what operators need.
+"""A session store with all that features keep in it, and its two parts beside its logs: for several stores, and for operators.
 
-A store of one's own inherits both with `SessionStore`, and overrides the methods of what it has.
+A store of one's own inherits from `SessionStore`, and overrides the methods of what it has.
 """
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from actors.errors import StoreError
-from actors.interfaces.stores import lacking
+from actors.interfaces.stores import LogStore, lacking
 from actors.layers.stores.batch import BatchInfo, BatchItem
-from actors.layers.stores.records import ModelCallRow, OldSession
+from actors.layers.stores.records import (
+    Arrival,
+    ModelCallRow,
+    OldSession,
+    StoreSeat,
+    TurnId,
+    TurnName,
+    UsageFilter,
+    UsagePage,
+    UsagePlace,
+    UserPlace,
+)
 from actors.layers.stores.schedule import DuePlace, ScheduleRow
-from actors.layers.stores.store_seat import Arrival, StoreSeat, UserPlace
-from actors.layers.stores.usage import TurnId, TurnName, UsageFilter, UsagePage, UsagePlace
 from actors.messages.session import SessionKey, SessionPlace
+from actors.session.store.access import StoreAccess
 
 MAX_BATCHES = 1_000
 """How many batches of an app a store keeps: the newest ones."""
@@ -289,3 +300,17 @@ class OperationsStore:
         The cost must not grow with turns that are over.
         """
         return None
+
+
+class SessionStore(LogStore, PlacedStore, OperationsStore, ABC):
+    """Stores the logs and states of sessions, and what features keep.
+
+    A store of one's own inherits from this class and implements the abstract methods. Each of the others works without being
+    overridden, or raises a StoreError that names it. A store without recorded model calls, schedules or batches raises StoreError
+    from `commit` for `AddSchedule` and `PutBatch`, and ignores `AddModelCall` and all other writes about these three.
+    """
+
+
+def store_of(access: StoreAccess) -> SessionStore:
+    """The store of a Session actor, for a service. Deployments have no other stores than these."""
+    return cast(SessionStore, access.store)

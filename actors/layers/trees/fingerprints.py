@@ -5,27 +5,41 @@ to: constants, closures, globals, functions of other modules of the user. What b
 name, and what is installed by what a model may be shown of it as well: its text and its annotations. No code of a user is called.
 An object that tells nothing of itself counts by its class. So does one of Python or a package that tells what was done with it,
 as locks and clients do: the same file has the same fingerprint before and after its code has run. A logger counts by its name.
+
+Objects are alike that are of one class, with equal attributes that are data: one of them tells all about the others. A tree may
+have a hundred thousand agents, each with a model of its own, and most of these are made alike.
 """
 
 from __future__ import annotations
 
+import copyreg
+import dataclasses
 import functools
+import marshal
 import re
+import string
+import sys
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from datetime import date, time, timedelta, tzinfo
+from decimal import Decimal
 from enum import Enum
+from fractions import Fraction
+from functools import cached_property, lru_cache
 from hashlib import blake2b
+from itertools import chain
 from logging import Logger
+from operator import itemgetter
 from re import Pattern
-from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import Any, cast
+from sys import getrefcount
+from types import CodeType, FunctionType, MethodType, ModuleType, NoneType, SimpleNamespace
+from typing import Any, NamedTuple, cast
+from uuid import UUID
 
 import msgspec
 from pydantic import BaseModel
 
 from actors.definitions.agents.base import BaseAgent
-from actors.layers.trees.likeness import likeness
-from actors.layers.trees.object_shapes import attributes, is_plain, shape_of
-from actors.layers.trees.origins import is_installed, is_users
+from actors.errors.tracebacks import is_own_file
 from actors.layers.updates.versions import PRINT_BYTES
 
 MAX_PARTS = 20_000
@@ -322,3 +336,219 @@ def _plain(value: object) -> object:
     if isinstance(value, type):
         return value.__qualname__
     return value if value is None or isinstance(value, bool | int | float | str) else type(value).__qualname__
+
+
+_SHOWN = (date, time, timedelta, tzinfo, Decimal, UUID, complex, range)
+"""Classes whose values their text tells."""
+
+_SPECIAL = (
+    *(
+        Enum,
+        tuple,
+        list,
+        dict,
+        set,
+        frozenset,
+        type,
+        FunctionType,
+        CodeType,
+        MethodType,
+        functools.partial,
+        ModuleType,
+        BaseAgent,
+    ),
+    *(classmethod, staticmethod, property, Logger, Pattern),
+)
+"""Classes whose objects, and those of their subclasses, count in ways of their own."""
+
+_DATA_OF_PYTHON = (SimpleNamespace, string.Template, Fraction, functools._lru_cache_wrapper)
+"""Of Python's own classes, those whose objects are what their attributes say. Others, such as locks and queues, have a state."""
+
+_IN_USE = ("close", "aclose", "acquire", "connect", "shutdown", "__enter__", "__aenter__", "currsize")
+"""Methods of what is open, locked or filled as it is used: clients, sessions, pools and caches."""
+
+_FIRST = itemgetter(0)
+
+
+class ObjectShape(NamedTuple):
+    """What all objects of a class have in common.
+
+    Attributes:
+        is_shown: their text tells their values.
+        changes_in_use: they are of Python or a package, and their attributes say what was done with them, such as of a logger, a
+            lock, a client or a cache: they count by their class.
+        is_struct, is_model: a struct of msgspec, a model of pydantic.
+        has_own_state: it is a model with a state of its own, which changes with each call.
+        has_only_attributes: what they say of themselves are their attributes as they stand.
+        fields: of a struct.
+        computed: the names of cached properties, whose values stand among the attributes.
+        slots: those of classes of the user.
+    """
+
+    is_shown: bool
+    changes_in_use: bool
+    is_struct: bool
+    is_model: bool
+    has_own_state: bool
+    has_only_attributes: bool
+    fields: tuple[str, ...]
+    computed: frozenset[str]
+    slots: tuple[str, ...]
+
+
+@lru_cache(1_024)
+def shape_of(kind: type) -> ObjectShape:
+    """The facts that all objects of a class have in common."""
+    computed: set[str] = set()
+    slots: list[str] = []
+    for each in kind.__mro__:
+        computed.update(name for name, member in vars(each).items() if isinstance(member, cached_property))
+        own = vars(each).get("__slots__", ())
+        slots += [name for name in ((own,) if isinstance(own, str) else own) if is_users(each) and not name.startswith("__")]
+    is_model = issubclass(kind, BaseModel)
+    is_data = is_model or issubclass(kind, msgspec.Struct) or dataclasses.is_dataclass(kind) or hasattr(kind, "__attrs_attrs__")
+    return ObjectShape(
+        is_shown=issubclass(kind, _SHOWN) or kind.__module__.startswith("pathlib"),
+        changes_in_use=not is_data and _changes_in_use(kind),
+        is_struct=issubclass(kind, msgspec.Struct),
+        is_model=is_model,
+        has_own_state=hasattr(kind, "adopt") and hasattr(kind, "state"),
+        has_only_attributes=not (is_model or computed or slots),
+        fields=getattr(kind, "__struct_fields__", ()),
+        computed=frozenset(computed),
+        slots=tuple(slots),
+    )
+
+
+def _changes_in_use(kind: type) -> bool:
+    if is_pythons(kind):
+        return not issubclass(kind, _DATA_OF_PYTHON)
+    # A toolset of google-adk is closed, too, and is what its author has written.
+    return is_installed(kind.__module__) and not hasattr(kind, "get_tools") and any(hasattr(kind, name) for name in _IN_USE)
+
+
+@lru_cache(1_024)
+def is_plain(kind: type) -> bool:
+    """True for a class whose objects count by their attributes: most of what there is many of."""
+    return not issubclass(kind, _SPECIAL)
+
+
+def attributes(value: object, shape: ObjectShape) -> list[tuple[str, object]] | None:
+    """The attributes of an object; None when it tells nothing."""
+    if shape.is_struct:
+        return [(name, getattr(value, name)) for name in shape.fields]
+    kept = getattr(value, "__dict__", None)
+    if isinstance(kept, dict):
+        if shape.has_own_state:
+            return [(name, kept[name]) for name in sorted(kept) if not name.startswith("_")]
+        if shape.has_only_attributes:
+            return sorted(kept.items(), key=_FIRST)
+    found: dict[str, object] = {}
+    if isinstance(kept, dict):
+        found.update({name: each for name, each in kept.items() if name not in shape.computed} if shape.computed else kept)
+    if shape.is_model:
+        for name in ("__pydantic_extra__", "__pydantic_private__"):
+            found[name] = getattr(value, name, None)
+    for name in shape.slots:
+        if hasattr(value, name):
+            found[name] = getattr(value, name)
+    return [(name, found[name]) for name in sorted(found)] if found or isinstance(kept, dict) else None
+
+
+def is_users(value: Any) -> bool:
+    """True for a module of the user, and for what is defined in one: neither installed, nor Python's, nor this project's."""
+    name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+    return isinstance(name, str) and _is_users_module(name)
+
+
+@lru_cache(4_096)
+def _is_users_module(name: str) -> bool:
+    top = name.partition(".")[0]
+    if top in sys.stdlib_module_names and top != "__main__":
+        return False
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return file is None or not (is_own_file(file) or _is_in_packages(file))
+
+
+def is_pythons(kind: type) -> bool:
+    """True for a class of Python itself."""
+    return kind.__module__.partition(".")[0] in sys.stdlib_module_names - {"__main__"}
+
+
+@lru_cache(4_096)
+def is_installed(name: str | None) -> bool:
+    """True for a module of a package that is neither Python's nor this project's."""
+    file = getattr(sys.modules.get(name or ""), "__file__", None)
+    return file is not None and _is_in_packages(file) and not is_own_file(file)
+
+
+def _is_in_packages(file: str) -> bool:
+    return "site-packages" in file or "dist-packages" in file
+
+
+_DATA = frozenset({NoneType, bool, int, float, str, bytes})
+
+_VERSION = 4
+"""Of marshal's format: one in which an object that occurs twice differs from two that are equal."""
+
+_PICKLING = ("__reduce__", "__reduce_ex__", "__getstate__")
+
+
+def likeness(value: object) -> Hashable | None:
+    """A key that is equal for objects that are alike only; None where it takes more to tell.
+
+    Of those that are alike some may have different keys.
+    """
+    kind: Any = type(value)
+    if not _counts_by_attributes(kind) or value.__class__ is not kind:
+        return None
+    attributes = vars(value)
+    for each in attributes.values():
+        # Nothing deeper: marshal takes arrays of any kind for bytes.
+        if type(each) not in _DATA and not _is_flat(each):
+            return None
+    return kind, marshal.dumps(attributes, _VERSION)
+
+
+def _is_flat(value: object) -> bool:
+    """True for a list or a dictionary of simple values."""
+    kind = type(value)
+    if isinstance(value, tuple):
+        return kind is tuple and _DATA.issuperset(map(type, value))
+    # What else refers to it may go on sharing it where the object travels to.
+    if getrefcount(value) > _ALONE:
+        return False
+    if isinstance(value, list):
+        return kind is list and _DATA.issuperset(map(type, value))
+    return isinstance(value, dict) and kind is dict and _DATA.issuperset(map(type, chain(value, value.values())))
+
+
+def _references(value: object) -> int:
+    return getrefcount(value)
+
+
+def _of_one_that_is_alone() -> int:
+    kept = {"": list[int]()}
+    (each,) = kept.values()
+    return _references(each)
+
+
+_ALONE = _of_one_that_is_alone()
+"""References to a value of a dictionary that nothing else has, as a function counts them that is given it out of a loop."""
+
+
+@lru_cache(1_024)
+def _counts_by_attributes(kind: type) -> bool:
+    """True for a class whose objects are what their attributes say, and travel so."""
+    shape = shape_of(kind)
+    return (
+        is_plain(kind)
+        and shape.has_only_attributes
+        and not (shape.is_shown or shape.is_struct or shape.has_own_state)
+        and all(getattr(kind, name) is getattr(object, name) for name in _PICKLING if hasattr(object, name))
+        and not hasattr(kind, "__getnewargs__")
+        and not hasattr(kind, "__getnewargs_ex__")
+        and kind not in copyreg.dispatch_table
+        and not any(vars(each).get("__slots__") for each in kind.__mro__)
+        and bool(kind.__dictoffset__)
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from itertools import compress
 from operator import is_not, itemgetter
 from typing import NamedTuple
@@ -15,9 +16,8 @@ from actors.definitions.agents.base import BaseAgent
 from actors.definitions.agents.llm import Instruction, LlmAgent
 from actors.definitions.agents.plugin import Plugin
 from actors.interfaces.model import Model
-from actors.layers.recording.definitions import Recording
+from actors.layers.recording.messages import Recording
 from actors.layers.trees.fingerprints import Fingerprints, combined
-from actors.layers.trees.release import this_version
 from actors.layers.updates.versions import TreeVersion
 from actors.messages.limits import Limits
 from actors.messages.topology import LLM, AgentNode, Topology
@@ -124,3 +124,15 @@ class _Fields:
 
 
 _fields = cache(_Fields)
+
+UNKNOWN_RELEASE = "of an unknown version"
+"""Stands for a release when raygrove runs from its sources without being installed."""
+
+
+@cache
+def this_version() -> str:
+    """The version number of the package, or `UNKNOWN_RELEASE`."""
+    try:
+        return version("raygrove")
+    except PackageNotFoundError:
+        return UNKNOWN_RELEASE

@@ -9,9 +9,8 @@ from dataclasses import replace
 from actors.actor import Handlers
 from actors.errors import ClusterError
 from actors.interfaces.telemetry import tell_event
-from actors.layers.updates.environment import TreeSource
 from actors.layers.updates.messages import LoadVersion, UseVersions
-from actors.layers.updates.versions import VersionRecord
+from actors.layers.updates.versions import TreeSource, VersionRecord
 from actors.messages import protocol as p
 from actors.runner.environment import RunnerEnvironment
 from actors.runner.routing import Routing

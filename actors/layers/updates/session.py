@@ -7,11 +7,10 @@ from typing import ClassVar
 from msgspec.structs import replace
 
 from actors.actor import Handlers
-from actors.layers.stores.session_store import store_of
-from actors.layers.updates.environment import SessionTrees
+from actors.layers.stores.parts import store_of
 from actors.layers.updates.messages import GetVersions, UseVersions, VersionsReply
-from actors.layers.updates.rules.marks import version_for
-from actors.layers.updates.versions import VersionRecord
+from actors.layers.updates.rules import version_for
+from actors.layers.updates.versions import SessionTrees, VersionRecord
 from actors.messages import protocol as p
 from actors.messages.topology import Topology
 from actors.messages.turn_info import TurnInfo

@@ -23,9 +23,8 @@ from actors.errors.user_code import error_text
 from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.telemetry import tell_event
 from actors.layers.services import runner_actor
-from actors.layers.updates.environment import RunnerTree
-from actors.layers.updates.rules.marks import serves_any
-from actors.layers.updates.versions import TreeVersion, VersionRecord
+from actors.layers.updates.rules import serves_any
+from actors.layers.updates.versions import RunnerTree, TreeVersion, VersionRecord
 from actors.messages.codec import encode
 from actors.messages.protocol.base import error_in
 from actors.messages.protocol.turns import RecoverTurns

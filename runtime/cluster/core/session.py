@@ -16,9 +16,8 @@ from actors.actor import Actor
 from actors.errors import RaygroveError
 from actors.interfaces.stores import MemoryStore
 from actors.layers.services import session_actor
-from actors.layers.stores.session_store import SessionStore
-from actors.layers.updates.environment import SessionTrees
-from actors.layers.updates.versions import TreeVersion
+from actors.layers.stores.parts import SessionStore
+from actors.layers.updates.versions import SessionTrees, TreeVersion
 from actors.refs import SessionRef
 from actors.session.environment import SessionEnvironment
 from runtime.cluster.core.actors import actor_name, session_standbys

@@ -15,7 +15,7 @@ from ray.exceptions import RayError
 
 from actors.errors import ClusterError, DefinitionError, DeploymentExistsError
 from actors.layers.schedules.messages import WatchSchedules
-from actors.layers.updates.rules.record import first_record
+from actors.layers.updates.rules import first_record
 from actors.messages.event import now_s
 from actors.messages.protocol.base import PROTOCOL
 from actors.messages.session import Shard

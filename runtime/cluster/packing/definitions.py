@@ -22,11 +22,10 @@ from actors.definitions.agents import BaseAgent, Placement, Plugin
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.model import Model
 from actors.layers.compaction.definitions import EventsCompactionConfig, LlmEventSummarizer
-from actors.layers.recording.definitions import Recording
-from actors.layers.trees.likeness import likeness
+from actors.layers.recording.messages import Recording
+from actors.layers.trees.fingerprints import likeness
 from actors.layers.trees.process_groups import ProcessGroup
-from actors.layers.trees.summarisers import summarises
-from actors.layers.trees.tree import AgentTree
+from actors.layers.trees.tree import AgentTree, summarises
 from actors.messages.codec import encode
 from actors.messages.json_types import JsonObject
 from actors.messages.limits import Limits

@@ -19,8 +19,7 @@ from actors.errors import ClusterError, UpdateConflictError
 from actors.interfaces.model import Model
 from actors.layers.flows.definitions import FlowPlan
 from actors.layers.trees.tree import AgentTree
-from actors.layers.updates.rules.marks import MarkedVersion, Marks, known_still, marks_of
-from actors.layers.updates.rules.record import taken_over
+from actors.layers.updates.rules import MarkedVersion, Marks, known_still, marks_of, taken_over
 from actors.layers.updates.versions import NO_VERSIONS, KeptVersion, TreeVersion, VersionRecord
 from actors.messages.codec import encode
 from actors.messages.event import now_s

@@ -22,8 +22,8 @@ from actors.layers.flows.definitions.plan import FlowPlans
 from actors.layers.interceptors import interceptors
 from actors.layers.kinds import agent_actor
 from actors.layers.limiter.client import LimiterClient
-from actors.layers.mcp.client import McpServers
 from actors.layers.mcp.messages import McpServer
+from actors.layers.mcp.toolset import McpServers
 from actors.layers.means import all_means
 from actors.layers.toolsets import OpenToolsets
 from actors.messages.codec import encode

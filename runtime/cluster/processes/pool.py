@@ -17,7 +17,7 @@ from zlib import crc32
 from actors.errors import ActorLostError
 from actors.interfaces.transport import AgentDirectory, Link
 from actors.layers.trees.process_groups import ProcessGroup, Replica, replica_of, scaled_group
-from actors.layers.updates.rules.marks import Marks
+from actors.layers.updates.rules import Marks
 from actors.messages.codec import encode
 from actors.messages.protocol.lifecycle import Stop
 from actors.messages.session import SessionKey

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.transport import Link
-from actors.layers.placing.client import stores_client
-from actors.layers.sharing.client import runner_client
+from actors.layers.placing.client import runner_client, stores_client
 from actors.refs import Ref, RunnerRef, SessionRef
 from actors.rules.capacity.sharding import all_shards
 from runtime.cluster.transport.pair import Pair

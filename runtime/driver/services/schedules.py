@@ -8,8 +8,7 @@ from typing import Any
 from actors.errors import RequestError
 from actors.layers.schedules.client import ScheduleClient
 from actors.layers.schedules.messages import ScheduleChange
-from actors.layers.schedules.rules.asked_for import At, Every, timing_of
-from actors.layers.schedules.rules.turns import turn_config
+from actors.layers.schedules.rules import At, Every, timing_of, turn_config
 from actors.layers.stores.schedule import MISSED, MissedPolicy, Schedule, SchedulePlan
 from actors.messages.config import RunConfig
 from actors.rules.checks import user_message as messages

@@ -12,7 +12,7 @@ from actors.errors.hints import explains_wrong_calls
 from actors.layers.listing.client import count_turns
 from actors.layers.listing.messages import PendingCall, PendingReply, TurnCounts
 from actors.layers.recording.messages import GetModelCalls, ModelCallsReply, RecordedCall
-from actors.layers.recording.rules.packing import MissingPartError, unpacked
+from actors.layers.recording.rules import MissingPartError, unpacked
 from actors.messages.llm.model import LlmRequest
 from actors.messages.llm.recorded import PackedCall
 from actors.messages.session import SessionKey

@@ -20,7 +20,7 @@ from runtime.frontends.console.output import print_json, print_table
 
 if TYPE_CHECKING:
     from actors.interfaces.stores import SessionRow
-    from actors.layers.stores.session_store import SessionStore
+    from actors.layers.stores.parts import SessionStore
     from actors.messages.event import Event
     from actors.messages.session import Session
 
@@ -126,8 +126,8 @@ def _opened(app_name: str, urls: Sequence[str] | None) -> Iterator[Sequence[Sess
 
 def _check_all_named(app_name: str, stores: Sequence[SessionStore]) -> None:
     """Raise StoreError if these are not all stores of the app: what is in the others would be missing."""
-    from actors.layers.placing.rules.seats import seating
-    from actors.layers.stores.store_seat import FoundStore
+    from actors.layers.placing.rules import seating
+    from actors.layers.stores.records import FoundStore
 
     seating(app_name, [FoundStore(str(store), seat=store.seat(app_name), is_empty=False) for store in stores])
 

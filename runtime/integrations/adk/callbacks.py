@@ -13,7 +13,7 @@ from google.adk.planners.built_in_planner import BuiltInPlanner as AdkBuiltInPla
 from actors.definitions.agents.planner import BasePlanner
 from actors.definitions.tools.context import CallbackContext, ReadonlyContext, ToolContext
 from actors.errors.user_code import in_thread
-from actors.layers.tools.planners import BuiltInPlanner
+from actors.layers.planning import BuiltInPlanner
 from actors.messages.content import Content, Part
 from actors.messages.llm.model import LlmRequest, LlmResponse
 from runtime.integrations.adk import contexts

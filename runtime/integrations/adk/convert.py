@@ -22,7 +22,7 @@ from actors.definitions.agents import BaseAgent, Plugin
 from actors.definitions.tools.requests import BuiltInCodeExecutor
 from actors.errors import DefinitionError
 from actors.layers.agent_tool import AgentTool
-from actors.layers.trees.adapted import Adapted
+from actors.layers.trees.tree import Adapted
 from actors.layers.workflows.definitions import LoopAgent, ParallelAgent, SequentialAgent
 from actors.messages.topology import TASK
 from runtime.integrations.adk.agents import AdkAgent, AnsweringAgent, detached, with_stand_ins

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, bindparam, delete, or_, select
 
-from actors.layers.recording.rules.packing import reachable
+from actors.layers.recording.rules import reachable
 from actors.layers.stores.records import ModelCallRow
 from actors.messages.llm.recorded import PackedCall
 from actors.messages.session import SessionKey

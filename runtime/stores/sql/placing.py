@@ -11,8 +11,8 @@ import msgspec
 from sqlalchemy import Connection, Select, bindparam, delete, insert, select, text
 
 from actors.errors import StoreConflictError, StoreError
-from actors.layers.placing.rules.homes import digest_with, user_digest
-from actors.layers.stores.store_seat import Arrival, StoreSeat, UserPlace
+from actors.layers.placing.rules import digest_with, user_digest
+from actors.layers.stores.records import Arrival, StoreSeat, UserPlace
 from actors.messages import typed
 from runtime.stores.sql import schema
 from runtime.stores.sql.database import Rows, SqlTransaction

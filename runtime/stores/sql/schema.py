@@ -46,7 +46,7 @@ from sqlalchemy import (
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from actors.errors import SchemaVersionError, StoreError
-from actors.layers.trees.release import UNKNOWN_RELEASE, this_version
+from actors.layers.trees.version import UNKNOWN_RELEASE, this_version
 
 VERSION = 2
 """The version of the tables below. Raise it with every change to them, and have `prepare_tables` bring older ones up to date."""

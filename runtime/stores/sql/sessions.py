@@ -13,10 +13,9 @@ from sqlalchemy.exc import IntegrityError
 
 from actors.errors import RaygroveError
 from actors.interfaces.stores import CallRow, SessionRow, TurnFilter, TurnRow, VersionedState, Write
-from actors.layers.stores.records import ModelCallRow, OldSession
+from actors.layers.stores.parts import SessionStore
+from actors.layers.stores.records import ModelCallRow, OldSession, TurnId, TurnName, UsageFilter, UsagePage, UsagePlace
 from actors.layers.stores.schedule import DuePlace, ScheduleRow
-from actors.layers.stores.session_store import SessionStore
-from actors.layers.stores.usage import TurnId, TurnName, UsageFilter, UsagePage, UsagePlace
 from actors.messages.json_types import JsonObject
 from actors.messages.session import SessionKey, SessionPlace
 from runtime.stores.sql import queries, schema

@@ -25,7 +25,7 @@ from sqlalchemy import (
 from sqlalchemy.types import NULLTYPE
 
 from actors.layers.spending.rules.report import DAY_S, day_of
-from actors.layers.stores.usage import TurnId, TurnName, UnsummedTurn, UsagePage, UsagePlace
+from actors.layers.stores.records import TurnId, TurnName, UnsummedTurn, UsagePage, UsagePlace
 from actors.messages.session import SessionKey
 from runtime.stores.sql.database import Tuples
 from runtime.stores.sql.schema import RUNNING, sessions, turns

@@ -15,7 +15,7 @@ import pytest
 from actors import Content, FunctionResponse, LlmAgent, LongRunningFunctionTool, Part, Paused, RunConfig
 from actors.errors import DefinitionError, RequestError, SessionNotFoundError, StoreError
 from actors.layers.placing.messages import TakeStoreSeat
-from actors.layers.placing.rules.homes import home_of
+from actors.layers.placing.rules import home_of
 from actors.messages.config import Budget
 from actors.refs import SessionRef
 from actors.testing import PatternModel

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 from actors.interfaces.stores import PutState
-from actors.layers.sharing import rules as state_leases
-from actors.layers.sharing.messages import WatchStates
+from actors.layers import sharing
+from actors.layers.sharing import WatchStates
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from runtime.stores.sql.sessions import SqlSessionStore
@@ -83,7 +83,7 @@ def test_a_change_waits_for_a_shard_that_does_not_answer_until_that_asks_the_sto
     pair: SessionPair, monkeypatch: pytest.MonkeyPatch, is_lost: bool
 ) -> None:
     # It asks for leases all the time, and gets none before it has heard of the change.
-    monkeypatch.setattr(state_leases, "LEASE_S", 0.3)
+    monkeypatch.setattr(sharing, "LEASE_S", 0.3)
     inside.change(monkeypatch, "leases", RENEW_S=0.01)
     keys = sessions()
     pair.peer_links[1].is_lost = is_lost
@@ -141,7 +141,7 @@ def test_what_a_shard_has_stored_and_told_nobody_is_told_by_its_successor(pair: 
 
 
 def test_a_successor_waits_for_leases_that_the_lost_one_has_given(pair: SessionPair, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state_leases, "LEASE_S", 0.3)
+    monkeypatch.setattr(sharing, "LEASE_S", 0.3)
     keys = sessions()
 
     async def run() -> None:

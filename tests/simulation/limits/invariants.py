@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from actors.layers.limiter.limits import ModelLimits
+from actors.layers.limiter.limits import ModelLimits, limits_of
 from actors.layers.limiter.messages import AcquirePermit, PermitReply, ReleasePermit
-from actors.layers.limiter.rate_limiter import LEASE_S, MINUTE_S, RENEW_S, limits_of
+from actors.layers.limiter.rate_limiter import LEASE_S, MINUTE_S, RENEW_S
 from actors.messages.session import SessionKey
 from tests.model.history import Ask
 from tests.simulation.faults import Network

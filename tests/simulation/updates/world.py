@@ -10,9 +10,8 @@ from actors import BaseAgent, FunctionCall, LlmAgent, LlmRequest, LlmResponse, L
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.transport import Link
 from actors.layers.trees.tree import AgentTree
-from actors.layers.updates.environment import RunnerTree, SessionTrees
-from actors.layers.updates.rules.marks import MarkedVersion, Marks, known_still, marks_of, serves_any
-from actors.layers.updates.versions import VersionRecord
+from actors.layers.updates.rules import MarkedVersion, Marks, known_still, marks_of, serves_any
+from actors.layers.updates.versions import RunnerTree, SessionTrees, VersionRecord
 from actors.messages.session import SessionKey
 from runtime.engine.deployment import Deployment
 from runtime.engine.local import LocalVersions

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from actors.layers.placing.rules.homes import home_of
+from actors.layers.placing.rules import home_of
 
 APP = "test"
 

@@ -9,9 +9,9 @@ from sqlalchemy import func, select
 
 from actors import Content, LlmRequest
 from actors.interfaces.stores import CreateSession, HideEvents, RemoveSession
-from actors.layers.recording.rules.packing import RequestPacker, reachable, unpacked
+from actors.layers.recording.rules import RequestPacker, reachable, unpacked
+from actors.layers.stores.parts import SessionStore
 from actors.layers.stores.records import AddModelCall, DeleteModelCalls, ModelCallRow
-from actors.layers.stores.session_store import SessionStore
 from actors.messages.codec import encode
 from actors.messages.llm.recorded import PackedCall
 from actors.messages.session import SessionKey

@@ -26,6 +26,7 @@ from actors.interfaces.stores import (
     TurnRow,
     Write,
 )
+from actors.layers.stores.parts import SessionStore
 from actors.layers.stores.records import (
     AddModelCall,
     AddSchedule,
@@ -40,7 +41,6 @@ from actors.layers.stores.records import (
     RemoveSchedule,
     SetDueTime,
 )
-from actors.layers.stores.session_store import SessionStore
 from actors.messages.codec import encode
 from actors.messages.session import SessionKey, SessionPlace
 from actors.rules.routing.selection import is_selectable

@@ -23,7 +23,7 @@ from actors.interfaces.stores import (
     TurnRow,
     Write,
 )
-from actors.layers.stores.session_store import SessionStore
+from actors.layers.stores.parts import SessionStore
 from actors.messages.json_types import JsonObject
 from actors.messages.session import SessionKey, SessionPlace
 from tests.support.stores.plain_session_store import PlainStore

@@ -18,8 +18,8 @@ from actors.interfaces.stores import (
     TurnRow,
     Write,
 )
+from actors.layers.stores.parts import SessionStore
 from actors.layers.stores.records import ArchiveEvents, ForgetRemoval, NoteRemoval, OldSession
-from actors.layers.stores.session_store import SessionStore
 from actors.messages.session import SessionKey
 
 APP = "shop"

@@ -17,7 +17,7 @@ from actors import FunctionTool, LlmAgent, Plugin
 from actors.layers.trees import fingerprints
 from actors.layers.trees.fingerprints import Fingerprints
 from actors.layers.trees.tree import AgentTree
-from actors.layers.updates.rules.record import tree_difference
+from actors.layers.updates.rules import tree_difference
 from actors.testing import PatternModel, ScriptedModel
 
 MODEL = PatternModel([], default="ok")

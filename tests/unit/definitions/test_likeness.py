@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.layers.trees.fingerprints import Fingerprints
-from actors.layers.trees.likeness import likeness
+from actors.layers.trees.fingerprints import Fingerprints, likeness
 
 
 class Plain:

@@ -9,7 +9,7 @@ import pytest
 
 from actors.errors import DefinitionError
 from actors.interfaces.stores import ArtifactStore, MemoryStore
-from actors.layers.stores.session_store import SessionStore
+from actors.layers.stores.parts import SessionStore
 from runtime.engine.store_urls import DEFAULT, Stores, resolve_stores
 from runtime.settings import Settings
 from tests.support.stores.plain_session_store import PlainStore

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from actors.errors import InvalidScheduleError
-from actors.layers.schedules.rules.asked_for import check_interval, first_due_s, timing_of
+from actors.layers.schedules.rules import check_interval, first_due_s, timing_of
 from actors.layers.stores.schedule import Timing
 from actors.messages.limits import Limits
 

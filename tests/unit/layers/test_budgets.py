@@ -13,23 +13,28 @@ import pytest
 
 from actors import Blob, Budget, BudgetWarning, Content, FunctionCall, FunctionResponse, LlmRequest, Part, Price
 from actors.errors import NoPriceError
-from actors.layers.spending.rules.at_limit import (
+from actors.layers.spending.rules.budgets import (
     Account,
     Allowed,
     Decision,
+    Excess,
     LeftOut,
+    LikelyCall,
     Questioned,
     Refused,
     decide_call,
     decide_tools,
     end_text,
+    excess_of_call,
+    excess_of_tools,
     facts_of,
     if_room,
     is_overdrawn,
+    likely_call,
     raised,
+    tokens_of,
     warning_of,
 )
-from actors.layers.spending.rules.budgets import Excess, LikelyCall, excess_of_call, excess_of_tools, likely_call, tokens_of
 from actors.rules.accounting.turn_usage import Amounts, Spent
 
 PRICES = {"m": Price(input=1_000_000, output=2_000_000)}

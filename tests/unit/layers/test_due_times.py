@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.layers.schedules.rules.due_times import (
+from actors.layers.schedules.rules import (
     LATE_S,
     MAX_MADE_UP,
     due_now,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from actors import Blob, Content, FunctionCall, FunctionResponse, Part
-from actors.layers.recording.definitions import Recording
-from actors.layers.recording.rules.packing import RequestPacker, unpacked
+from actors.layers.recording.messages import Recording
+from actors.layers.recording.rules import RequestPacker, unpacked
 from actors.messages.codec import encode
 from actors.messages.content import CodeExecutionResult, ExecutableCode, FileData
 from actors.messages.llm.model import FunctionDeclaration, LlmRequest

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from actors import Blob, Content, FunctionCall, Part
 from actors.errors import NotEncodableError
-from actors.layers.recording.rules.packing import GROUP, MissingPartError, RequestPacker, reachable, unpacked
+from actors.layers.recording.rules import GROUP, MissingPartError, RequestPacker, reachable, unpacked
 from actors.messages.codec import encode
 from actors.messages.llm.model import FunctionDeclaration, LlmRequest
 from actors.messages.llm.recorded import PackedPart

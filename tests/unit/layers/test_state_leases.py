@@ -7,7 +7,7 @@ from typing import NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.layers.sharing.rules import LEASE_S, GivenLeases, HeldLeases
+from actors.layers.sharing import LEASE_S, GivenLeases, HeldLeases
 from tests.support.tries import tries
 
 GIVER, HOLDER = 0, 1

@@ -6,8 +6,17 @@ import msgspec
 import pytest
 
 from actors.errors import RequestError
-from actors.layers.updates.rules.marks import MarkedVersion, known_still, marks_of, serves_any, version_for
-from actors.layers.updates.rules.record import rolled_back, taken_over, tree_difference, updated
+from actors.layers.updates.rules import (
+    MarkedVersion,
+    known_still,
+    marks_of,
+    rolled_back,
+    serves_any,
+    taken_over,
+    tree_difference,
+    updated,
+    version_for,
+)
 from actors.layers.updates.versions import PRINT_BYTES, KeptVersion, TreeDifference, TreeVersion, VersionRecord, VersionShare
 from actors.messages.session import SessionKey
 from actors.messages.topology import AgentNode, Topology

@@ -11,9 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors import Content, Event, EventActions, EventCompaction, Usage
-from actors.layers.compaction.rules.shown import shown, standing
-from actors.layers.compaction.rules.triggers import CompactionLedger, CompactionRule, Trigger
-from actors.layers.compaction.rules.window import window
+from actors.layers.compaction.rules import CompactionLedger, CompactionRule, Trigger, shown, standing, window
 from actors.rules.prompt.history import History
 from tests.support.fixtures.log_events import call, event, resp, said
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from actors.errors import RequestError
-from actors.layers.limiter.changed_limits import changed_limits, in_force, name_of
-from actors.layers.limiter.limits import ModelLimits
-from actors.layers.limiter.rate_limiter import FailedAttempt, RateLimiter, limits_of
+from actors.layers.limiter.limits import ModelLimits, changed_limits, in_force, limits_of, name_of
+from actors.layers.limiter.rate_limiter import FailedAttempt, RateLimiter
 from actors.messages.session import SessionKey
 
 SETTINGS = {"gemini-*": ModelLimits(max_concurrency=8, max_retries=1), "*": ModelLimits(requests_per_minute=60)}

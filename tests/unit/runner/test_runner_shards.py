@@ -15,9 +15,8 @@ from actors.agent.environment import AgentEnvironment
 from actors.errors import ActorLostError, RaygroveError
 from actors.interfaces.transport import EarlyReply
 from actors.layers.interceptors import INTERCEPTORS
-from actors.layers.placing.client import stores_client
+from actors.layers.placing.client import ShardedRunnerRef, ShardedSessionRef, runner_client, stores_client
 from actors.layers.services import session_actor
-from actors.layers.sharing.client import ShardedRunnerRef, ShardedSessionRef, runner_client
 from actors.layers.toolsets import OpenToolsets
 from actors.layers.trees.tree import AgentTree
 from actors.messages import protocol as p

@@ -31,18 +31,18 @@ from actors.layers.placing.messages import (
     StageUserRows,
     TakeStoreSeat,
 )
-from actors.layers.placing.rules.homes import digest_with
+from actors.layers.placing.rules import digest_with
 from actors.layers.recording.messages import GetModelCalls
 from actors.layers.retention.messages import ArchiveOldEvents, FindOldSessions, OldEventsArchived, PruneSessions, SessionsPruned
 from actors.layers.retries import RetryTurn
 from actors.layers.rewinds import RewindRequest
 from actors.layers.schedules.messages import AwaitDue, ChangeSchedule, CreateSchedule, DueReply, ListSchedules, PassDueTime
-from actors.layers.sharing.messages import ForgetStates, WatchStates
+from actors.layers.sharing import ForgetStates, WatchStates
 from actors.layers.spending.messages import GetTurnBudgets, GetUsage, MaySpend, ReserveSpending
 from actors.layers.steering.messages import FindMessage, FindReader
 from actors.layers.stores.batch import BatchInfo
+from actors.layers.stores.records import StoreSeat
 from actors.layers.stores.schedule import SchedulePlan, Timing
-from actors.layers.stores.store_seat import StoreSeat
 from actors.layers.updates.messages import GetVersions, UseVersions
 from actors.layers.updates.versions import NO_VERSIONS
 from actors.layers.users import HoldUser, ReleaseUser, RemoveUser, UserHeld, UserRemoved

@@ -11,7 +11,7 @@ import pytest
 from actors import Content, LlmRequest
 from actors.errors import StoreUnavailableError
 from actors.layers.recording.messages import GetModelCalls
-from actors.layers.recording.rules.packing import RequestPacker
+from actors.layers.recording.rules import RequestPacker
 from actors.messages.llm.recorded import PackedCall, PackedPart
 from actors.messages.session import SessionKey, Shard
 from actors.rules.capacity.sharding import shard_of

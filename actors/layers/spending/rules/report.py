@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from array import array
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import date, timedelta
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from heapq import nlargest
 from operator import itemgetter, mul
 from struct import Struct
@@ -12,9 +14,8 @@ from typing import Generic, TypeVar
 
 from actors.layers.spending.messages import UsageReport, UsageSums, UsedTurn
 from actors.layers.spending.rules.budgets import cost, currency_of, price_of, weights
-from actors.layers.spending.rules.packed_usage import models_of, models_of_packed, sum_of, sum_of_packed
 from actors.messages.costs import Price
-from actors.rules.accounting.turn_usage import US, Amounts, first_part_of
+from actors.rules.accounting.turn_usage import NUMBERS, US, Amounts, Key, Spent, add_to, first_part_of, spenders_of
 
 At = TypeVar("At")
 """What names a turn."""
@@ -154,3 +155,56 @@ class CostlyTurns(Generic[At]):
         money = [each.get(field, 0.0) for each in by_field for field in Amounts._fields]
         tokens = [int(field in _TOKENS) for _ in by_field for field in Amounts._fields]
         return Struct(f"<{len(money)}q"), money, tokens
+
+
+def sum_of(amounts: Collection[Amounts]) -> Amounts:
+    """The sums of several."""
+    return Amounts._make(map(sum, zip(*amounts, strict=True))) if amounts else Amounts()
+
+
+def sum_of_packed(turns: Sequence[bytes]) -> Spent:
+    """The sums of many turns in packed form."""
+    return _sums(turns, spenders_of)
+
+
+def models_of_packed(turns: Sequence[bytes]) -> Mapping[str, Amounts]:
+    """The same by models."""
+    return _sums(turns, models_of)
+
+
+def _sums(turns: Sequence[bytes], keys: Callable[[bytes], Sequence[Key]]) -> Mapping[Key, Amounts]:
+    sums: dict[Key, Amounts] = {}
+    for who, same in by_first_part(turns):
+        named = keys(who)
+        numbers = array("q", b"".join([raw[len(who) :] for raw in same]))
+        if sys.byteorder == "big":
+            numbers.byteswap()
+        width = NUMBERS * len(named)
+        columns = [sum(numbers[at::width]) for at in range(width)]
+        for place, key in enumerate(named):
+            add_to(sums, key, Amounts._make(columns[place * NUMBERS : (place + 1) * NUMBERS]))
+    return sums
+
+
+def by_first_part(turns: Sequence[bytes]) -> Iterator[tuple[bytes, Sequence[bytes]]]:
+    """Turns in packed form with equal first parts, and that part."""
+    by_length: dict[int, list[bytes]] = {}
+    for raw in turns:
+        by_length.setdefault(len(raw), []).append(raw)
+    for rest in by_length.values():
+        # Of thousands of turns most have one of few first parts, and each length one: it is cut off none but the first of them.
+        who = first_part_of(rest[0])
+        same = [raw for raw in rest if raw.startswith(who)]
+        yield who, same
+        if len(same) < len(rest):
+            others: dict[bytes, list[bytes]] = {}
+            for raw in rest:
+                if not raw.startswith(who):
+                    others.setdefault(first_part_of(raw), []).append(raw)
+            yield from others.items()
+
+
+@lru_cache(1_000)
+def models_of(who: bytes) -> Sequence[str]:
+    """The models of a first part, in the order in which the second part has their amounts."""
+    return [model for _, model in spenders_of(who)]

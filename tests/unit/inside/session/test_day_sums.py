@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 
 from actors import RunConfig
 from actors.interfaces.stores import TurnRow
-from actors.layers.spending.day_sums import DaySums, SumsOfToday
 from actors.layers.spending.rules.report import DAY_S
-from actors.layers.spending.stored_usage import StoredTurns, StoredUsage
+from actors.layers.spending.stored_usage import DaySums, StoredTurns, StoredUsage, SumsOfToday
 from actors.layers.spending.turn_spending import Spending
-from actors.layers.stores.usage import TurnId, TurnName, UsageFilter
+from actors.layers.stores.records import TurnId, TurnName, UsageFilter
 from actors.messages.event import now_s
 from actors.messages.session import SessionKey
 from actors.rules.accounting.turn_usage import Amounts, packed
@@ -33,7 +32,7 @@ TODAY_S = now_s() // DAY_S * DAY_S
 def one_day() -> Iterator[None]:
     """Midnight does not pass meanwhile."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("actors.layers.spending.day_sums.now_s", lambda: TODAY_S)
+        patch.setattr("actors.layers.spending.stored_usage.now_s", lambda: TODAY_S)
         yield
 
 
@@ -170,7 +169,7 @@ async def _read_twice(before: list[tuple[str, int]], *rest: list[tuple[str, int]
 
 
 async def test_turns_that_have_ended_are_forgotten(monkeypatch: Any) -> None:
-    monkeypatch.setattr("actors.layers.spending.day_sums.TRACKED", 4)
+    monkeypatch.setattr("actors.layers.spending.stored_usage.TRACKED", 4)
     world = World()
     world.page.set()
     world.gate.set()
@@ -201,7 +200,7 @@ async def test_what_a_turn_of_yesterday_uses_today_is_kept_when_the_store_is_rea
 
 
 async def test_sums_of_a_user_are_without_those_of_others_and_idle_ones_are_forgotten(monkeypatch: Any) -> None:
-    monkeypatch.setattr("actors.layers.spending.day_sums.MAX_USERS", 3)
+    monkeypatch.setattr("actors.layers.spending.stored_usage.MAX_USERS", 3)
     world = World()
     world.page.set()
     world.gate.set()

@@ -9,7 +9,7 @@ import pytest
 
 from actors.errors import StoreConflictError, StoreUnavailableError
 from actors.interfaces.stores import CreateSession, PutState, Write
-from actors.layers.stores.session_store import SessionStore
+from actors.layers.stores.parts import SessionStore
 from actors.session.store.group_commit import Transaction, is_stored
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.support.stores.store_writes import S1, event, fill_sessions, seqs, turn

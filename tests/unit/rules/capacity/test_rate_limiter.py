@@ -7,14 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.errors import DefinitionError
-from actors.layers.limiter.limits import ModelLimits
+from actors.layers.limiter.limits import ModelLimits, limits_of
 from actors.layers.limiter.rate_limiter import (
     MAX_RETRY_AFTER_S,
     MINUTE_S,
     TOO_MANY_REQUESTS,
     FailedAttempt,
     RateLimiter,
-    limits_of,
 )
 from actors.messages.session import SessionKey
 from tests.support.tries import tries

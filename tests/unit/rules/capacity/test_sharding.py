@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.layers.sharing.rules import may_share
+from actors.layers.sharing import may_share
 from actors.messages.protocol.statistics import Statistics
 from actors.messages.session import SessionKey, Shard
 from actors.rules.capacity.sharding import all_shards, holds, shard_name, shard_of

@@ -6,7 +6,7 @@ from functools import reduce
 from pathlib import Path
 
 from actors.layers.placing.messages import AdmitUser, BeginArrival, LeaveStore, ReadUserRows, StageUserRows
-from actors.layers.placing.rules.homes import digest_with
+from actors.layers.placing.rules import digest_with
 from actors.layers.users import HoldUser, ReleaseUser
 from actors.session.environment import StorePlace
 from tests.support.fixtures.session_fixture import KEY, SessionFixture

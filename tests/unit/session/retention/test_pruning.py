@@ -23,8 +23,8 @@ from actors import Content, Event, Part
 from actors.errors import StoreError
 from actors.interfaces.stores import AddEvent, CreateSession, HideEvents, PutState, Write
 from actors.layers.retention.messages import PruneSessions
+from actors.layers.stores.parts import SessionStore
 from actors.layers.stores.records import OldSession
-from actors.layers.stores.session_store import SessionStore
 from actors.layers.users import RemoveUser
 from actors.messages import protocol as p
 from actors.messages.codec import encode

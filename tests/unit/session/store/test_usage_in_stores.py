@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from actors.interfaces.stores import CreateSession, HideEvents, PutTurn, RemoveSession, TurnRow, Write
-from actors.layers.stores.usage import TurnName, UnsummedTurn, UsageFilter
+from actors.layers.stores.records import TurnName, UnsummedTurn, UsageFilter
 from actors.messages.session import SessionKey
 from runtime.stores.sql import schema
 from runtime.stores.sql.sessions import SqlSessionStore

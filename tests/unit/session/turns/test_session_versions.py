@@ -5,10 +5,9 @@ from __future__ import annotations
 from actors import LlmAgent
 from actors.layers.services import session_actor
 from actors.layers.trees.tree import AgentTree
-from actors.layers.updates.environment import SessionTrees
 from actors.layers.updates.messages import UseVersions
-from actors.layers.updates.rules.record import first_record
-from actors.layers.updates.versions import KeptVersion, VersionRecord
+from actors.layers.updates.rules import first_record
+from actors.layers.updates.versions import KeptVersion, SessionTrees, VersionRecord
 from actors.messages import protocol as p
 from actors.refs import SessionRef
 from actors.session.environment import SessionEnvironment

@@ -1,1 +1,0 @@
-"""How much of a conversation is summarised, and when."""

@@ -1,1 +1,0 @@
-"""Several stores: which of them has a user, and which stores belong together."""

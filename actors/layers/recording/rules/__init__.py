@@ -1,1 +1,0 @@
-"""Recorded model calls: their parts, and what is masked of them."""
