@@ -71,7 +71,7 @@ def test_without_losses_there_are_as_many_messages_as_are_tried(tmp_path: Path) 
     assert abs(play(tmp_path, []).messages - MESSAGES) <= 2
 
 
-@pytest.mark.sampled(16, full=3)
+@pytest.mark.sampled(16, full=12)
 @pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
 @pytest.mark.parametrize("who", WHO)
 @pytest.mark.parametrize("at", range(MESSAGES))
@@ -79,7 +79,7 @@ def test_losses_change_neither_what_runs_nor_what_is_new(tmp_path: Path, at: int
     play(tmp_path, [Loss(at, who, before)])
 
 
-@pytest.mark.sampled(16, full=3)
+@pytest.mark.sampled(16, full=12)
 @pytest.mark.parametrize("first", range(0, MESSAGES, 3))
 @pytest.mark.parametrize("second", [1, 5, 12])
 def test_two_losses_change_neither(tmp_path: Path, first: int, second: int) -> None:

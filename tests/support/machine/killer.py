@@ -12,7 +12,7 @@ from actors.errors import RaygroveError
 from runtime import Runtime
 
 CORES = 0.2
-"""The usual share of Runners and Session actors among what is killed."""
+"""The share of Runners and Session actors among what is killed."""
 
 
 class Killer:
@@ -22,25 +22,18 @@ class Killer:
         rt: a Runtime of the deployment, which is asked where its actors live.
         pause_s: between two kills, on average.
         seed: of the random choice.
-        cores: the share of Runners and Session actors.
 
     Attributes:
-        agents, runners, sessions: how many processes of each kind were killed.
+        kills: how many processes were killed.
     """
 
-    def __init__(self, rt: Runtime, pause_s: float, seed: int, cores: float = CORES) -> None:
+    def __init__(self, rt: Runtime, pause_s: float, seed: int) -> None:
         self._rt = rt
-        self._cores = cores
         self._pause_s = pause_s
         self._random = random.Random(seed)
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._kill)
-        self.agents = self.runners = self.sessions = 0
-
-    @property
-    def kills(self) -> int:
-        """All of them."""
-        return self.agents + self.runners + self.sessions
+        self.kills = 0
 
     def __enter__(self) -> Killer:
         self._thread.start()
@@ -59,13 +52,8 @@ class Killer:
     def _kill_one(self) -> None:
         figures = self._rt.statistics()
         pids = [agent.pid for agent in figures.agents.values() if agent.pid]
-        if self._random.random() >= self._cores:
-            if pids:
-                os.kill(self._random.choice(pids), signal.SIGKILL)
-                self.agents += 1
-        elif self._random.random() < 0.5:
-            os.kill(figures.runner.pid, signal.SIGKILL)
-            self.runners += 1
-        else:
-            os.kill(figures.session.pid, signal.SIGKILL)
-            self.sessions += 1
+        if self._random.random() < CORES:
+            pids = [self._random.choice([figures.runner.pid, figures.session.pid])]
+        if pids:
+            os.kill(self._random.choice(pids), signal.SIGKILL)
+            self.kills += 1
