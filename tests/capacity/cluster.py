@@ -9,7 +9,7 @@ from random import Random
 import msgspec
 
 from actors.rules.capacity.opening_window import least_opened
-from runtime.transport.protocol.outbox import GATHERED_BYTES
+from runtime.transport.protocol.frames import GATHERED_BYTES
 from tests.capacity.gates import TurnGate
 from tests.capacity.queues import CommitLog, Cores, Gate, Process, Script, SimulatedTime, Step
 from tests.capacity.unit_costs import AGENT, DATABASE, LOG_PAGES, RUNNER, SESSION, STORE, WEB, UnitCosts, event_s, messages_s

@@ -38,8 +38,8 @@ from runtime.observability.logs.lines import by_time, mark_records
 from runtime.observability.logs.sinks import LogOptions, RecordSink, Replay, TakeRecord
 from runtime.private_files import temporary_folder
 from runtime.settings import Settings
-from runtime.transport.io.connections import CLOSED
-from runtime.transport.io.stale_sockets import sweep
+from runtime.transport.io.channel import CLOSED
+from runtime.transport.io.listening import sweep
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from ray.exceptions import RayTaskError
 from actors.errors import ActorLostError, ActorRestartsError, ClusterError
 from runtime.cluster.ray.absence import AbsentActorError, is_away
 from runtime.cluster.transport.ray_actors import Handle
-from runtime.transport.protocol.errors import HandlerFailedError
+from runtime.transport.protocol.frames import HandlerFailedError
 
 LIVED_S = 5.0
 """A try that lasted longer was with a living actor. Ray takes 2 s to say of an actor that it is away."""

@@ -13,7 +13,7 @@ from runtime.cluster.transport.link import ProcessReplacedError
 from runtime.cluster.transport.peer import Peer
 from runtime.cluster.transport.ray_actors import Handle, get_actor
 from runtime.transport.endpoint import Endpoint
-from runtime.transport.io.connections import Channels
+from runtime.transport.io.channel import Channels
 
 PAUSES = Backoff(0.005, 0.25)
 """When a process that stands by is asked again whether it leads. It does within milliseconds after the other one was lost."""

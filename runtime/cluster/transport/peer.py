@@ -27,11 +27,9 @@ from runtime.cluster.transport.link import (
 )
 from runtime.cluster.transport.ray_actors import Handle
 from runtime.transport.endpoint import Endpoint
-from runtime.transport.io.calls import ChannelCall
-from runtime.transport.io.channel import Channel
-from runtime.transport.io.connections import Channels
-from runtime.transport.io.errors import ConnectionLostError
-from runtime.transport.protocol.errors import HandlerFailedError
+from runtime.transport.io.calls import ChannelCall, ConnectionLostError
+from runtime.transport.io.channel import Channel, Channels
+from runtime.transport.protocol.frames import HandlerFailedError
 
 logger = logging.getLogger(__name__)
 

@@ -23,8 +23,8 @@ from runtime.cluster.transport.ray_actors import Handle, this_node
 from runtime.cluster.transport.tls import ray_tls
 from runtime.private_files import temporary_folder
 from runtime.transport.endpoint import Endpoint
-from runtime.transport.io.connections import CLOSED, Channels
-from runtime.transport.io.errors import ConnectionLostError, Loss
+from runtime.transport.io.calls import ConnectionLostError, Loss
+from runtime.transport.io.channel import CLOSED, Channels
 from runtime.transport.io.server import Server, ServerStatistics
 from runtime.transport.io.server_connection import Handler
 from runtime.transport.options import DirectOptions

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from actors.rules.capacity.eviction import Cache
 from runtime.private_files import FILE_MODE, temporary_folder
-from runtime.transport.io.stale_sockets import this_machine
+from runtime.transport.io.listening import this_machine
 
 LOOK_S = 5.0
 """Time between two looks. Caches grow by some MiB meanwhile, when there is much to do."""

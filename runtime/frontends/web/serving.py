@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 from actors.errors import DefinitionError
 from runtime.frontends.web.auth import is_loopback
 from runtime.frontends.web.connections import ConnectionLimits, HttpConnections
-from runtime.transport.io.accepting import more_handles
+from runtime.transport.io.listening import more_handles
 
 GRACE_S = 10
 """How long requests under way may go on when the server stops."""

@@ -1,4 +1,4 @@
-"""The requests of this process to one other process. They outlive the connection that they are sent over.
+"""The channels of this process, one to each other process. Their requests outlive the connections that they are sent over.
 
 Rules of this file:
 1. A request is numbered and kept when it is first written, and until it has its reply. Each new connection to the same process
@@ -13,19 +13,81 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable
+from dataclasses import dataclass
+from ssl import SSLContext
+from typing import Any, Protocol
 
 from actors.interfaces.transport import EarlyReply
 from runtime.transport.endpoint import Endpoint
-from runtime.transport.io.calls import CallTable, ChannelCall
-from runtime.transport.io.client_connection import ClientConnection
+from runtime.transport.io.calls import CallTable, ChannelCall, Loss
+from runtime.transport.io.connection import Connection
 from runtime.transport.io.dialing import Dialer, DialError
-from runtime.transport.io.errors import Loss
 from runtime.transport.options import DirectOptions
-from runtime.transport.protocol.client import ClientSide
+from runtime.transport.protocol.client import SILENT_TICKS, ClientEvent, ClientSide
 from runtime.transport.protocol.handshake import CLIENT_BYTES, NONCE_BYTES, VERSION, Claim, ClientHandshake, Welcome
 
 MAX_CUTS = 3
 """Connections that may break one after the other, without a reply on any of them, before callers hear of it."""
+
+
+class ConnectionOwner(Protocol):
+    """What a connection belongs to."""
+
+    def happened(self, event: ClientEvent[Any]) -> None:
+        """The server has said something about a request."""
+        ...
+
+    def has_room(self) -> None:
+        """Requests can be written again without filling memory."""
+        ...
+
+    def lost(self, connection: ClientConnection) -> None:
+        """The connection is gone."""
+        ...
+
+
+class ClientConnection(Connection):
+    """Carries the requests and replies of a client's side, and notices when the server says nothing."""
+
+    def __init__(
+        self, transport: asyncio.Transport, address: str, side: ClientSide[Any], owner: ConnectionOwner, options: DirectOptions
+    ) -> None:
+        super().__init__(transport, address, side, options.requests_at_once)
+        self._client = side
+        self._owner = owner
+        self._linger_s = options.connect_s
+        self._tick_s = options.lost_s / SILENT_TICKS
+        self._timer = asyncio.get_running_loop().call_later(self._tick_s, self._tick)
+
+    def handle_events(self) -> None:
+        """Hand over what the server says."""
+        while not self.is_closed and (event := self._client.next_event()) is not None:
+            self._owner.happened(event)
+        self.pump()
+
+    def leave(self) -> None:
+        """Tell the server that this client will not come again, and end the connection."""
+        self._client.leave()
+        self.close_written(self._linger_s)
+
+    def resume_writing(self) -> None:
+        """Called by the transport when its buffer has room."""
+        super().resume_writing()
+        if not self.is_closed and self._client.has_room:
+            self._owner.has_room()
+
+    def _tick(self) -> None:
+        if not self._client.tick():
+            self.fail(f"it has sent nothing for {self._tick_s * SILENT_TICKS:.1f} s")
+        if not self.is_closed:
+            self.pump()
+            self._timer = asyncio.get_running_loop().call_later(self._tick_s, self._tick)
+
+    def connection_closed(self) -> None:
+        """The server is gone, or has to be asked again."""
+        self._timer.cancel()
+        self._client.disconnected()
+        self._owner.lost(self)
 
 
 class Channel:
@@ -214,3 +276,79 @@ class Channel:
         self._end = self._end or error
         self._tell(error)
         self._retired(self)
+
+
+CLOSED = "this program has closed its connections"
+"""Why there are no connections any more, where nothing else is known."""
+
+
+@dataclass(frozen=True)
+class ConnectionStatistics:
+    """Figures of the connections that a process has made.
+
+    Attributes:
+        connections: that are open.
+        reconnects: how often one was made again.
+        read_bytes, written_bytes: on all of them, and on those before.
+    """
+
+    connections: int
+    reconnects: int
+    read_bytes: int
+    written_bytes: int
+
+
+class Channels:
+    """One channel for each process that this one speaks to. It belongs to one event loop.
+
+    Attributes:
+        closed_because: why there will be no other channel; "" while there may be.
+
+    Args:
+        secret: of the deployment, at least 16 bytes.
+        node: the name of this machine, see Endpoint.
+        ssl: for TCP.
+    """
+
+    def __init__(self, secret: bytes, node: str, ssl: SSLContext | None = None, options: DirectOptions | None = None) -> None:
+        self._options = options or DirectOptions()
+        self._dialer = Dialer(secret, node, self._options.connect_s, ssl)
+        self._channels: dict[bytes, Channel] = {}
+        self._past = ConnectionStatistics(0, 0, 0, 0)
+        self.closed_because = ""
+
+    def to(self, endpoint: Endpoint) -> Channel:
+        """The channel to a process. It connects when there is something to send."""
+        channel = self._channels.get(endpoint.boot)
+        if channel is None:
+            channel = self._channels[endpoint.boot] = Channel(endpoint, self._dialer, self._options, self._retired)
+        return channel
+
+    async def close(self, reason: str = CLOSED) -> None:
+        """Close all channels, for good, and for that reason."""
+        self.closed_because = self.closed_because or reason
+        for channel in list(self._channels.values()):
+            channel.close()
+
+    def statistics(self) -> ConnectionStatistics:
+        """The figures now."""
+        figures = self._past
+        for channel in self._channels.values():
+            figures = _sum(figures, channel)
+        return figures
+
+    def _retired(self, channel: Channel) -> None:
+        if self._channels.get(channel.endpoint.boot) is channel:
+            del self._channels[channel.endpoint.boot]
+            past = _sum(self._past, channel)
+            self._past = ConnectionStatistics(0, past.reconnects, past.read_bytes, past.written_bytes)
+
+
+def _sum(figures: ConnectionStatistics, channel: Channel) -> ConnectionStatistics:
+    read_bytes, written_bytes = channel.traffic
+    return ConnectionStatistics(
+        figures.connections + channel.is_connected,
+        figures.reconnects + channel.reconnects,
+        figures.read_bytes + read_bytes,
+        figures.written_bytes + written_bytes,
+    )

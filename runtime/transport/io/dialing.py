@@ -9,11 +9,11 @@ from collections.abc import Callable
 from ssl import SSLContext, SSLError
 
 from runtime.transport.endpoint import Endpoint
+from runtime.transport.io.calls import Loss
 from runtime.transport.io.connection import Connection
-from runtime.transport.io.errors import Loss
 from runtime.transport.io.listening import keep_alive
 from runtime.transport.io.proving import ProvingConnection
-from runtime.transport.protocol.errors import ProtocolError
+from runtime.transport.protocol.frames import ProtocolError
 from runtime.transport.protocol.handshake import ClientHandshake, HandshakeReply, Welcome
 
 TakeOver = Callable[[asyncio.Transport, Welcome], Connection]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from runtime.transport.io.connection import Connection, as_transport
-from runtime.transport.protocol.errors import ProtocolError
+from runtime.transport.protocol.frames import ProtocolError
 from runtime.transport.protocol.handshake import NONCE_BYTES, Claim, ClientHandshake, HandshakeReply, ServerHandshake, Welcome
 
 

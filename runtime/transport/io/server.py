@@ -11,12 +11,10 @@ from pathlib import Path
 from ssl import SSLContext
 
 from runtime.transport.endpoint import Endpoint, new_boot
-from runtime.transport.io.accepting import more_handles
 from runtime.transport.io.connection import Connection
-from runtime.transport.io.listening import BACKLOG, keep_alive, listen_tcp, listen_unix
+from runtime.transport.io.listening import BACKLOG, keep_alive, listen_tcp, listen_unix, more_handles, remove_stale, socket_name
 from runtime.transport.io.proving import UnprovenConnection
 from runtime.transport.io.server_connection import Handler, ServedClient, ServerConnection
-from runtime.transport.io.stale_sockets import remove_stale, socket_name
 from runtime.transport.options import DirectOptions
 from runtime.transport.protocol.handshake import VERSION, Claim, HandshakeReply, Welcome
 from runtime.transport.protocol.server import ServerSide, judge

@@ -10,7 +10,7 @@ from actors.errors.user_code import error_text, is_cancellation
 from actors.interfaces.transport import EARLY_REPLY
 from runtime.transport.io.connection import Connection
 from runtime.transport.options import DirectOptions
-from runtime.transport.protocol.errors import ProtocolError
+from runtime.transport.protocol.frames import ProtocolError
 from runtime.transport.protocol.server import RequestToRun, ServerSide
 
 REQUESTS_AT_ONCE = 64

@@ -14,10 +14,19 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from runtime.transport.protocol.errors import HandlerFailedError, ProtocolError
-from runtime.transport.protocol.frames import HEADER, MAX_PAYLOAD, Kind, ack_frames, frame, read_failure, wanted_frames
-from runtime.transport.protocol.outbox import FrameQueue
-from runtime.transport.protocol.reader import FrameReader
+from runtime.transport.protocol.frames import (
+    HEADER,
+    MAX_PAYLOAD,
+    FrameQueue,
+    FrameReader,
+    HandlerFailedError,
+    Kind,
+    ProtocolError,
+    ack_frames,
+    frame,
+    read_failure,
+    wanted_frames,
+)
 
 SILENT_TICKS = 5
 """Ticks without a byte after which a server is taken for lost. A client that was stopped itself counts one for all that time."""

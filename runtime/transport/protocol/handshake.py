@@ -17,7 +17,7 @@ import struct
 from dataclasses import dataclass
 from enum import IntEnum
 
-from runtime.transport.protocol.errors import ProtocolError
+from runtime.transport.protocol.frames import ProtocolError
 
 VERSION = 3
 """Of the frames that follow the handshake."""

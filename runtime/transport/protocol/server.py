@@ -15,11 +15,19 @@ from collections.abc import Iterable
 import msgspec
 
 from runtime.transport.options import DirectOptions
-from runtime.transport.protocol.errors import ProtocolError
-from runtime.transport.protocol.frames import BEAT, HEADER, MAX_PAYLOAD, Kind, pack_failure, read_numbers
+from runtime.transport.protocol.frames import (
+    BEAT,
+    HEADER,
+    MAX_PAYLOAD,
+    FrameQueue,
+    FrameReader,
+    Kind,
+    LongMessage,
+    ProtocolError,
+    pack_failure,
+    read_numbers,
+)
 from runtime.transport.protocol.handshake import VERSION, Claim, HandshakeReply
-from runtime.transport.protocol.outbox import FrameQueue, LongMessage
-from runtime.transport.protocol.reader import FrameReader
 
 # Plain numbers: Python 3.11 looks a member of an enumeration up by a function of its own.
 _REQUEST, _REPLY, _FAILED, _EARLY = map(int, (Kind.REQUEST, Kind.REPLY, Kind.FAILED, Kind.EARLY))

@@ -10,7 +10,7 @@ import msgspec
 from runtime.transport.options import DirectOptions
 from runtime.transport.protocol import server as server_module
 from runtime.transport.protocol.client import ClientRequest, ClientSide, Replied, RepliedEarly
-from runtime.transport.protocol.errors import ProtocolError
+from runtime.transport.protocol.frames import ProtocolError
 from runtime.transport.protocol.handshake import (
     BOOT_BYTES,
     CLIENT_BYTES,

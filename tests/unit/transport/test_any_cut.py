@@ -9,8 +9,8 @@ import uvloop
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from runtime.transport.io.calls import ConnectionLostError
 from runtime.transport.io.channel import Channel
-from runtime.transport.io.errors import ConnectionLostError
 from runtime.transport.protocol.frames import MAX_PAYLOAD
 from tests.support.fixtures.direct_fixture import DEFAULTS, DirectFixture, Recorder, answer
 from tests.support.servers.cutting_proxy import Cut

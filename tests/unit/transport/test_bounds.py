@@ -11,11 +11,9 @@ from itertools import pairwise
 import pytest
 
 from runtime.transport.endpoint import Endpoint
-from runtime.transport.io.connection import Connection
-from runtime.transport.io.writer import HIGH_WATER, LONE_PASSES, Writer
-from runtime.transport.protocol.frames import HEADER, MAX_PAYLOAD, Kind, wanted_frames
+from runtime.transport.io.connection import HIGH_WATER, LONE_PASSES, Connection, Writer
+from runtime.transport.protocol.frames import GATHERED_BYTES, HEADER, LONG_AT_ONCE, MAX_PAYLOAD, FrameQueue, Kind, wanted_frames
 from runtime.transport.protocol.handshake import CHALLENGE_BYTES, NONCE_BYTES, VERSION, WELCOME_BYTES, Claim, ClientHandshake
-from runtime.transport.protocol.outbox import GATHERED_BYTES, LONG_AT_ONCE, FrameQueue
 from tests.support.fixtures.direct_fixture import DEFAULTS, SECRET, DirectFixture, Recorder, until
 
 # Each test on both event loops and on both kinds of socket, but not on all four pairs of them.

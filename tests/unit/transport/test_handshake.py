@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.transport.protocol.errors import ProtocolError
+from runtime.transport.protocol.frames import ProtocolError
 from runtime.transport.protocol.handshake import (
     NONCE_BYTES,
     WELCOME_BYTES,

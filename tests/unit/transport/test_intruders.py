@@ -13,8 +13,8 @@ from dataclasses import replace
 import pytest
 
 from runtime.transport.endpoint import Endpoint
-from runtime.transport.io.errors import ConnectionLostError, Loss
-from runtime.transport.protocol.frames import HEADER, MAX_PAYLOAD, Kind, frame, wanted_frames
+from runtime.transport.io.calls import ConnectionLostError, Loss
+from runtime.transport.protocol.frames import HEADER, LONG_AT_ONCE, MAX_PAYLOAD, Kind, frame, wanted_frames
 from runtime.transport.protocol.handshake import (
     CHALLENGE_BYTES,
     HELLO_BYTES,
@@ -28,7 +28,6 @@ from runtime.transport.protocol.handshake import (
     ServerHandshake,
     Welcome,
 )
-from runtime.transport.protocol.outbox import LONG_AT_ONCE
 from tests.support.fixtures.direct_fixture import DEFAULTS, NODE, SECRET, DirectFixture, Recorder, until
 
 # Each test on both event loops and on both kinds of socket, but not on all four pairs of them.

@@ -10,11 +10,9 @@ import msgspec
 import pytest
 
 from runtime.transport.endpoint import Endpoint, new_boot
-from runtime.transport.io.channel import MAX_CUTS, Channel
-from runtime.transport.io.connections import Channels
-from runtime.transport.io.errors import ConnectionLostError, Loss
-from runtime.transport.protocol.errors import HandlerFailedError
-from runtime.transport.protocol.frames import HEADER, MAX_PAYLOAD
+from runtime.transport.io.calls import ConnectionLostError, Loss
+from runtime.transport.io.channel import MAX_CUTS, Channel, Channels
+from runtime.transport.protocol.frames import HEADER, MAX_PAYLOAD, HandlerFailedError
 from runtime.transport.protocol.handshake import CHALLENGE_BYTES, HELLO_BYTES, PROOF_BYTES, WELCOME_BYTES
 from tests.support.fixtures.direct_fixture import DEFAULTS, NODE, SECRET, DirectFixture, Recorder, answer, until
 from tests.support.servers.cutting_proxy import NO_CUT, Cut

@@ -14,8 +14,7 @@ import msgspec
 import pytest
 
 from runtime.transport.endpoint import Endpoint
-from runtime.transport.io.calls import ChannelCall
-from runtime.transport.io.errors import ConnectionLostError, Loss
+from runtime.transport.io.calls import ChannelCall, ConnectionLostError, Loss
 from tests.support.fixtures.direct_fixture import DEFAULTS, DirectFixture, descriptors, until
 from tests.support.machine.processes import stop
 

@@ -8,8 +8,7 @@ import pytest
 
 from runtime.transport.options import DirectOptions
 from runtime.transport.protocol.client import ClientEvent, ClientRequest, ClientSide, HandlerFailed, Replied, RepliedEarly
-from runtime.transport.protocol.errors import ProtocolError
-from runtime.transport.protocol.frames import MAX_PAYLOAD
+from runtime.transport.protocol.frames import MAX_PAYLOAD, ProtocolError
 from runtime.transport.protocol.server import Left, RequestToRun, ServerEvent, ServerSide
 
 MIB = 1024 * 1024

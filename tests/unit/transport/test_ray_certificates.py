@@ -23,8 +23,8 @@ from actors.errors import ClusterError
 from runtime.cluster.transport.tls import is_named, ray_tls
 from runtime.cluster.transport.wires import Listener, WireOptions, Wires
 from runtime.transport.endpoint import Endpoint
-from runtime.transport.io.connections import Channels
-from runtime.transport.io.errors import ConnectionLostError
+from runtime.transport.io.calls import ConnectionLostError
+from runtime.transport.io.channel import Channels
 from runtime.transport.io.server import Server
 from runtime.transport.protocol.frames import MAX_PAYLOAD
 from tests.support.fixtures.direct_fixture import SECRET, Recorder, answer

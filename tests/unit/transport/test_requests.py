@@ -11,10 +11,9 @@ from dataclasses import replace
 import pytest
 
 from actors.interfaces.transport import EARLY_REPLY
-from runtime.transport.io.errors import ConnectionLostError
+from runtime.transport.io.calls import ConnectionLostError
 from runtime.transport.io.server_connection import REQUESTS_AT_ONCE
-from runtime.transport.protocol.errors import HandlerFailedError
-from runtime.transport.protocol.frames import MAX_PAYLOAD, MAX_SLOT
+from runtime.transport.protocol.frames import MAX_PAYLOAD, MAX_SLOT, HandlerFailedError
 from tests.support.fixtures.direct_fixture import DEFAULTS, DirectFixture, Recorder, answer, until
 
 # Each test on both event loops and on both kinds of socket, but not on all four pairs of them.

@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from runtime.transport.endpoint import Endpoint, new_boot
-from runtime.transport.io.stale_sockets import MAX_TRIED, remove_stale, socket_name
+from runtime.transport.io.listening import MAX_TRIED, remove_stale, socket_name
 from tests.support.fixtures.direct_fixture import DirectFixture, Recorder, answer
 from tests.support.machine.processes import stop
 

@@ -22,8 +22,8 @@ from runtime.cluster.transport.link import RETRY_S, ProcessUnreachableError
 from runtime.cluster.transport.peer import PATIENCE_S, PAUSE_S, QUIET_S
 from runtime.cluster.transport.wires import WireOptions, Wires
 from runtime.transport.endpoint import Endpoint
+from runtime.transport.io.calls import ConnectionLostError, Loss
 from runtime.transport.io.channel import MAX_CUTS, Channel
-from runtime.transport.io.errors import ConnectionLostError, Loss
 from runtime.transport.io.server import Server
 from tests.support.fixtures.direct_fixture import until
 from tests.support.servers.cutting_proxy import Cut, CuttingProxy
