@@ -18,7 +18,6 @@ from actors.messages.protocol.lifecycle import Stop
 from actors.messages.protocol.request import Request, decoder, replies_to
 from actors.messages.protocol.statistics import GetStatistics, Statistics
 from actors.messages.session import SessionKey, Shard
-from actors.messages.topology import Topology
 from actors.rules.checks.sizes import too_large_request
 
 M = TypeVar("M", bound=Message)
@@ -120,10 +119,6 @@ class RunnerRef(Ref):
             # The Runner may have opened the turn before it was lost: if the turn is there, it is joined.
             return await self.ask(msgspec.structs.replace(message, repeatable=True, sent_s=sent_s))
 
-    async def resume_turns(self) -> None:
-        """Go on with all turns that an earlier deployment has left open. Raises DrainingError, StoreError."""
-        await self.ask(p.ResumeTurns())
-
     async def stop(self, *, leave_turns: bool = False) -> None:
         """Stop every agent, and cancel the turns that run, or leave them open in the log."""
         await self.ask(p.Stop(leave_turns=leave_turns))
@@ -157,13 +152,6 @@ class SessionRef(Ref):
     def note_store(self, app: str, user: str, store: int) -> None:
         """Go by what an answer has said: that a user is in a store."""
 
-    async def topology(self) -> Topology:
-        """The parent map."""
-        found = await self.ask(p.GetTopology())
-        # No version is called "".
-        assert found.topology is not None
-        return found.topology
-
     def open_turn(self, message: p.OpenTurn, in_line: Callable[[], None] | None = None) -> Coroutine[Any, Any, p.OpenTurnReply]:
         """Begin a turn, as soon as no other turn of the session runs.
 
@@ -186,7 +174,3 @@ class SessionRef(Ref):
     async def append_event(self, message: p.AppendEventRequest) -> int:
         """Append an event outside of turns and return its position. Raises SessionNotFoundError, SessionBusyError, StoreError."""
         return (await self.ask(message)).first_seq
-
-    async def open_store(self) -> None:
-        """Open the session store. Raises StoreError when it cannot be used."""
-        await self.ask(p.OpenStore())

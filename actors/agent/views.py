@@ -345,7 +345,6 @@ class SessionViews:
         self._ledger = ledger
         self._memory = memory
         self._views: dict[ViewKey, AgentView] = {}
-        self._weights: dict[ViewKey, int] = {}
 
     def __len__(self) -> int:
         return len(self._views)
@@ -353,7 +352,7 @@ class SessionViews:
     @property
     def weight(self) -> int:
         """About how many bytes they take."""
-        return sum(self._weights.values())
+        return sum(view.weight + OVERHEAD for view in self._views.values())
 
     def of(self, message: p.Invoke, history: type[History] | None = None) -> AgentView:
         """Return the view for a run, an empty one if there is none.
@@ -387,13 +386,11 @@ class SessionViews:
             del self._views[key]
             return
         view.end_run()
-        weight = view.weight
-        self._weights[key] = weight + OVERHEAD
-        self._memory.use(self, key, weight, now_s)
+        self._memory.use(self, key, view.weight, now_s)
 
     def drop(self, key: ViewKey) -> None:
         """Drop a view."""
-        del self._views[key], self._weights[key]
+        del self._views[key]
 
     def _watched(self, agent: str, branch: str | None, warn: Warn) -> History:
         """An empty history, of which the ledger folds each event."""
@@ -404,10 +401,9 @@ class SessionViews:
 
     def clear(self) -> None:
         """Drop all views, and give their memory back."""
-        for key in self._weights:
+        for key in self._views:
             self._memory.free(self, key)
         self._views.clear()
-        self._weights.clear()
 
 
 def _key(message: p.Invoke, history: type[History] | None) -> ViewKey:

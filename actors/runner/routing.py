@@ -37,7 +37,10 @@ class Routing:
     async def load(self) -> None:
         """Ask for the tree, the first time, if it is not known."""
         if not self.topology.nodes:
-            self.topology = await self._session.topology()
+            found = (await self._session.ask(p.GetTopology())).topology
+            # No version is called "".
+            assert found is not None
+            self.topology = found
 
     def select(self, authors: Iterable[str], caller: str, addressed: str = "") -> str:
         """The agent that a turn begins with: see `select_agent`. Authors that are not in the tree are logged.

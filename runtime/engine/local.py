@@ -37,6 +37,7 @@ from actors.layers.trees.process_groups import Replica, replica_for
 from actors.layers.trees.tree import AgentTree
 from actors.layers.updates.rules import MarkedVersion, Marks, first_record, known_still, marks_of, serves_any
 from actors.layers.updates.versions import RunnerTree, SessionTrees, TreeVersion, VersionRecord
+from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.event import now_s
 from actors.messages.protocol.lifecycle import Stop
@@ -135,7 +136,7 @@ class LocalEngine:
         self.session = stores_client([self._create_session(place) for place in self._places], len(self._deployment.stores))
         self.runner = runner_client([self._create_runner(shard) for shard in all_shards(settings.runners)])
         try:
-            await self.session.open_store()
+            await self.session.ask(p.OpenStore())
             await seat_stores(self._deployment.app_name, self.session)
             await self.runner.ask(WatchSchedules())
         except BaseException:

@@ -16,6 +16,7 @@ from ray.exceptions import RayError
 from actors.errors import ClusterError, DefinitionError, DeploymentExistsError
 from actors.layers.schedules.messages import WatchSchedules
 from actors.layers.updates.rules import first_record
+from actors.messages import protocol as p
 from actors.messages.event import now_s
 from actors.messages.protocol.base import PROTOCOL
 from actors.messages.session import Shard
@@ -119,7 +120,7 @@ class RayEngine(DeployedEngine):
             # The first process for agents starts as soon as the Runner can ask for it, beside the Session actor; that opens its
             # store meanwhile.
             self.start_spares()
-            answers = [asyncio.ensure_future(each) for each in (self.wait_for_replies(), self.session.open_store())]
+            answers = [asyncio.ensure_future(each) for each in (self.wait_for_replies(), self.session.ask(p.OpenStore()))]
             try:
                 await asyncio.gather(*answers)
             finally:

@@ -13,6 +13,7 @@ from actors.layers.listing.client import count_turns
 from actors.layers.listing.messages import PendingCall, PendingReply, TurnCounts
 from actors.layers.recording.messages import GetModelCalls, ModelCallsReply, RecordedCall
 from actors.layers.recording.rules import MissingPartError, unpacked
+from actors.messages import protocol as p
 from actors.messages.llm.model import LlmRequest
 from actors.messages.llm.recorded import PackedCall
 from actors.messages.session import SessionKey
@@ -158,7 +159,7 @@ class TurnsService(TurnReports[M], BulkTurns[M]):
             StoreError: the store cannot be read, or does not take that a turn goes on.
         """
         counts = await count_turns(self._client.session, self._client.app_name)
-        await self._client.engine.runner.resume_turns()
+        await self._client.engine.runner.ask(p.ResumeTurns())
         return counts.running
 
     @waits

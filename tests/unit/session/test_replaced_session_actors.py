@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from actors.errors import StoreUnavailableError, WriterReplacedError
+from actors.messages import protocol as p
 from tests.support.fixtures.session_fixture import FailingStore, SessionFixture, settled
 from tests.support.polling import until
 
@@ -86,7 +87,7 @@ class HurriedStore(FailingStore):
 
 async def fixture(folder: Path) -> tuple[SessionFixture, HurriedStore]:
     session = SessionFixture(folder, store=HurriedStore, writer="desk")
-    await session.ref.open_store()
+    await session.ref.ask(p.OpenStore())
     assert isinstance(session.store, HurriedStore)
     return session, session.store
 

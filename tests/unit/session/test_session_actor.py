@@ -26,7 +26,7 @@ from tests.support.fixtures.session_fixture import KEY, OTHER, TREE, HeldCommits
 
 
 async def test_it_tells_the_parent_map(session: SessionFixture) -> None:
-    assert await session.ref.topology() == TREE
+    assert (await session.ref.ask(p.GetTopology())).topology == TREE
 
 
 async def test_a_turn_is_opened_written_and_closed(session: SessionFixture) -> None:
