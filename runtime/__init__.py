@@ -19,7 +19,7 @@ import runtime.models  # noqa: E402, F401
 from actors.errors.tracebacks import count_as_own  # noqa: E402
 
 if TYPE_CHECKING:
-    from actors.layers.graphs.rules.edge_reason import EdgeReason
+    from actors.layers.graphs.rules.shape import EdgeReason
     from actors.layers.listing.messages import PendingCall
     from actors.layers.recording.messages import RecordedCall
     from actors.layers.spending.messages import UsageReport, UsageSums, UsedTurn
@@ -100,7 +100,7 @@ _MODULES = {
     "BearerAuth": "runtime.integrations.openapi.auth",
     "CallAttempt": "actors.messages.llm.recorded",
     "DeploymentEvent": "runtime.observability.logs.kept",
-    "EdgeReason": "actors.layers.graphs.rules.edge_reason",
+    "EdgeReason": "actors.layers.graphs.rules.shape",
     "BoardTask": "runtime.driver.reports.flow_board",
     "FlowBoard": "runtime.driver.reports.flow_board",
     "LogLine": "runtime.observability.logs.kept",

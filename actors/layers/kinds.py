@@ -14,8 +14,8 @@ from actors.layers.custom.behaviour import run_custom
 from actors.layers.flows.behaviour.controller import run_flow
 from actors.layers.flows.behaviour.round import run_round
 from actors.layers.flows.runs import ControllerInvocation, RoundInvocation
-from actors.layers.graphs.behaviour.attempts import run_graph
-from actors.layers.graphs.runs.invocation import GraphInvocation, NodeInvocation
+from actors.layers.graphs.behaviour.run import run_graph
+from actors.layers.graphs.runs import GraphInvocation, NodeInvocation
 from actors.layers.workflows.run import run_loop, run_parallel, run_sequential
 from actors.messages.flow import ROUND
 from actors.messages.topology import CUSTOM, FLOW, GRAPH, LLM, LOOP, PARALLEL, SEQUENTIAL

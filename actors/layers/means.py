@@ -5,7 +5,7 @@ from __future__ import annotations
 from actors.interfaces.access import BackgroundAccess, Means, MemoryAccess
 from actors.interfaces.clock import Clock
 from actors.layers.background.client import SessionRuns
-from actors.layers.flows.definitions.plan import FlowPlans
+from actors.layers.flows.definitions.flow import FlowPlans
 from actors.layers.mcp.toolset import McpServers
 from actors.layers.memory import UserMemory
 from actors.layers.schedules.client import ScheduleClient

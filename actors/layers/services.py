@@ -27,8 +27,7 @@ from actors.layers.spending.service import SpendingService
 from actors.layers.spending.turn_spending import Spending
 from actors.layers.steering.service import MessageNotifier, Steering
 from actors.layers.tracing import TurnTrace
-from actors.layers.updates.runner import RunnerUpdates
-from actors.layers.updates.session import SessionUpdates, VersionChange
+from actors.layers.updates.service import RunnerUpdates, SessionUpdates, VersionChange
 from actors.layers.updates.versions import NO_VERSIONS, ONLY_TREE, SessionTrees, TreeSource, VersionRecord
 from actors.layers.users import UserDeletion, WaitingTurns
 from actors.messages.session import ONLY_SHARD, Shard

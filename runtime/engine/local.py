@@ -21,7 +21,7 @@ from actors.interfaces.clock import WallClock
 from actors.interfaces.telemetry import LOGGER, NO_TELEMETRY, Telemetry
 from actors.interfaces.transport import EARLY_REPLY, EarlyReply, Link
 from actors.layers.flows.definitions import FlowPlan
-from actors.layers.flows.definitions.plan import FlowPlans
+from actors.layers.flows.definitions.flow import FlowPlans
 from actors.layers.interceptors import interceptors
 from actors.layers.kinds import agent_actor
 from actors.layers.limiter.actor import LimiterActor

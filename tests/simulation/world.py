@@ -18,7 +18,7 @@ from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.access import BackgroundAccess
 from actors.interfaces.clock import Clock
 from actors.layers.background.client import SessionRuns
-from actors.layers.flows.definitions.plan import FlowPlans
+from actors.layers.flows.definitions.flow import FlowPlans
 from actors.layers.interceptors import INTERCEPTORS
 from actors.layers.kinds import agent_actor
 from actors.layers.services import runner_actor, session_actor

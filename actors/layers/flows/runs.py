@@ -9,10 +9,9 @@ from actors.agent.invocation import Invocation
 from actors.agent.session_reader import SessionReader
 from actors.agent.views import AgentView
 from actors.errors import FlowNotFoundError
-from actors.layers.flows.definitions.plan import FlowPlan, FlowPlans
-from actors.layers.flows.rules.task_history import TaskHistory
-from actors.layers.graphs.runs.invocation import RunInGraph, asked_of
-from actors.layers.graphs.runs.reader import NodeReader
+from actors.layers.flows.definitions.flow import FlowPlan, FlowPlans
+from actors.layers.flows.rules.prompt import TaskHistory
+from actors.layers.graphs.runs import NodeReader, RunInGraph, asked_of
 from actors.messages import protocol as p
 from actors.messages.event import Event
 from actors.messages.flow import FlowMark, Work

@@ -18,7 +18,7 @@ from actors.errors import ActorLostError, ClusterError, RaygroveError
 from actors.errors.hints import some_of
 from actors.interfaces.clock import WallClock
 from actors.interfaces.stores import ArtifactStore
-from actors.layers.flows.definitions.plan import FlowPlans
+from actors.layers.flows.definitions.flow import FlowPlans
 from actors.layers.interceptors import interceptors
 from actors.layers.kinds import agent_actor
 from actors.layers.limiter.client import LimiterClient

@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from actors.layers.graphs.behaviour.node_attempt import NodeAttempt
-from actors.layers.graphs.rules.edge_reason import EdgeBecause, EdgeReason
 from actors.layers.graphs.rules.progress import GraphProgress
-from actors.layers.graphs.rules.shape import START, TAKEN, Shape, drawn_name
-from actors.layers.graphs.rules.user_answers import UserAnswers
+from actors.layers.graphs.rules.shape import START, TAKEN, EdgeBecause, EdgeReason, Shape, drawn_name
+from actors.layers.graphs.rules.sight import UserAnswers
 from actors.messages.event import USER, Event
 from actors.messages.graph import Arrow, GraphShape, NodeInfo, Route
 from actors.messages.topology import GRAPH, Topology

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from actors.layers.graphs.rules.edge_reason import EdgeReason
+from actors.layers.graphs.rules.shape import EdgeReason
 from actors.layers.listing.client import get_turn
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology

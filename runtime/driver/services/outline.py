@@ -8,7 +8,7 @@ from typing import Protocol
 import msgspec
 
 from actors.errors import AgentTreeError
-from actors.layers.flows.rules.tool_names import CREATE_TASKS, is_controllers, refuse_other_question
+from actors.layers.flows.rules.prompt import CREATE_TASKS, is_controllers, refuse_other_question
 from actors.messages.flow import CONTROLLER
 from actors.messages.topology import AgentNode, Topology
 from actors.rules.prompt.agent_search import AgentSearch

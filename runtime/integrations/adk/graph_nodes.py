@@ -27,8 +27,7 @@ from actors.errors import DynamicNodeFailError, UnknownAgentError
 from actors.errors.user_code import in_thread
 from actors.layers.graphs.definitions import FunctionNode, NodeContext, RequestInput, RetryConfig
 from actors.layers.graphs.definitions.edges import AgentName
-from actors.layers.graphs.definitions.nodes import model_class
-from actors.layers.graphs.definitions.parallel_worker import ParallelWorker
+from actors.layers.graphs.definitions.nodes import ParallelWorker, model_class
 from actors.messages.content import Content
 from actors.messages.event import Event
 from actors.messages.graph import REQUEST_INPUT

@@ -20,8 +20,7 @@ from pydantic import BaseModel, WithJsonSchema, create_model
 from actors.definitions.agents import BaseAgent
 from actors.errors import DefinitionError
 from actors.layers.graphs.definitions import DEFAULT_ROUTE, START, Edge, FunctionGraph, Graph, JoinNode, function_graph
-from actors.layers.graphs.definitions.nodes import TriedAgent
-from actors.layers.graphs.definitions.parallel_worker import ParallelWorker
+from actors.layers.graphs.definitions.nodes import ParallelWorker, TriedAgent
 from runtime.integrations.adk.graph_nodes import ParallelWorkerNode, function_node, own_retry, with_worker
 
 _around: ContextVar[Any] = ContextVar("_around", default=None)

@@ -17,8 +17,7 @@ from actors.errors import DefinitionError
 from actors.layers.flows.behaviour.controller import seeded_draw
 from actors.layers.flows.behaviour.round import task_tools
 from actors.layers.flows.rules.board import Board
-from actors.layers.flows.rules.task_history import TaskHistory
-from actors.layers.flows.rules.tool_names import END_TURN, fail_tool, is_controllers, succeed_tool
+from actors.layers.flows.rules.prompt import END_TURN, TaskHistory, fail_tool, is_controllers, succeed_tool
 from actors.layers.flows.rules.turn_order import TurnScheduler, candidates, peers
 from actors.messages.event import USER
 from actors.rules.prompt.compiler import FOREIGN_MARK

@@ -14,7 +14,7 @@ from actors.definitions.tools.context import Actions
 from actors.definitions.tools.state import State
 from actors.errors import NotEncodableError
 from actors.errors.user_code import in_thread
-from actors.layers.graphs.definitions.run_state import RunState
+from actors.layers.graphs.definitions.context import RunState
 from actors.messages.codec import plain
 from actors.messages.event import Event, EventActions
 from tests.support.tries import tries

@@ -9,7 +9,7 @@ from hypothesis import given
 
 from actors.definitions.tools.context import Actions
 from actors.definitions.tools.state import State, StepState
-from actors.layers.graphs.definitions.run_state import RunState
+from actors.layers.graphs.definitions.context import RunState
 from actors.messages.codec import plain
 from actors.messages.json_types import StateDelta
 from tests.support.mappings import START, STEPS, check_like_a_dict

@@ -18,9 +18,9 @@ import msgspec
 from actors.behaviours.model_call import Templates
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import FlowLimitExceededError, FlowStalledError, TemplateError
-from actors.layers.flows.definitions.plan import FlowPlan
+from actors.layers.flows.definitions.flow import FlowPlan
 from actors.layers.flows.rules.board import Board, last_tasks
-from actors.layers.flows.rules.task_briefing import result_text, shortened
+from actors.layers.flows.rules.prompt import result_text, shortened
 from actors.layers.flows.rules.turn_order import Assignment, TurnRules, TurnScheduler, peers
 from actors.layers.flows.rules.until import Facts
 from actors.layers.flows.runs import ControllerInvocation, plan_of

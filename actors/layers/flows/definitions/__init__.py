@@ -1,9 +1,7 @@
 """Definitions of tasks and flows."""
 
 from actors.layers.flows.definitions.agent import FlowAgent
-from actors.layers.flows.definitions.flow import Flow
-from actors.layers.flows.definitions.plan import FlowPlan
-from actors.layers.flows.definitions.results import ResultType
-from actors.layers.flows.definitions.task import Task
+from actors.layers.flows.definitions.flow import Flow, FlowPlan
+from actors.layers.flows.definitions.task import ResultType, Task
 
 __all__ = ["Flow", "FlowAgent", "FlowPlan", "ResultType", "Task"]

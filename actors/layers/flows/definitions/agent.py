@@ -11,7 +11,7 @@ from actors.errors import AgentTreeError, DefinitionError
 from actors.errors.hints import did_you_mean
 from actors.layers.flows.definitions.flow import Flow
 from actors.layers.flows.definitions.task_tools import refuse_taken_name
-from actors.layers.flows.rules.tool_names import refuse_other_question
+from actors.layers.flows.rules.prompt import refuse_other_question
 from actors.messages.flow import CONTROLLER
 
 

@@ -1,8 +1,9 @@
-"""A flow: tasks that depend on each other, and the agents that work on them."""
+"""A flow: tasks that depend on each other, and the agents that work on them. Actors get it as a plan, with names for agents."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Never
 
@@ -12,14 +13,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from actors.definitions.agents.base import BaseAgent, wrongly_defined
 from actors.definitions.agents.llm import LlmAgent
 from actors.definitions.agents.shown import ShownByChanges
+from actors.definitions.tools.base import Tool
 from actors.errors import DefinitionError
 from actors.errors.hints import did_you_mean
-from actors.layers.flows.definitions.context import ResultOf, TaskContext
-from actors.layers.flows.definitions.plan import FlowPlan
-from actors.layers.flows.definitions.results import ResultType
-from actors.layers.flows.definitions.task import Task
+from actors.layers.flows.definitions.task import ResultOf, ResultType, Task, TaskContext
 from actors.layers.flows.definitions.task_tools import refuse_taken_name
-from actors.layers.flows.rules.task_graph import cycle
+from actors.layers.flows.rules.board import cycle
 from actors.layers.flows.rules.turn_order import Strategy, TurnRules
 from actors.layers.flows.rules.until import Condition, NamedTask
 from actors.messages.flow import TaskNode
@@ -265,3 +264,52 @@ def _refuse_clashes(task: Task, agents: Sequence[BaseAgent | None]) -> None:
 
 def _name(agent: BaseAgent | str) -> str:
     return agent if isinstance(agent, str) else agent.name
+
+
+@dataclass(frozen=True)
+class FlowPlan:
+    """What the controller and the agents of a flow need of its definition.
+
+    Attributes:
+        goal: the names of the tasks to complete.
+        results: the type of each task's result, by task.
+        tools: the tools that tasks bring along, by task.
+        max_rounds: rounds of one run; 0 is no limit.
+        max_llm_calls: model calls of one run; 0 is no limit.
+        context: what agents are shown with the objectives of tasks, by task.
+        until: when to stop before all tasks are done; None: never.
+    """
+
+    name: str
+    nodes: tuple[TaskNode, ...]
+    goal: tuple[str, ...]
+    results: Mapping[str, ResultType]
+    rules: TurnRules
+    tools: Mapping[str, tuple[Tool, ...]] = field(default_factory=dict)
+    max_rounds: int = 0
+    max_llm_calls: int = 0
+    context: Mapping[str, TaskContext] = field(default_factory=dict)
+    until: Condition | None = None
+
+    @property
+    def asking_agents(self) -> tuple[str, ...]:
+        """The agents of interactive tasks."""
+        return tuple(dict.fromkeys(agent for node in self.nodes if node.interactive for agent in node.agents))
+
+    def result_type(self, node: TaskNode) -> ResultType:
+        """The type of a task's result. A task that was created while the flow ran has labels, or else a text as its result."""
+        known = self.results.get(node.name)
+        if known is not None:
+            return known
+        return ResultType(node.name, list(node.labels) if node.labels else str)
+
+
+@dataclass(frozen=True)
+class FlowPlans:
+    """The definitions of flows that the agents of a process find: see `Context.reach`.
+
+    Attributes:
+        find: returns one by its name. Raises FlowNotFoundError, ActorLostError.
+    """
+
+    find: Callable[[str], Awaitable[FlowPlan]]

@@ -1,10 +1,13 @@
-"""A task: something to achieve, with a typed result."""
+"""A task: something to achieve, with a typed result, and what its agents are shown beside the objective."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cached_property
 from typing import Any, Literal, Never
 
+import pydantic
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from actors.definitions.agents.asking_tool import AskingTool
@@ -12,11 +15,12 @@ from actors.definitions.agents.base import BaseAgent, wrongly_defined
 from actors.definitions.agents.llm import as_tool
 from actors.definitions.agents.shown import ShownByChanges
 from actors.definitions.tools.base import Tool
-from actors.errors import DefinitionError
-from actors.layers.flows.definitions.context import checked_value
-from actors.layers.flows.definitions.results import ResultType
+from actors.errors import DefinitionError, NotEncodableError
+from actors.errors.hints import problems
 from actors.layers.flows.definitions.task_tools import MAX_CALLS_OF_A_TASK, refuse_taken_name
-from actors.layers.flows.rules.tool_names import ASK_USER, NAME_LENGTH
+from actors.layers.flows.rules.prompt import ASK_USER, NAME_LENGTH
+from actors.messages.codec import flaw, plain
+from actors.messages.json_types import JsonMapping, JsonValue
 
 
 class Task(ShownByChanges, BaseModel):
@@ -111,3 +115,151 @@ class Task(ShownByChanges, BaseModel):
                 raise ValueError(f"{tool.name!r} asks an agent: give it to the agents, it has to be deployed with them")
             refuse_taken_name(tool)
         return tools
+
+
+class ResultType:
+    """A task's `result_type`, checked and ready for use.
+
+    Args:
+        task: the name of the task, for errors.
+        given: a plain type, a pydantic model, a dataclass or anything else that pydantic can validate; a list or tuple of
+            labels, of which the model chooses one by its index; or None, for a task without a result.
+
+    Attributes:
+        labels: the labels; None when the result is no label.
+
+    Raises:
+        DefinitionError: `given` is none of these.
+    """
+
+    def __init__(self, task: str, given: Any) -> None:
+        self._given = given
+        self.labels: Sequence[object] | None = tuple(given) if isinstance(given, list | tuple) else None
+        if self.labels is not None and not self.labels:
+            raise DefinitionError(f"task {task!r}: result_type is an empty list: give at least one label")
+        try:
+            if self.labels is not None:
+                self._stored_labels = [plain(label) for label in self.labels]
+            elif given is not None:
+                _ = self.schema
+        except (pydantic.errors.PydanticUserError, pydantic.errors.PydanticSchemaGenerationError, NotEncodableError) as error:
+            raise DefinitionError(
+                f"task {task!r}: result_type is a type, a pydantic model, a dataclass, a list of labels or None; not {given!r}"
+            ) from error
+
+    @property
+    def is_none(self) -> bool:
+        """True for a task without a result."""
+        return self._given is None
+
+    @cached_property
+    def _adapter(self) -> pydantic.TypeAdapter[Any]:
+        # Made with the definition and pickled as it is: in another process the annotations of a dataclass of `__main__`, texts
+        # under `from __future__ import annotations`, could not be resolved any more.
+        return pydantic.TypeAdapter(self._given)
+
+    @cached_property
+    def schema(self) -> JsonMapping:
+        """The JSON schema of the result in the form in which a model gives it."""
+        if self.labels is not None:
+            listed = ", ".join(f"{index}: {label}" for index, label in enumerate(self._stored_labels))
+            return {"type": "integer", "minimum": 0, "maximum": len(self.labels) - 1, "description": f"One of {listed}"}
+        return self._adapter.json_schema()
+
+    def description(self) -> str:
+        """The result that is wanted, in words for an agent's instruction; "" for a task without a result."""
+        if self.is_none:
+            return ""
+        if self.labels is not None:
+            return "one of these, by its number: " + ", ".join(f"{i}: {label}" for i, label in enumerate(self._stored_labels))
+        if self._given is str:
+            return "a text"
+        schema = self.schema
+        return f"{schema.get('title') or schema.get('type') or 'a value'}, as the function wants it"
+
+    def checked(self, value: JsonValue) -> JsonValue:
+        """The result that a model gave, in the form in which it is stored.
+
+        Raises:
+            ValueError: it does not fit; the message helps the model to correct it.
+        """
+        if self.is_none:
+            return None
+        if self.labels is not None:
+            return self._stored_labels[self._index(value, len(self.labels))]
+        try:
+            return plain(self._adapter.dump_python(self._adapter.validate_python(value), mode="json"))
+        except pydantic.ValidationError as error:
+            raise ValueError(f"the result does not fit: {problems(error)}") from error
+
+    def _index(self, value: JsonValue, count: int) -> int:
+        index = int(value) if isinstance(value, float) and value.is_integer() else value
+        if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < count:
+            raise ValueError(f"the result must be the number of a label, 0 to {count - 1}, not {value!r}: {self.description()}")
+        return index
+
+    def typed(self, stored: JsonValue) -> Any:
+        """The result as an object of its type, made from the stored form.
+
+        Raises:
+            pydantic.ValidationError: what is stored does not fit the type, for instance because the type has changed since.
+        """
+        if self.is_none or stored is None:
+            return None
+        if self.labels is not None:
+            indexes = [index for index, label in enumerate(self._stored_labels) if label == stored]
+            return self.labels[indexes[0]] if indexes else stored
+        return self._adapter.validate_python(stored)
+
+
+@dataclass(frozen=True)
+class ResultOf:
+    """Stands in a task's context for the result of another task, by its name."""
+
+    task: str
+
+
+TaskContext = Mapping[str, JsonValue | ResultOf]
+"""The context of a task in the form in which it is sent to actors."""
+
+
+def checked_value(key: object, value: object) -> JsonValue:
+    """A value of a task's context as plain data. Raises ValueError when a model cannot be shown it."""
+    if not isinstance(key, str) or not key:
+        raise ValueError(f"its keys are texts that are not empty, not {key!r}")
+    for inner in _parts(value):
+        if isinstance(inner, ShownByChanges | Tool):
+            raise ValueError(
+                f"{key!r} has a {type(inner).__name__} in it: only values are shown, and tasks that are values themselves"
+            )
+        if isinstance(inner, set | frozenset):
+            # Another program has the items in another order, and a flow that it gives again would be another flow.
+            raise ValueError(f"{key!r} has a set in it: give a list, which has an order")
+    try:
+        found = plain(value)
+        if (wrong := flaw([found], is_finite=True)) is not None:
+            raise NotEncodableError(type(value).__name__, wrong)
+    except NotEncodableError as error:
+        raise ValueError(f"{key!r} is no JSON value: {error}") from error
+    if any(isinstance(inner, bytes) for inner in _parts(found)):
+        raise ValueError(f"{key!r} has bytes in it: give a text, or save them as an artifact")
+    return found
+
+
+def _parts(value: object) -> Iterator[object]:
+    """A value, and everything in it."""
+    waiting, seen = [value], set[int]()
+    while waiting:
+        found = waiting.pop()
+        if id(found) in seen:
+            continue
+        seen.add(id(found))
+        yield found
+        if isinstance(found, Mapping):
+            waiting += found.values()
+        elif isinstance(found, list | tuple):
+            waiting += found
+        elif isinstance(found, BaseModel):
+            waiting += vars(found).values()
+        elif is_dataclass(found):
+            waiting += (getattr(found, field.name, None) for field in fields(found))

@@ -15,9 +15,8 @@ from actors.definitions.tools.context import ToolContext
 from actors.definitions.tools.json_schema import json_schema
 from actors.definitions.tools.toolset import Toolset
 from actors.errors.hints import did_you_mean, problems
-from actors.layers.flows.rules.board import Board
-from actors.layers.flows.rules.task_graph import cycle
-from actors.layers.flows.rules.tool_names import (
+from actors.layers.flows.rules.board import Board, cycle
+from actors.layers.flows.rules.prompt import (
     ASK_USER,
     CREATE_TASKS,
     END_TURN,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from actors.definitions.agents.base import BaseAgent
 from actors.errors import DynamicNodeFailError, UnknownAgentError
-from actors.layers.graphs.behaviour.results import (
+from actors.layers.graphs.behaviour.node_attempt import (
     NodeEnd,
     NodeFailed,
     NodeInterruptedError,
@@ -18,10 +18,9 @@ from actors.layers.graphs.behaviour.results import (
     NodeResult,
     RunsBelow,
 )
+from actors.layers.graphs.definitions.checks import misfit
 from actors.layers.graphs.definitions.edges import AgentName, EdgeReader, GraphNode, name_of_end
-from actors.layers.graphs.definitions.input_check import misfit
-from actors.layers.graphs.definitions.nodes import FunctionNode, TriedAgent
-from actors.layers.graphs.definitions.parallel_worker import ParallelWorker
+from actors.layers.graphs.definitions.nodes import FunctionNode, ParallelWorker, TriedAgent
 from actors.layers.graphs.rules.progress import Given
 from actors.messages.graph import NodeInfo
 from actors.messages.json_types import JsonValue

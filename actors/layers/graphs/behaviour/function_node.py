@@ -16,15 +16,10 @@ from actors.errors import WorkflowDataError
 from actors.errors.user_code import in_thread
 from actors.interfaces.context import Context
 from actors.layers.graphs.behaviour.dynamic import DynamicRuns
-from actors.layers.graphs.behaviour.node_attempt import NodeAttempt, routes, routes_of
-from actors.layers.graphs.behaviour.results import NodeEnd, NodePlace
-from actors.layers.graphs.definitions.context import NodeContext
-from actors.layers.graphs.definitions.input_check import checked_route
-from actors.layers.graphs.definitions.nodes import INPUT_BINDING, FunctionNode
-from actors.layers.graphs.definitions.parameter import NodeParameter
-from actors.layers.graphs.definitions.request_input import RequestInput
-from actors.layers.graphs.definitions.run_state import RunState
-from actors.layers.graphs.definitions.state_schema import StateSchema
+from actors.layers.graphs.behaviour.node_attempt import NodeAttempt, NodeEnd, NodePlace, routes, routes_of
+from actors.layers.graphs.definitions.checks import StateSchema, checked_route
+from actors.layers.graphs.definitions.context import NodeContext, RequestInput, RunState
+from actors.layers.graphs.definitions.nodes import INPUT_BINDING, FunctionNode, NodeParameter
 from actors.messages.codec import plain
 from actors.messages.content import Content, FunctionCall, Part
 from actors.messages.event import NO_ACTIONS, Event, EventActions

@@ -15,31 +15,31 @@ from actors.agent.invocation import Invocation
 from actors.behaviours.lifecycle import log_failure, stored_failure
 from actors.errors import FencedError, NodeTimeoutError
 from actors.errors.tracebacks import whole_traceback
-from actors.layers.graphs.behaviour.consent import asked_consent, consent_id, is_agreed, refused
 from actors.layers.graphs.behaviour.dynamic import DynamicRuns
-from actors.layers.graphs.behaviour.function_node import NodeCall, ended
-from actors.layers.graphs.behaviour.node_attempt import NodeAttempt, next_attempt
-from actors.layers.graphs.behaviour.parallel import ParallelRun
-from actors.layers.graphs.behaviour.results import (
+from actors.layers.graphs.behaviour.function_node import INPUT, NodeCall, ended, question
+from actors.layers.graphs.behaviour.node_attempt import (
     KnownRun,
+    NodeAttempt,
     NodeEnd,
     NodeFailed,
     NodeInterruptedError,
     NodePlace,
     NodeResult,
+    next_attempt,
 )
+from actors.layers.graphs.behaviour.parallel import ParallelRun
+from actors.layers.graphs.definitions.checks import StateSchema, misfit
+from actors.layers.graphs.definitions.context import RunState
 from actors.layers.graphs.definitions.edges import AgentName, GraphNode
-from actors.layers.graphs.definitions.input_check import misfit
-from actors.layers.graphs.definitions.nodes import FunctionNode, RetryConfig
-from actors.layers.graphs.definitions.parallel_worker import ParallelWorker
-from actors.layers.graphs.definitions.run_state import RunState
-from actors.layers.graphs.definitions.state_schema import StateSchema
-from actors.layers.graphs.rules.user_answers import UserAnswers
+from actors.layers.graphs.definitions.nodes import FunctionNode, ParallelWorker, RetryConfig, ToolNode
+from actors.layers.graphs.rules.sight import UserAnswers
+from actors.messages.codec import plain
 from actors.messages.content import Content
 from actors.messages.event import NO_ACTIONS, Event, EventActions
 from actors.messages.graph import NextAttempt, NodeInfo, NodeTask, Route, Unstored
-from actors.messages.json_types import JsonMapping, JsonValue
+from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
 from actors.messages.protocol.outcomes import Failed, Finished, Paused
+from actors.rules.checks.confirmation import REJECTED
 from actors.rules.recovery.failures import classes_of, failure, failure_event
 
 logger = logging.getLogger(__name__)
@@ -403,3 +403,44 @@ async def _within(call: NodeCall, node: FunctionNode) -> NodeEnd:
         if timer.expired():
             raise NodeTimeoutError(node.name, node.timeout) from error
         raise
+
+
+_SCHEMA: JsonObject = {
+    "title": "ToolConfirmation",
+    "type": "object",
+    "properties": {"confirmed": {"type": "boolean"}, "hint": {"type": "string"}, "payload": {}},
+    "required": ["confirmed"],
+}
+
+
+def consent_id(invocation_id: str, path: str) -> str:
+    """The id of the question whether a run may be: as google-adk's, but that of one turn only."""
+    return f"wf_tool_confirmation:{invocation_id} {path}"
+
+
+def asked_consent(call_id: str, place: NodePlace, node: FunctionNode, state: JsonMapping) -> NodeEnd:
+    """The pause of a run that the user has to agree to: the question shows what the function would be given."""
+    message = f"Please approve or reject the tool call {node.name}()"
+    if isinstance(node, ToolNode):
+        given = node.arguments(place.given, state)
+        message += " by responding with a FunctionResponse with an expected ToolConfirmation payload"
+    else:
+        given = {name: place.given if name == INPUT else state.get(name) for name in node.parameters}
+    args: JsonObject = {
+        "message": f"{message}.",
+        "payload": {"tool_name": node.name, "args": plain(given)},
+        "response_schema": _SCHEMA,
+    }
+    info = NodeInfo(path=place.info.path)
+    return NodeEnd([msgspec.structs.replace(question(call_id, args), branch=place.branch, node_info=info)], waits=[call_id])
+
+
+def is_agreed(answer: JsonValue) -> bool:
+    """True for an answer that agrees."""
+    return isinstance(answer, dict) and answer.get("confirmed") is True
+
+
+def refused(place: NodePlace) -> NodeEnd:
+    """The end of a run that the user does not want: its output says so."""
+    output: JsonObject = {"error": REJECTED}
+    return NodeEnd([ended(Event(branch=place.branch, node_info=place.info, output=output))], output)

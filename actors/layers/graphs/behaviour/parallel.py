@@ -8,9 +8,9 @@ from contextlib import suppress
 from typing import cast
 
 from actors.layers.graphs.behaviour.function_node import ended
-from actors.layers.graphs.behaviour.results import NodeEnd, NodeFailed, NodePlace, NodeResult, RunsBelow
-from actors.layers.graphs.definitions.input_check import misfit
-from actors.layers.graphs.definitions.parallel_worker import ParallelWorker
+from actors.layers.graphs.behaviour.node_attempt import NodeEnd, NodeFailed, NodePlace, NodeResult, RunsBelow
+from actors.layers.graphs.definitions.checks import misfit
+from actors.layers.graphs.definitions.nodes import ParallelWorker
 from actors.layers.graphs.rules.progress import Given
 from actors.messages.content import Content
 from actors.messages.event import Event

@@ -12,11 +12,11 @@ from actors.behaviours.interceptor import CallTool, RunInterceptor
 from actors.errors import ActorLostError, FencedError, NotCarriedOverError
 from actors.errors.user_code import is_cancellation
 from actors.layers.graphs.behaviour.dynamic import DynamicRuns
+from actors.layers.graphs.behaviour.node_attempt import NodePlace
 from actors.layers.graphs.behaviour.node_runs import NodeRuns, RunsOwner
-from actors.layers.graphs.behaviour.results import NodePlace
 from actors.layers.graphs.definitions.edges import AgentName
 from actors.layers.graphs.definitions.nodes import FunctionNode
-from actors.layers.graphs.rules.user_answers import UserAnswers
+from actors.layers.graphs.rules.sight import UserAnswers
 from actors.messages.graph import NodeInfo, root_path
 from actors.messages.json_types import JsonValue
 from actors.rules.routing.branches import tool_run

@@ -13,9 +13,7 @@ from actors.definitions.agents.base import BaseAgent
 from actors.definitions.tools.base import Tool
 from actors.errors import DefinitionError, GraphValidationError, WorkflowConfigurationError
 from actors.errors.hints import explains_wrong_calls
-from actors.layers.graphs.definitions.nodes import FunctionNode, JoinNode, RetryConfig, TriedAgent
-from actors.layers.graphs.definitions.parallel_worker import ParallelWorker
-from actors.layers.graphs.definitions.tool_node import ToolNode
+from actors.layers.graphs.definitions.nodes import FunctionNode, JoinNode, ParallelWorker, RetryConfig, ToolNode, TriedAgent
 from actors.layers.graphs.rules.shape import START
 from actors.messages.graph import Route
 from actors.messages.shown import shown

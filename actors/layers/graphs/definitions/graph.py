@@ -13,18 +13,18 @@ from actors.definitions.agents.base import BaseAgent
 from actors.definitions.agents.llm import LlmAgent
 from actors.definitions.agents.output_type import OutputType
 from actors.errors import GraphValidationError
+from actors.layers.graphs.definitions.checks import StateSchema
 from actors.layers.graphs.definitions.edges import AgentName, Edge, EdgeReader, name_of_end
 from actors.layers.graphs.definitions.nodes import (
     FunctionNode,
     JoinNode,
+    ParallelWorker,
     RetryConfig,
     TriedAgent,
     check_attempts,
     checked_type,
     model_class,
 )
-from actors.layers.graphs.definitions.parallel_worker import ParallelWorker
-from actors.layers.graphs.definitions.state_schema import StateSchema
 from actors.layers.graphs.rules.shape import START, Shape, flaws
 from actors.messages.graph import Arrow, GraphShape
 from actors.messages.shown import shown

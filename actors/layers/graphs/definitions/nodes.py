@@ -1,10 +1,12 @@
-"""What stands in the edges of a graph besides agents: functions and joins."""
+"""What stands in the edges of a graph besides agents: functions, tools, joins, and nodes that run for each item of a list."""
 
 from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final, Literal, Never, overload
 
 import pydantic
@@ -16,13 +18,16 @@ from actors.definitions.agents.output_type import OutputType, output_type
 from actors.definitions.agents.shown import ShownByChanges
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import CallbackContext, ReadonlyContext
-from actors.errors import DefinitionError, WorkflowConfigurationError
-from actors.errors.hints import explains_wrong_calls
+from actors.definitions.tools.function import FunctionTool
+from actors.errors import DefinitionError, WorkflowConfigurationError, WorkflowDataError
+from actors.errors.hints import explains_all_wrong_calls, explains_wrong_calls
 from actors.errors.user_code import UserFunction
+from actors.layers.agent_tool import AgentTool
 from actors.layers.graphs.definitions.context import NodeContext
-from actors.layers.graphs.definitions.parallel_worker import ParallelWorker
-from actors.layers.graphs.definitions.parameter import NodeParameter
+from actors.messages.content import Content
+from actors.messages.json_types import JsonMapping, JsonObject
 from actors.messages.shown import shown
+from actors.rules.checks.answer_form import read_json
 
 
 class RetryConfig(ShownByChanges, BaseModel):
@@ -384,3 +389,169 @@ def _resolved(name: str, function: UserFunction, parameter: inspect.Parameter) -
     except (NameError, TypeError, pydantic.errors.PydanticUserError) as error:
         raise DefinitionError(f"node {name!r}: nothing can be checked to be a {parameter.annotation!r}: {error}") from error
     return annotation
+
+
+class NodeParameter:
+    """A parameter of a node's function that is filled from the input or from the state.
+
+    Args:
+        annotation: its type; Any without one.
+        is_required: it has no default.
+    """
+
+    def __init__(self, annotation: Any, is_required: bool) -> None:
+        self.annotation = annotation
+        self.is_required = is_required
+
+    def __reduce__(self) -> tuple[type[NodeParameter], tuple[Any, bool]]:
+        return NodeParameter, (self.annotation, self.is_required)
+
+    def fitted(self, value: object) -> object:
+        """The value as the parameter's type has it; the words of a Content are read as JSON if they are that.
+
+        Raises:
+            pydantic.ValidationError: it does not fit.
+        """
+        if self.annotation is Any or self.annotation is Content:
+            return value
+        if not isinstance(value, Content):
+            return self._adapter.validate_python(value)
+        if self.annotation is str:
+            return value.text
+        try:
+            return self._adapter.validate_json(value.text)
+        except pydantic.ValidationError:
+            return self._adapter.validate_python(value.text)
+
+    @cached_property
+    def _adapter(self) -> pydantic.TypeAdapter[Any]:
+        # To make one costs more than all else that a small function's node does.
+        return pydantic.TypeAdapter(self.annotation)
+
+
+@explains_all_wrong_calls
+@dataclass(frozen=True)
+class ItemError:
+    """Why the run for one item has failed.
+
+    Attributes:
+        index: of the item in the list, from 0.
+        error_code: the name of the error's class.
+        error_message: its text.
+    """
+
+    index: int
+    error_code: str
+    error_message: str
+
+
+@explains_all_wrong_calls
+@dataclass(frozen=True)
+class PartialResults:
+    """The output of a parallel worker with `partial_results`.
+
+    Attributes:
+        results: the outputs in the order of the items; None for those that failed.
+        errors: of the items that failed, in their order.
+    """
+
+    results: list[Any]
+    errors: list[ItemError] = field(default_factory=list)
+
+
+class ParallelWorker:
+    """A node that runs another one for each item of its input, which is a list; its output is the list of theirs.
+
+    Args:
+        node: an agent, a TriedAgent, or a FunctionNode. With a `retry_config` of its own it is tried again item by item.
+        max_parallel_workers: so many items at a time; default None: all.
+        partial_results: an item that fails stops neither the others nor the graph, and the output is a PartialResults; False,
+            the default: the first item that fails does.
+
+    Raises:
+        WorkflowConfigurationError: `max_parallel_workers` is less than 1.
+    """
+
+    @explains_wrong_calls
+    def __init__(self, node: Any, *, max_parallel_workers: int | None = None, partial_results: bool = False) -> None:
+        if max_parallel_workers is not None and max_parallel_workers < 1:
+            raise WorkflowConfigurationError(
+                f"node {node.name!r}: max_parallel_workers is at least 1, not {max_parallel_workers}"
+            )
+        self.node = node
+        self.name: str = node.name
+        self.max_parallel_workers = max_parallel_workers
+        self.partial_results = partial_results
+
+    def of(self, node: Any) -> ParallelWorker:
+        """The same for another node."""
+        return ParallelWorker(node, max_parallel_workers=self.max_parallel_workers, partial_results=self.partial_results)
+
+    def __repr__(self) -> str:
+        return f"ParallelWorker({self.name})"
+
+
+class ToolNode(FunctionNode):
+    """A node that runs a tool: a tool that stands in the edges of a graph becomes one. What the tool returns is its output.
+
+    A dictionary, or a text that is one as JSON, has the arguments. Any other input is the argument of a tool that needs just one.
+    What is missing then comes from the state, by name.
+
+    Args:
+        tool: the tool. With `require_confirmation` the user is asked first.
+
+    Raises:
+        DefinitionError: the tool has no declaration, is long-running, asks an agent, or has a name that no node can have.
+    """
+
+    @explains_wrong_calls
+    def __init__(self, tool: Tool) -> None:
+        if isinstance(tool, AgentTool):
+            raise DefinitionError(f"{tool!r} is no node of a graph: put the agent itself into the edges")
+        declared = tool.declaration()
+        if declared is None or tool.is_long_running:
+            raise DefinitionError(
+                f"{tool!r} is no node of a graph: it has to be a tool that models call, and that answers at once"
+            )
+        self.tool = tool
+        self.takes: JsonObject = declared.parameters or {}
+        super().__init__(self._call, name=tool.name, require_confirmation=tool.require_confirmation)
+
+    async def _call(self, ctx: NodeContext, node_input: Any) -> Any:
+        arguments = self.arguments(node_input, ctx.state)
+        if isinstance(self.tool, FunctionTool):
+            try:
+                self.tool.checked(arguments)
+            except ValueError as error:
+                # No model is there to correct them: it is a wrong call, as in Python and in google-adk.
+                raise TypeError(str(error)) from error
+        return await self.tool.run(arguments, ctx.tool_context())
+
+    def arguments(self, given: Any, state: JsonMapping) -> JsonObject:
+        """The arguments that the tool is called with. Raises WorkflowDataError."""
+        value = _read(given.text if isinstance(given, Content) else given)
+        required = self.takes.get("required", [])
+        if isinstance(value, Mapping):
+            found = dict(value)
+        elif value is None:
+            found = {}
+        else:
+            names = required if required else list(self.takes.get("properties", {}))
+            if len(names) != 1:
+                raise WorkflowDataError(
+                    self.name, f"the tool takes {', '.join(names) or 'nothing'}: give it a dictionary of these"
+                )
+            found = {names[0]: value}
+        for name in required:
+            if name not in found and name in state:
+                found[name] = state[name]
+        return found
+
+    def __repr__(self) -> str:
+        return f"ToolNode({self.name})"
+
+
+def _read(value: Any) -> Any:
+    """An input; a text that has a dictionary as JSON as that."""
+    parsed = read_json(value) if isinstance(value, str) else value
+    return parsed if isinstance(parsed, dict) else value

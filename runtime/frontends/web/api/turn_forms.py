@@ -8,7 +8,7 @@ from typing import Annotated
 
 import msgspec
 
-from actors.layers.graphs.rules.edge_reason import EdgeReason
+from actors.layers.graphs.rules.shape import EdgeReason
 from actors.layers.listing.messages import PendingCall
 from actors.messages.config import MAX_AMOUNT, Budget, OnConcurrentTurn, RunConfig, Streaming
 from actors.messages.event import READ_BY, SENDER, Event

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.layers.flows.rules.board import COMPLETE, Board
-from actors.layers.flows.rules.task_graph import cycle
+from actors.layers.flows.rules.board import COMPLETE, Board, cycle
 from actors.layers.flows.rules.turn_order import Assignment, Strategy, TurnRules, TurnScheduler, candidates, peers
 from actors.messages.flow import FlowMark, TaskChange, TaskNode
 

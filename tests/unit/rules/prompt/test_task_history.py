@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors import Content, Event, FlowMark, FunctionCall, FunctionResponse, Part, TaskNode
-from actors.layers.flows.rules.task_history import TaskHistory
+from actors.layers.flows.rules.prompt import TaskHistory
 from actors.messages.event import USER
 from tests.unit.rules.flow.test_board_and_turn_order import AGENTS, graphs, task
 

@@ -1,4 +1,4 @@
-"""What an agent sees while it works on tasks of a flow (semantics.md section 7).
+"""What an agent sees while it works on tasks of a flow: the history, and a briefing (semantics.md section 7).
 
 It sees what is relevant to its tasks: its own events, events made for its tasks or for tasks upstream of them, and events that
 belong to no task. Its own events have the role `model`, those of others the role `user` with the author's name. Of other
@@ -7,21 +7,166 @@ agents' tools it sees the results but not the calls.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import ClassVar, NamedTuple
 
 import msgspec
 
+from actors.errors import AgentTreeError
 from actors.layers.flows.rules.board import Board, last_tasks
-from actors.layers.flows.rules.task_briefing import shortened
-from actors.layers.flows.rules.tool_names import ASK_USER, is_controllers
 from actors.messages.content import Content, FunctionCall, FunctionResponse, Part
 from actors.messages.event import USER, Event, RequestedInput
 from actors.messages.flow import FlowMark
+from actors.messages.json_types import JsonValue
 from actors.rules.checks.budget_question import without_questions
 from actors.rules.prompt.arrange import IncludeContents, arrange
 from actors.rules.prompt.compiler import Compiler, Warn
 from actors.rules.prompt.history import History
+
+END_TURN = "end_turn"
+CREATE_TASKS = "create_tasks"
+ASK_USER = "ask_user"
+_SUCCEED = "succeed_"
+_FAIL = "fail_"
+
+NAME_LENGTH = 48
+"""Characters of a task's name, which becomes part of a tool's name; models take 64 characters of that."""
+
+
+def succeed_tool(task: str) -> str:
+    """The name of the tool that finishes a task with its result."""
+    return f"{_SUCCEED}{task}"
+
+
+def fail_tool(task: str) -> str:
+    """The name of the tool that gives a task up."""
+    return f"{_FAIL}{task}"
+
+
+def refuse_other_question(flow: str, agent: str, tool: str) -> None:
+    """Check that a tool of an agent of an interactive task is no other `ask_user`. Raises AgentTreeError."""
+    if tool == ASK_USER:
+        raise AgentTreeError(
+            f"flow {flow!r}: agent {agent!r} works on an interactive task and gets a tool {ASK_USER!r}, but has another one: "
+            "rename that, or leave interactive out"
+        )
+
+
+def is_controllers(name: str) -> bool:
+    """True for the name of such a tool, which no other tool may have in a flow."""
+    return name in (END_TURN, CREATE_TASKS) or name.startswith((_SUCCEED, _FAIL))
+
+
+class Brief(msgspec.Struct, frozen=True, kw_only=True):
+    """One task that an agent works on.
+
+    Attributes:
+        objective: what to achieve, with its placeholders filled in.
+        result: what the result has to be, in words; "" for a task without one.
+        parent: the name and objective of the task that it is a part of; "" without one.
+        instructions: how to go about it, with its placeholders filled in; "" for none.
+        context: values that belong to it, by name, as texts.
+        is_interactive: the user can be asked about it.
+        ended_by: the agents that may end it, when the agent is none of them; empty when it may end it itself.
+    """
+
+    name: str
+    objective: str
+    result: str = ""
+    parent: str = ""
+    instructions: str = ""
+    context: Mapping[str, str] = {}
+    is_interactive: bool = False
+    ended_by: Sequence[str] = ()
+
+
+class CompleteTask(msgspec.Struct, frozen=True, kw_only=True):
+    """A complete task upstream of the agent's tasks.
+
+    Attributes:
+        objective: what was to be achieved, with its placeholders filled in.
+        status: successful, failed or skipped.
+        text: its result, or the reason why it has none; "" when there is neither.
+    """
+
+    name: str
+    objective: str
+    status: str
+    text: str = ""
+
+
+def briefing(briefs: Sequence[Brief], complete: Sequence[CompleteTask], peers: Sequence[str]) -> str:
+    """The text: the agent's tasks, the results of tasks upstream, and how to finish a task or hand over.
+
+    Args:
+        complete: the complete tasks upstream of them.
+        peers: the agents that can go on when the agent ends its turn.
+    """
+    return "\n\n".join(filter(None, [_tasks(briefs), _upstream(complete), _rules(briefs, peers)]))
+
+
+def _tasks(briefs: Sequence[Brief]) -> str:
+    listed = "\n".join(_task(brief) for brief in briefs)
+    return f"You work on these tasks:\n{listed}"
+
+
+def _task(brief: Brief) -> str:
+    text = f"- `{brief.name}`: {brief.objective or 'no objective is given beyond its name'}"
+    text += f"\n  It is a part of {brief.parent}" if brief.parent else ""
+    text += f"\n  How to go about it: {brief.instructions}" if brief.instructions else ""
+    text += "\n  What belongs to it:" if brief.context else ""
+    text += "".join(f"\n  - {key}: {value}" for key, value in brief.context.items())
+    text += f"\n  You can ask the user about it with `{ASK_USER}`." if brief.is_interactive else ""
+    return text + (f"\n  Its result: {brief.result}" if brief.result else "\n  It has no result.")
+
+
+def _upstream(complete: Sequence[CompleteTask]) -> str:
+    if not complete:
+        return ""
+    listed = "\n".join(f"- `{task.name}` ({task.status}): {task.objective}" + _result(task) for task in complete)
+    return f"These tasks were done before, for yours:\n{listed}"
+
+
+def _result(task: CompleteTask) -> str:
+    if not task.text:
+        return ""
+    return f"\n  {'Result' if task.status == 'successful' else 'Reason'}: {task.text}"
+
+
+def _rules(briefs: Sequence[Brief], peers: Sequence[str]) -> str:
+    mine = [brief.name for brief in briefs if not brief.ended_by]
+    succeed, fail = (", ".join(f"`{tool(name)}`" for name in mine) for tool in (succeed_tool, fail_tool))
+    sentences = []
+    if mine:
+        sentences.append(f"A task is done only when you have called its function: {succeed}.")
+        sentences.append(f"When a task cannot be done, call {fail} and say why.")
+    for brief in briefs:
+        if brief.ended_by:
+            sentences.append(
+                f"You work on `{brief.name}`, but only {' or '.join(brief.ended_by)} can end it: when you have done your part, "
+                f"call `{END_TURN}`."
+            )
+    beside = "beside such calls " if mine else ""
+    sentences.append(f"What you write {beside}is seen by the agents that work on these tasks after you.")
+    if peers:
+        sentences.append(f"To let somebody else go on, call `{END_TURN}`; these can: {', '.join(peers)}.")
+    return " ".join(sentences)
+
+
+OBJECTIVE_LENGTH = 2_000
+"""Characters of an objective that later tasks are shown."""
+
+
+def shortened(objective: str) -> str:
+    """An objective without what is more than OBJECTIVE_LENGTH: state that is filled in may be long."""
+    return objective if len(objective) <= OBJECTIVE_LENGTH else f"{objective[:OBJECTIVE_LENGTH]}…"
+
+
+def result_text(result: JsonValue) -> str:
+    """A task's result, or another value, as a text; "" for None."""
+    if result is None:
+        return ""
+    return result if isinstance(result, str) else msgspec.json.encode(result).decode()
 
 
 class Origin(NamedTuple):

@@ -1,1 +1,0 @@
-"""Runs that are nodes of graphs, or parts of such."""
