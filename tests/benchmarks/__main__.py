@@ -33,7 +33,6 @@ from tests.benchmarks import (
     pages,
     plain,
     postgres,
-    profiling,
     real_models,
     recovery,
     report,
@@ -107,8 +106,6 @@ def main(
     into: Annotated[
         Path | None, typer.Option(help="Write the results to this folder; a whole run always writes its own.")
     ] = None,
-    profile: Annotated[profiling.Process | None, typer.Option(help="Only sample this process under load, by py-spy.")] = None,
-    seconds: Annotated[int, typer.Option(help="How long to sample.")] = 10,
 ) -> None:
     """Measure what turns, transfers, loops, streams, starts and losses cost, beside raw Ray and other projects."""
     console = Console() if sys.stdout.isatty() else Console(width=160)
@@ -116,10 +113,6 @@ def main(
     if unknown:
         raise typer.BadParameter(f"no benchmark is called {unknown[0]!r}; there are {', '.join(BENCHMARKS)}")
     plan, whole = QUICK if quick else FULL, not quick and not only
-    if profile is not None:
-        plain.start_ray()
-        console.print(profiling.table(profiling.profile(plan, profile, seconds), profile))
-        return
     peers = whole if peers is None else peers
     if peers:
         console.print(f"making what is missing of {environments.FOLDER} …", style="dim")

@@ -8,7 +8,7 @@ from typing import get_args
 
 import pytest
 
-from tests.benchmarks import profiling, recovery, trees
+from tests.benchmarks import recovery, trees
 from tests.benchmarks.__main__ import BENCHMARKS
 from tests.benchmarks.figures import table
 from tests.benchmarks.floor import CALLS, Floor, StaleFloorError, Wire
@@ -67,10 +67,3 @@ def test_what_a_turn_sends_does_not_grow_with_the_tree() -> None:
     for sent in ("requests", "replies"):
         sizes = {name: (size, getattr(small, sent)[name]) for name, size in getattr(large, sent).items()}
         assert all(abs(one - other) < 50 for one, other in sizes.values()), sizes
-
-
-def test_profiles_count_a_function_once_a_stack() -> None:
-    made = profiling.parsed("main (a.py:1);f (a.py:2);f (a.py:3) 3\nmain (a.py:1);g (b.py:9) 1\n", 10)
-    assert made.total == 4
-    assert made.own == {"f (a.py)": 3, "g (b.py)": 1}
-    assert made.cumulative == {"main (a.py)": 4, "f (a.py)": 3, "g (b.py)": 1}

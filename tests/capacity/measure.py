@@ -17,9 +17,8 @@ from tests.benchmarks import results
 from tests.benchmarks.depth import CALLS, ToolCallingModel, look
 from tests.benchmarks.plan import FULL
 from tests.benchmarks.workloads import ROOT, instant_agent, runtime
-from tests.capacity.measuring.commits import commit_costs
+from tests.capacity.measuring.commits import commit_costs, spread
 from tests.capacity.measuring.loads import LEVELS, MOST, MeasuredDeployment, combined
-from tests.capacity.measuring.spreads import spread
 from tests.capacity.measuring.takeovers import takeovers_ms
 from tests.capacity.measuring.wakes import wake_ms
 from tests.capacity.simulation import Outcome, played

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from statistics import mean, median
 from tempfile import TemporaryDirectory
@@ -22,7 +23,6 @@ from runtime.stores.sql.sessions import SqlSessionStore
 from tests.benchmarks.plan import TINY
 from tests.benchmarks.throughput import talk
 from tests.benchmarks.workloads import instant_agent, run_load, runtime, store_url
-from tests.capacity.measuring.spreads import spread
 from tests.capacity.unit_costs import LOG_PAGES, CommitCosts
 from tests.support.machine.process_use import scheduled_s
 
@@ -133,3 +133,17 @@ def _commit(store: SqlSessionStore, writes: Sequence[Write], log: Path) -> Commi
 
 def _pages(log: Path) -> int:
     return int.from_bytes(log.read_bytes()[_MX_FRAME], "little") if log.exists() else 0
+
+
+_PARTS = 100
+"""So the slowest of a hundred is among the figures."""
+
+
+def spread(values: Sequence[float], middle: float = 1.0, parts: int = _PARTS) -> list[float]:
+    """The means of as many equal parts of the values, from the least to the highest, divided by `middle`.
+
+    The mean of all of them is that of the values, whatever their slowest are.
+    """
+    ordered = sorted(values)
+    bounds = [number * len(ordered) // parts for number in range(parts + 1)]
+    return [round(mean(ordered[begin:end]) / middle, 3) for begin, end in pairwise(bounds) if end > begin]

@@ -9,8 +9,7 @@ import pytest
 
 from actors.interfaces.stores import AddEvent, CreateSession, PutTurn
 from tests.capacity.cluster import Cluster
-from tests.capacity.measuring.commits import Commit, committed, recorded_writes, taken_from
-from tests.capacity.measuring.spreads import spread
+from tests.capacity.measuring.commits import Commit, committed, recorded_writes, spread, taken_from
 from tests.capacity.measuring.takeovers import takeovers_ms
 from tests.capacity.measuring.wakes import wake_ms, ways_ms
 from tests.capacity.simulation import Load, simulate
