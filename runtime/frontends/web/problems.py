@@ -111,14 +111,13 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class HttpError(Exception):
-    """A request that the server refuses by itself, before the Runtime sees it.
+    """The request is refused.
+
+    The server does so by itself, before the Runtime sees it.
 
     Args:
         detail: what is wrong, and what would be right.
     """
-
-    type = "HttpError"
-    title = "The request is refused"
 
     def __init__(self, status: int, detail: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(status, detail)
@@ -130,48 +129,33 @@ class HttpError(Exception):
 class BadRequestError(HttpError):
     """The request is malformed. Arguments: what is wrong."""
 
-    type = "BadRequestError"
-    title = "The request is malformed"
-
     def __init__(self, detail: str) -> None:
         super().__init__(400, detail)
 
 
 class NotAuthenticatedError(HttpError):
-    """The request says not credibly on whose behalf it comes. Arguments: what is wrong."""
-
-    type = "NotAuthenticatedError"
-    title = "Credentials are needed"
+    """Credentials are needed. Arguments: what is wrong with those that were sent."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(401, detail, {"WWW-Authenticate": "Bearer"})
 
 
 class NotAllowedError(HttpError):
-    """The principal of the request may not do this. Arguments: what it may not do."""
-
-    type = "NotAllowedError"
-    title = "The request is not allowed"
+    """The request is not allowed. Arguments: what its principal may not do."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(403, detail)
 
 
 class NotFoundError(HttpError):
-    """There is nothing of that name. Arguments: what was not found."""
-
-    type = "NotFoundError"
-    title = "Not found"
+    """Not found. Arguments: what there is not."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(404, detail)
 
 
 class TooManyStreamsError(HttpError):
-    """More streams are open than the server allows. Arguments: how many of what are allowed."""
-
-    type = "TooManyStreamsError"
-    title = "Too many streams are open"
+    """Too many streams are open. Arguments: how many of what are allowed."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(429, detail, {"Retry-After": "5"})
@@ -189,11 +173,11 @@ def problem_of(error: Exception, *, for_operator: bool = False) -> Problem:
         for_operator: the client may know what users' code and models say of their errors.
     """
     name = type(error).__name__
+    title = (type(error).__doc__ or name).partition(". Arguments:")[0].partition("\n")[0].rstrip(".")
     if isinstance(error, HttpError):
-        return Problem(type=error.type, title=error.title, status=error.status, detail=error.detail)
+        return Problem(type=name, title=title, status=error.status, detail=error.detail)
     if isinstance(error, RaygroveError):
         status = status_of(error)
-        title = (type(error).__doc__ or name).partition(". Arguments:")[0].partition("\n")[0].rstrip(".")
         if isinstance(error, TurnError):
             return Problem(type=name, title=title, status=status, detail=detail_of(error, for_operator=for_operator))
         if status < 500 or isinstance(error, NoMemoryError | DrainingError):

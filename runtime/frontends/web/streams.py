@@ -212,7 +212,7 @@ class EventStream(Response):
     async def _respond(self, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         sending = asyncio.create_task(self._send_all(send))
-        leaving = asyncio.create_task(_until_left(receive))
+        leaving = asyncio.create_task(until_left(receive))
         closing = asyncio.create_task(self._slots.wait_until_closing())
         stalling = asyncio.create_task(self._keep_alive(send))
         tasks = (sending, leaving, closing, stalling)
@@ -262,7 +262,8 @@ class EventStream(Response):
                         await self._send(send, KEEP_ALIVE)
 
 
-async def _until_left(receive: Receive) -> None:
+async def until_left(receive: Receive) -> None:
+    """Return when the client of a request has left."""
     while (await receive())["type"] != "http.disconnect":
         pass
 

@@ -15,10 +15,10 @@ from actors.messages.turn_info import TurnInfo
 from runtime.driver.inputs import Id, Limit
 from runtime.driver.turns.bulk import BulkReport
 from runtime.driver.turns.finding import CallQuery, TurnQuery
-from runtime.frontends.web.api.turn_forms import AgeS, TurnOptions, run_config
+from runtime.frontends.web.api.turn_forms import AgeS, TurnOptions, check_error_filter, run_config
 from runtime.frontends.web.call import Call
 from runtime.frontends.web.operation import HttpOperation
-from runtime.frontends.web.problems import NotAllowedError, Problem, problem_of, shown_turn
+from runtime.frontends.web.problems import Problem, problem_of, shown_turn
 
 F = TypeVar("F", TurnQuery, CallQuery)
 
@@ -149,8 +149,7 @@ async def answer_all(call: Call) -> BulkResult:
 
 
 def _turn_query(call: Call, wanted: WantedTurns) -> TurnQuery:
-    if wanted.error is not None and not call.principal.is_admin:
-        raise NotAllowedError("only administrators see errors of turns, and look for them: leave error out")
+    check_error_filter(call, wanted.error)
     return _query(call, wanted, TurnQuery)
 
 

@@ -18,35 +18,41 @@ from runtime.frontends.web.problems import BadRequestError
 T = TypeVar("T")
 
 
-def encode_cursor(turn: TurnInfo) -> str:
-    """The place after a turn."""
-    return _encoded((turn.begun_s, turn.invocation_id))
+def encode_turn(turn: TurnInfo | None) -> str | None:
+    """The place after a turn; None for none. Turns in line have no place in the order of the others."""
+    return _encoded((turn.begun_s, turn.invocation_id)) if turn is not None and turn.state != "waiting" else None
 
 
-def decode_cursor(cursor: str) -> TurnInfo:
+def decode_turn(cursor: str | None) -> TurnInfo | None:
     """A turn at that place. Raises BadRequestError."""
+    if cursor is None:
+        return None
     begun_s, invocation_id = _decoded(cursor, tuple[float, str])
     return TurnInfo(user_id="", session_id="", invocation_id=invocation_id, state="finished", begun_s=begun_s)
 
 
-def encode_session(session: Session) -> str:
-    """The place after a session."""
-    return _encoded(SessionPlace(session.last_update_time, session.user_id, session.id))
+def encode_session(session: Session | None) -> str | None:
+    """The place after a session; None for none."""
+    return _encoded(SessionPlace(session.last_update_time, session.user_id, session.id)) if session is not None else None
 
 
-def decode_session(cursor: str) -> Session:
+def decode_session(cursor: str | None) -> Session | None:
     """A session at that place. Raises BadRequestError."""
+    if cursor is None:
+        return None
     place = _decoded(cursor, SessionPlace)
     return Session(app_name="", user_id=place.user, id=place.session, last_update_time=place.updated_s)
 
 
-def encode_schedule(schedule: Schedule) -> str:
-    """The place after a schedule."""
-    return _encoded((schedule.user_id, schedule.name))
+def encode_schedule(schedule: Schedule | None) -> str | None:
+    """The place after a schedule; None for none."""
+    return _encoded((schedule.user_id, schedule.name)) if schedule is not None else None
 
 
-def decode_schedule(cursor: str) -> Schedule:
+def decode_schedule(cursor: str | None) -> Schedule | None:
     """A schedule at that place. Raises BadRequestError."""
+    if cursor is None:
+        return None
     user_id, name = _decoded(cursor, tuple[str, str], "after")
     return Schedule(user_id=user_id, name=name, session_id="", message=Content(), state="active")
 
@@ -69,21 +75,28 @@ PAGE = 1_000
 """Entries that are read at once."""
 
 
-async def matching(
-    read: Callable[[int, T | None], Awaitable[Sequence[T]]], fits: Callable[[T], bool], limit: int, before: T | None
+async def page_of(
+    read: Callable[[int, T | None], Awaitable[Sequence[T]]],
+    limit: int,
+    before: T | None,
+    fits: Callable[[T], bool] | None = None,
 ) -> tuple[list[T], T | None]:
-    """The entries of a list that fit.
+    """A page of a list.
 
     Args:
         read: so many entries after one.
-        fits: whether an entry is looked for.
         limit: how many at most.
         before: after which one to begin; None: at the first.
+        fits: whether an entry is looked for; None: each.
 
     Returns:
-        Those that fit, and the entry after which to go on; None at the end of the list.
+        The entries, and the one after which to go on; None at the end of the list.
     """
     found: list[T] = []
+    if fits is None:
+        # One more than asked for tells whether there is a next page.
+        found += await read(limit + 1, before)
+        return found[:limit], found[limit - 1] if len(found) > limit else None
     for _ in range(SCANNED // PAGE):
         page = await read(PAGE, before)
         for before in page:

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from actors.layers.stores.schedule import MissedPolicy, Schedule
 from actors.messages.json_types import JsonObject
 from runtime.driver.inputs import Id, Limit
-from runtime.frontends.web.api.lists import decode_schedule, encode_schedule
+from runtime.frontends.web.api.lists import decode_schedule, encode_schedule, page_of
 from runtime.frontends.web.api.turn_forms import Number, TurnOptions, run_config
 from runtime.frontends.web.api.waiting import accepted_id
 from runtime.frontends.web.call import Call, json_response
@@ -92,12 +92,11 @@ async def create_schedule(call: Call) -> Response:
 async def list_schedules(call: Call) -> ScheduleList:
     """List the schedules of a user; with credentials for any user, and without a user, those of all users."""
     query = call.query(SchedulesQuery)
-    after = decode_schedule(query.after) if query.after is not None else None
-    # One more than asked for tells whether there is a next page.
-    found = await call.runtime.aio.schedules.list(call.any_user_id, limit=query.limit + 1, after=after)
-    page = found[: query.limit]
-    has_more = len(found) > query.limit
-    return ScheduleList(schedules=[_view(call, each) for each in page], next=encode_schedule(page[-1]) if has_more else None)
+    user_id, schedules = call.any_user_id, call.runtime.aio.schedules
+    page, last = await page_of(
+        lambda limit, after: schedules.list(user_id, limit=limit, after=after), query.limit, decode_schedule(query.after)
+    )
+    return ScheduleList(schedules=[_view(call, each) for each in page], next=encode_schedule(last))
 
 
 async def get_schedule(call: Call) -> Schedule:

@@ -15,7 +15,7 @@ from actors.messages.session import Session
 from actors.messages.turn_info import TurnInfo
 from runtime.driver.inputs import MAX_PAGE, Id, Limit, Position, State
 from runtime.driver.turns.finding import LOOKED_AT, newest_of_session
-from runtime.frontends.web.api.lists import decode_session, encode_session, has_text, matching
+from runtime.frontends.web.api.lists import decode_session, encode_session, has_text, page_of
 from runtime.frontends.web.call import Call, json_response
 from runtime.frontends.web.operation import STREAM, Header, HttpOperation
 from runtime.frontends.web.problems import shown, shown_turn
@@ -117,27 +117,21 @@ async def create_session(call: Call) -> Response:
 
 async def list_sessions(call: Call) -> SessionList:
     """List the sessions of a user; with credentials for any user, and without a user, those of all users."""
-    page = call.query(SessionsQuery)
+    query = call.query(SessionsQuery)
     user_id, sessions = call.any_user_id, call.runtime.aio.sessions
-    before = decode_session(page.before) if page.before is not None else None
-    if page.q:
-        fitting, last = await matching(
-            lambda limit, after: sessions.list(user_id, limit=limit, before=after),
-            lambda session: has_text(page.q, session.id, session.user_id),
-            page.limit,
-            before,
-        )
-        return SessionList(sessions=fitting, next=encode_session(last) if last is not None else None)
-    # One more than asked for tells whether there is a next page.
-    found = await sessions.list(user_id, limit=page.limit + 1, before=before)
-    shown_first = found[: page.limit]
-    return SessionList(sessions=shown_first, next=encode_session(shown_first[-1]) if len(found) > page.limit else None)
+    found, last = await page_of(
+        lambda limit, after: sessions.list(user_id, limit=limit, before=after),
+        query.limit,
+        decode_session(query.before),
+        (lambda session: has_text(query.q, session.id, session.user_id)) if query.q else None,
+    )
+    return SessionList(sessions=found, next=encode_session(last))
 
 
 async def get_session(call: Call) -> SessionView:
     """Read a session: its state, its newest position, and its turn."""
     aio, user_id, session_id = call.runtime.aio, call.user_id, call.session_id
-    session = await _session(call)
+    session = await session_of(call)
     newest, turns = await asyncio.gather(
         aio.sessions.events(user_id, session_id, newest_first=True, limit=1),
         aio.turns.list(user_id, session_id, limit=LOOKED_AT),
@@ -154,7 +148,7 @@ async def get_session(call: Call) -> SessionView:
     )
 
 
-async def _session(call: Call) -> Session:
+async def session_of(call: Call) -> Session:
     """The session in the path, without events. Raises SessionNotFoundError."""
     session = await call.runtime.aio.sessions.get(call.user_id, call.session_id, num_recent_events=0)
     if session is None:
@@ -166,7 +160,7 @@ async def change_session(call: Call) -> Session:
     """Change the state of a session, while none of its turns runs."""
     given = await call.body(SessionChange)
     await change_state(call, given.state_delta)
-    return await _session(call)
+    return await session_of(call)
 
 
 async def change_state(call: Call, state_delta: JsonObject) -> None:
@@ -206,7 +200,7 @@ async def read_events(call: Call) -> Response:
     user_id, session_id, for_operator = call.user_id, call.session_id, call.principal.is_admin
     if call.wants_stream():
         # Before the stream begins: a session that is missing is a status, and no frame.
-        await _session(call)
+        await session_of(call)
         after_seq = call.last_event_id(query.after_seq)
         with call.slot() as slot:
             tail = call.runtime.sessions.tail(user_id, session_id, after_seq=after_seq, partials=query.partials)
@@ -226,7 +220,7 @@ async def read_events(call: Call) -> Response:
 
 async def export_session(call: Call) -> Response:
     """Read a whole session as lines of JSON: first the session, then each of its events."""
-    session = await _session(call)
+    session = await session_of(call)
     return StreamingResponse(_lines(call, session), media_type=JSON_LINES)
 
 

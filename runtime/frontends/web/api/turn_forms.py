@@ -268,3 +268,9 @@ class RetryQuery(PartialsQuery, frozen=True, forbid_unknown_fields=True):
     """Whether a stream has partial events; and after which event the turn runs again, `from`."""
 
     from_event: Id | None = msgspec.field(default=None, name="from")
+
+
+def check_error_filter(call: Call, error: str | None) -> None:
+    """Check whether a client may look for turns with a text in their error. Raises NotAllowedError."""
+    if error is not None and not call.principal.is_admin:
+        raise NotAllowedError("only administrators see errors of turns, and look for them: leave error out")

@@ -11,14 +11,14 @@ from hashlib import sha256
 import msgspec
 from starlette.responses import Response
 
-from actors.errors import InvocationNotFoundError, SessionNotFoundError, TurnError
+from actors.errors import InvocationNotFoundError, TurnError
 from actors.layers.listing.messages import PendingCall
 from actors.messages.protocol.outcomes import Paused
 from actors.messages.turn_info import TurnInfo
 from runtime.driver.inputs import ID, LimitQuery
 from runtime.driver.turns.turn import Turn
-from runtime.frontends.web.api.lists import decode_cursor, encode_cursor, has_text, matching
-from runtime.frontends.web.api.sessions import LAST_EVENT_ID
+from runtime.frontends.web.api.lists import decode_turn, encode_turn, has_text, page_of
+from runtime.frontends.web.api.sessions import LAST_EVENT_ID, session_of
 from runtime.frontends.web.api.turn_forms import (
     BoardList,
     EdgeList,
@@ -34,13 +34,14 @@ from runtime.frontends.web.api.turn_forms import (
     TurnsQuery,
     TurnView,
     WaitQuery,
+    check_error_filter,
     run_config,
 )
 from runtime.frontends.web.api.waiting import accepted_id, result_of, started_id, unless_left
 from runtime.frontends.web.auth import responses_in
 from runtime.frontends.web.call import Call, json_response
 from runtime.frontends.web.operation import CLIENT_LEFT, STREAM, Header, HttpOperation
-from runtime.frontends.web.problems import BadRequestError, NotAllowedError, shown, shown_turn
+from runtime.frontends.web.problems import BadRequestError, shown, shown_turn
 from runtime.frontends.web.streams import EventStream, failed_end, turn_frames
 
 
@@ -280,45 +281,18 @@ async def list_turns(call: Call) -> TurnList:
     query = call.query(TurnsQuery)
     session_id = call.session_id if "session" in call.request.path_params else None
     user_id = call.user_id if session_id is not None else call.any_user_id
-    if query.error is not None and not call.principal.is_admin:
-        raise NotAllowedError("only administrators see errors of turns, and look for them: leave error out")
-    before = decode_cursor(query.before) if query.before is not None else None
-    listed = partial(
-        call.runtime.aio.turns.list,
-        user_id,
-        session_id,
-        query.state,
-        agent=query.agent,
-        error=query.error,
-        invocation=query.invocation,
-        version=query.version,
-        since=query.since,
-        older_than=query.older_than,
-        text=query.text,
-        failed_tools=query.failed_tools,
+    check_error_filter(call, query.error)
+    filters = {name: value for name, value in msgspec.structs.asdict(query).items() if name not in ("q", "limit", "before")}
+    listed = partial(call.runtime.aio.turns.list, user_id, session_id, **filters)
+    turns, last = await page_of(
+        lambda limit, after: listed(limit=limit, before=after),
+        query.limit,
+        decode_turn(query.before),
+        (lambda turn: has_text(query.q, turn.session_id, turn.user_id, turn.invocation_id, turn.agent)) if query.q else None,
     )
-    last: TurnInfo | None
-    if query.q:
-        turns, last = await matching(
-            lambda limit, after: listed(limit=limit, before=after),
-            lambda turn: has_text(query.q, turn.session_id, turn.user_id, turn.invocation_id, turn.agent),
-            query.limit,
-            before,
-        )
-    else:
-        turns = await listed(limit=query.limit, before=before)
-        last = turns[-1] if len(turns) == query.limit else None
-    if not turns and session_id is not None and user_id is not None:
-        await _check_there(call, user_id, session_id)
-    # Those in line have no place in the order of the others.
-    following = encode_cursor(last) if last is not None and last.state != "waiting" else None
-    return TurnList(turns=[shown_turn(turn, for_operator=call.principal.is_admin) for turn in turns], next=following)
-
-
-async def _check_there(call: Call, user_id: str, session_id: str) -> None:
-    """Check that there is a session. Raises SessionNotFoundError."""
-    if await call.runtime.aio.sessions.get(user_id, session_id, num_recent_events=0) is None:
-        raise SessionNotFoundError(call.path("app"), user_id, session_id)
+    if not turns and session_id is not None:
+        await session_of(call)
+    return TurnList(turns=[shown_turn(turn, for_operator=call.principal.is_admin) for turn in turns], next=encode_turn(last))
 
 
 async def list_pending(call: Call) -> PendingList:

@@ -9,6 +9,7 @@ from typing import TypeVar
 from runtime.driver.turns.turn import Turn, TurnResult
 from runtime.frontends.web.call import Call
 from runtime.frontends.web.problems import HttpError
+from runtime.frontends.web.streams import until_left
 
 T = TypeVar("T")
 
@@ -73,7 +74,7 @@ async def unless_left(call: Call, work: Awaitable[T]) -> T | None:
         Exception: what the work raises.
     """
     working = asyncio.ensure_future(work)
-    leaving = asyncio.create_task(_until_left(call))
+    leaving = asyncio.create_task(until_left(call.request.receive))
     closing = asyncio.create_task(call.served.slots.wait_until_closing())
     try:
         await asyncio.wait((working, leaving, closing), return_when=asyncio.FIRST_COMPLETED)
@@ -86,8 +87,3 @@ async def unless_left(call: Call, work: Awaitable[T]) -> T | None:
         for task in (working, leaving, closing):
             task.cancel()
         await asyncio.gather(working, leaving, closing, return_exceptions=True)
-
-
-async def _until_left(call: Call) -> None:
-    while (await call.request.receive())["type"] != "http.disconnect":
-        pass
