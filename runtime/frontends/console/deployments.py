@@ -15,6 +15,7 @@ from runtime.frontends.console.output import (
     INTERRUPTED,
     PAUSED,
     print_json,
+    print_result,
 )
 
 if TYPE_CHECKING:
@@ -69,12 +70,10 @@ def start(
     except DeploymentExistsError as error:
         (name,) = error.args
         raise ClusterError(f"{name!r} runs already: `raygrove stop {name}` ends it, and --app-name gives another name") from error
-    if json:
-        print_json([{"name": name, "address": where, "agents": agents, "resumed": resumed}])
-        return
-    print(f"{name} runs on the Ray at {where}, with {agents} {'agents' if agents > 1 else 'agent'}")
+    lines = [f"{name} runs on the Ray at {where}, with {agents} {'agents' if agents > 1 else 'agent'}"]
     if resume:
-        print(f"{resumed} open {'turn goes' if resumed == 1 else 'turns go'} on")
+        lines.append(f"{resumed} open {'turn goes' if resumed == 1 else 'turns go'} on")
+    print_result({"name": name, "address": where, "agents": agents, "resumed": resumed}, *lines, json=json)
 
 
 def stop(
@@ -186,7 +185,7 @@ def update(
         )
         if not dry_run:
             tell_source(Settings().namespace, name, path, report.version)
-    _tell_update(report, _update_sentence(name, report), json)
+    print_result(report, _update_sentence(name, report), *_update_lines(report), json=json)
 
 
 def rollback(name: options.Name, address: options.Address = None, json: options.Json = False) -> None:
@@ -194,17 +193,8 @@ def rollback(name: options.Name, address: options.Address = None, json: options.
 
     with runtimes.joined(name, address) as rt:
         report = rt.rollback()
-    _tell_update(report, f"{name} is back at version {report.version}, and was at {report.before}", json)
-
-
-def _tell_update(report: UpdateReport, sentence: str, json: bool) -> None:
-
-    if json:
-        print_json([report])
-        return
-    print(sentence)
-    for line in _update_lines(report):
-        print(line)
+    sentence = f"{name} is back at version {report.version}, and was at {report.before}"
+    print_result(report, sentence, *_update_lines(report), json=json)
 
 
 def _update_sentence(name: str, report: UpdateReport) -> str:
@@ -263,12 +253,8 @@ def upgrade(
         reason = f"it runs on {before}, which speaks version {there} of the protocol, and this release speaks version {here}"
         advice = f"Drain it with that release: `raygrove stop {name} --drain`, then `raygrove start PATH --resume` with this one"
         raise UpgradeRefusedError(name, reason, advice) from error
-    if json:
-        print_json([report])
-        return
-    print(_upgrade_sentence(name, report, time.monotonic() - began_s))
-    for line in _upgrade_lines(report):
-        print(f"  {line}")
+    sentence = _upgrade_sentence(name, report, time.monotonic() - began_s)
+    print_result(report, sentence, *(f"  {line}" for line in _upgrade_lines(report)), json=json)
 
 
 def _source(rt: Runtime, told: SourceNotice | None) -> str:

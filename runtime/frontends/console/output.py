@@ -54,6 +54,14 @@ def print_json(values: Iterable[object]) -> None:
         print(msgspec.json.encode(value).decode(), flush=True)
 
 
+def print_result(result: object, *lines: str, json: bool) -> None:
+    """Print a result: as JSON, or in these lines."""
+    if json:
+        print_json([result])
+    else:
+        print("\n".join(lines))
+
+
 def is_terminal() -> bool:
     """True when a person reads the standard output."""
     return sys.stdout.isatty()

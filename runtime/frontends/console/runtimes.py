@@ -127,9 +127,14 @@ def deployment_of(where: Where) -> Runtime | None:
         why = f"{of_code[0]} goes with code, and {where.path!r} is the name of a deployment: for code write a path"
         raise RequestError(f"{why}.{hint}" if hint else why)
     if is_code(where.path):
-        deployment = living_deployment(where.path, where.address)
-        if deployment is not None:
-            print(f"{where.path} is the deployment that runs; ./{where.path} is the code", file=sys.stderr)
+        # Where no Ray runs, it is not imported to learn that.
+        if where.address is None and not _any_ray_runs():
+            return None
+        try:
+            deployment = joined(where.path, where.address)
+        except ClusterError:
+            return None
+        print(f"{where.path} is the deployment that runs; ./{where.path} is the code", file=sys.stderr)
         return deployment
     try:
         return joined(where.path, where.address)
@@ -166,19 +171,6 @@ def joined(name: str, address: str | None, logs: Callable[[LogRecord], object] |
         elsewhere = sorted({each.namespace for each in running if each.app == name})
         raise DeploymentNotFoundError(name, settings.namespace, f"The Ray is the one at {where}. {_hint(name, here, elsewhere)}")
     return Runtime.connect(name, address=where, settings=settings, logs=logs or False)
-
-
-def living_deployment(name: str, address: str | None) -> Runtime | None:
-    """A deployment of a folder's name, not joined yet; None when none lives on the Ray that is meant, as far as that tells.
-
-    Where no Ray runs, it is not imported to learn that.
-    """
-    if address is None and not _any_ray_runs():
-        return None
-    try:
-        return joined(name, address)
-    except ClusterError:
-        return None
 
 
 def running_apps(address: str | None) -> list[NamedActor]:

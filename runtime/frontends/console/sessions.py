@@ -16,7 +16,7 @@ import typer
 from actors.messages import typed
 from runtime.driver.operation import local_time
 from runtime.frontends.console import options, runtimes
-from runtime.frontends.console.output import print_json, print_table
+from runtime.frontends.console.output import print_json, print_result, print_table
 
 if TYPE_CHECKING:
     from actors.interfaces.stores import SessionRow
@@ -176,10 +176,8 @@ def import_(
         rt.sessions.create(user, session, state)
         for event in events:
             rt.sessions.append_event(user, session, event)
-    if json:
-        print_json([{"userId": user, "id": session, "events": len(events)}])
-    else:
-        print(f"session {session} of {user} has {len(events)} events")
+    fields = {"userId": user, "id": session, "events": len(events)}
+    print_result(fields, f"session {session} of {user} has {len(events)} events", json=json)
 
 
 def rewind(
@@ -196,10 +194,8 @@ def rewind(
     with runtimes.opened_app(app_name, store, address, instead=INSTEAD, artifacts=artifacts) as rt:
         owner = runtimes.user_of(rt, session, user)
         rt.sessions.rewind(owner, session, invocation)
-    if json:
-        print_json([{"userId": owner, "id": session, "rewoundBefore": invocation}])
-    else:
-        print(f"session {session} of {owner} is as it was before {invocation}")
+    fields = {"userId": owner, "id": session, "rewoundBefore": invocation}
+    print_result(fields, f"session {session} of {owner} is as it was before {invocation}", json=json)
 
 
 def delete(
@@ -215,10 +211,8 @@ def delete(
     with runtimes.opened_app(app_name, store, address, instead=INSTEAD, artifacts=artifacts) as rt:
         owner = runtimes.user_of(rt, session, user)
         rt.sessions.delete(owner, session)
-    if json:
-        print_json([{"userId": owner, "id": session, "deleted": True}])
-    else:
-        print(f"session {session} of {owner} is deleted")
+    fields = {"userId": owner, "id": session, "deleted": True}
+    print_result(fields, f"session {session} of {owner} is deleted", json=json)
 
 
 def _read(lines: BinaryIO, file: str) -> tuple[Session, list[Event]]:

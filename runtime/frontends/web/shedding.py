@@ -165,16 +165,6 @@ class AnyRefusal(Protocol):
         """None when a turn may be asked for."""
 
 
-def no_refusal(*, again: bool, unread: int) -> OverloadedError | None:
-    """The refusal of a server without a Runtime."""
-    return None
-
-
-def any_place(unread: int) -> HttpError | None:
-    """The refusal of a server that has always places."""
-    return None
-
-
 class Shedding:
     """Looks at the event loop of a server while requests come, and says which of them are refused.
 
@@ -188,7 +178,7 @@ class Shedding:
         line: the others, until they are read.
     """
 
-    def __init__(self, refusal: AnyRefusal = no_refusal, no_place: Callable[[int], HttpError | None] = any_place) -> None:
+    def __init__(self, refusal: AnyRefusal, no_place: Callable[[int], HttpError | None]) -> None:
         self.refused = 0
         self.refused_at_limits = 0
         self.line = PassLine()

@@ -119,7 +119,7 @@ def test_a_connection_that_is_only_refused_is_not_taken_for_one_that_says_nothin
 
 
 def test_a_loop_that_is_late_with_many_requests_refuses_some_and_soon_none(rt: Runtime, caplog: pytest.LogCaptureFixture) -> None:
-    shedding = Shedding()
+    shedding = Shedding(lambda again, unread: None, lambda unread: None)
 
     async def many() -> int:
         refused = 0
