@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         Placement,
         Plugin,
     )
-    from actors.definitions.agents.planner import BasePlanner
+    from actors.definitions.agents.llm import BasePlanner
     from actors.definitions.tools import (
         BuiltInCodeExecutor,
         CallbackContext,
@@ -76,18 +76,16 @@ if TYPE_CHECKING:
         url_context,
     )
     from actors.layers.workflows.definitions import LoopAgent, ParallelAgent, SequentialAgent, Supervision
-    from actors.messages.background import Background, BackgroundRun
-    from actors.messages.config import Budget, RunConfig
+    from actors.messages.config import Background, Budget, RunConfig
     from actors.messages.content import Blob, Content, FileData, FunctionCall, FunctionResponse, Part, Received
     from actors.messages.costs import BudgetWarning, Price
     from actors.messages.event import Event, EventActions, EventCompaction, Usage
     from actors.messages.flow import FlowMark, TaskChange, TaskNode
     from actors.messages.graph import NodeInfo
-    from actors.messages.llm.fields import GenerateContentConfig
-    from actors.messages.llm.model import FunctionDeclaration, LlmRequest, LlmResponse
-    from actors.messages.memory import MemoryEntry
-    from actors.messages.protocol.outcomes import Cancelled, Failed, Finished, Outcome, Paused, Transfer
-    from actors.messages.session import Session
+    from actors.messages.llm import FunctionDeclaration, GenerateContentConfig, LlmRequest, LlmResponse
+    from actors.messages.protocol.runs import Cancelled, Failed, Finished, Outcome, Paused, Transfer
+    from actors.messages.session import MemoryEntry, Session
+    from actors.messages.turn_info import BackgroundRun
 
 __all__ = [
     "DEFAULT_ROUTE",
@@ -196,10 +194,10 @@ _MODULES = {
     "AllComplete": "actors.layers.flows.rules.until",
     "AnyComplete": "actors.layers.flows.rules.until",
     "AnyFailed": "actors.layers.flows.rules.until",
-    "Background": "actors.messages.background",
-    "BackgroundRun": "actors.messages.background",
+    "Background": "actors.messages.config",
+    "BackgroundRun": "actors.messages.turn_info",
     "BaseAgent": "actors.definitions.agents",
-    "BasePlanner": "actors.definitions.agents.planner",
+    "BasePlanner": "actors.definitions.agents.llm",
     "Blob": "actors.messages.content",
     "Budget": "actors.messages.config",
     "BudgetWarning": "actors.messages.costs",
@@ -207,7 +205,7 @@ _MODULES = {
     "BuiltInPlanner": "actors.layers.tools",
     "BuiltInTool": "actors.layers.tools",
     "CallbackContext": "actors.definitions.tools",
-    "Cancelled": "actors.messages.protocol.outcomes",
+    "Cancelled": "actors.messages.protocol.runs",
     "Content": "actors.messages.content",
     "CredentialRequest": "actors.definitions.tools",
     "CustomAgent": "actors.layers.custom.definitions",
@@ -219,41 +217,41 @@ _MODULES = {
     "EventsCompactionConfig": "actors.layers.compaction.definitions",
     "Example": "actors.layers.tools",
     "ExampleTool": "actors.layers.tools",
-    "Failed": "actors.messages.protocol.outcomes",
+    "Failed": "actors.messages.protocol.runs",
     "FileData": "actors.messages.content",
-    "Finished": "actors.messages.protocol.outcomes",
+    "Finished": "actors.messages.protocol.runs",
     "Flow": "actors.layers.flows.definitions",
     "FlowAgent": "actors.layers.flows.definitions",
     "FlowMark": "actors.messages.flow",
     "FunctionCall": "actors.messages.content",
-    "FunctionDeclaration": "actors.messages.llm.model",
+    "FunctionDeclaration": "actors.messages.llm",
     "FunctionNode": "actors.layers.graphs.definitions",
     "FunctionResponse": "actors.messages.content",
     "FunctionTool": "actors.definitions.tools",
-    "GenerateContentConfig": "actors.messages.llm.fields",
+    "GenerateContentConfig": "actors.messages.llm",
     "Graph": "actors.layers.graphs.definitions",
     "InvocationContext": "actors.layers.custom.definitions",
     "ItemError": "actors.layers.graphs.definitions",
     "JoinNode": "actors.layers.graphs.definitions",
     "LlmAgent": "actors.definitions.agents",
     "LlmEventSummarizer": "actors.layers.compaction.definitions",
-    "LlmRequest": "actors.messages.llm.model",
-    "LlmResponse": "actors.messages.llm.model",
+    "LlmRequest": "actors.messages.llm",
+    "LlmResponse": "actors.messages.llm",
     "LongRunningFunctionTool": "actors.definitions.tools",
     "LoopAgent": "actors.layers.workflows.definitions",
     "MaxAgentTurns": "actors.layers.flows.rules.until",
     "MaxLLMCalls": "actors.layers.flows.rules.until",
     "McpTools": "actors.layers.tools",
-    "MemoryEntry": "actors.messages.memory",
+    "MemoryEntry": "actors.messages.session",
     "Model": "actors.interfaces.model",
     "ModelLimits": "actors.layers.limiter.limits",
     "NodeContext": "actors.layers.graphs.definitions",
     "NodeInfo": "actors.messages.graph",
-    "Outcome": "actors.messages.protocol.outcomes",
+    "Outcome": "actors.messages.protocol.runs",
     "ParallelAgent": "actors.layers.workflows.definitions",
     "Part": "actors.messages.content",
     "PartialResults": "actors.layers.graphs.definitions",
-    "Paused": "actors.messages.protocol.outcomes",
+    "Paused": "actors.messages.protocol.runs",
     "Placement": "actors.definitions.agents",
     "PlanReActPlanner": "actors.layers.tools",
     "Plugin": "actors.definitions.agents",
@@ -275,7 +273,7 @@ _MODULES = {
     "Tool": "actors.definitions.tools",
     "ToolContext": "actors.definitions.tools",
     "Toolset": "actors.definitions.tools",
-    "Transfer": "actors.messages.protocol.outcomes",
+    "Transfer": "actors.messages.protocol.runs",
     "Usage": "actors.messages.event",
     "Workflow": "actors.layers.graphs.definitions",
     "ask_parent": "actors.layers.background.tools",

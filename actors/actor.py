@@ -14,8 +14,7 @@ from actors.errors.tracebacks import foreign_traceback
 from actors.errors.user_code import code_of, error_text, is_cancellation
 from actors.interfaces.transport import EARLY_REPLY
 from actors.messages.codec import encode
-from actors.messages.protocol.base import ErrorReply, Message
-from actors.messages.protocol.request import Request, decoder
+from actors.messages.protocol.base import ErrorReply, Message, Request, decoder
 from actors.messages.protocol.statistics import ConnectionFigures
 
 logger = logging.getLogger(__name__)

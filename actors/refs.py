@@ -13,12 +13,10 @@ from actors.interfaces.transport import EarlyReply, Link
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.event import now_s
-from actors.messages.protocol.base import Message, error_in
-from actors.messages.protocol.lifecycle import Stop
-from actors.messages.protocol.request import Request, decoder, replies_to
+from actors.messages.protocol.base import Message, Request, Stop, decoder, error_in, replies_to
 from actors.messages.protocol.statistics import GetStatistics, Statistics
 from actors.messages.session import SessionKey, Shard
-from actors.rules.checks.sizes import too_large_request
+from actors.rules.checks.values import too_large_request
 
 M = TypeVar("M", bound=Message)
 

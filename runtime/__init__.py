@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from actors.layers.spending.messages import UsageReport, UsageSums, UsedTurn
     from actors.layers.stores.batch import BatchInfo, BatchItem, CaseTurn
     from actors.layers.stores.schedule import Schedule
-    from actors.messages.llm.recorded import CallAttempt
+    from actors.messages.protocol.log import CallAttempt
     from actors.messages.turn_info import TurnInfo
     from runtime.driver.flows import TaskResult
     from runtime.driver.questions import Question
@@ -98,7 +98,7 @@ _MODULES = {
     "CallQuery": "runtime.driver.turns.finding",
     "CaseTurn": "actors.layers.stores.batch",
     "BearerAuth": "runtime.integrations.openapi.auth",
-    "CallAttempt": "actors.messages.llm.recorded",
+    "CallAttempt": "actors.messages.protocol.log",
     "DeploymentEvent": "runtime.observability.logs.kept",
     "EdgeReason": "actors.layers.graphs.rules.shape",
     "BoardTask": "runtime.driver.reports.flow_board",

@@ -19,13 +19,12 @@ from pydantic_settings import (
     SettingsError,
 )
 
+from actors.definitions.agents.base import add_defaults
 from actors.errors import DefinitionError
 from actors.errors.hints import did_you_mean
 from actors.layers.limiter.limits import ModelLimits
-from actors.messages.config import Budget
+from actors.messages.config import DEFAULT_LIMITS, KIB, Budget, Limits
 from actors.messages.costs import Price
-from actors.messages.limits import DEFAULT_LIMITS, KIB, Limits
-from actors.messages.older import add_defaults
 
 HOSTS_PER_CORE = 4
 """Processes with agents for each core: agents wait for models most of the time, but each process costs half a second of CPU."""

@@ -20,8 +20,8 @@ from actors.agent.invocation import Invocation
 from actors.agent.views import SessionViews
 from actors.behaviours.lifecycle import callback_context, known_failure, log_failure, run_lifecycle, tell_of_failure
 from actors.behaviours.llm import run_llm
+from actors.definitions.spec import AgentSpec
 from actors.definitions.tools.context import Actions
-from actors.definitions.tree.spec import AgentSpec
 from actors.errors import ActorLostError, FencedError
 from actors.errors.tracebacks import whole_traceback
 from actors.errors.user_code import is_cancellation
@@ -29,10 +29,10 @@ from actors.interfaces.telemetry import RunFacts, enter_run
 from actors.messages import protocol as p
 from actors.messages.flow import ROUND
 from actors.messages.graph import NextAttempt
-from actors.messages.protocol.outcomes import AnyOutcome, Paused
+from actors.messages.protocol.runs import AnyOutcome, Paused
 from actors.messages.topology import LLM
-from actors.rules.capacity.eviction import LruDict
-from actors.rules.recovery.failures import classes_of, failure, failure_event
+from actors.rules.eviction import LruDict
+from actors.rules.failures import classes_of, failure, failure_event
 from actors.rules.traceparent import parse_traceparent
 
 logger = logging.getLogger(__name__)

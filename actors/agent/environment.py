@@ -9,7 +9,7 @@ from functools import cached_property
 
 from actors.agent.views import ViewMemory
 from actors.behaviours.interceptor import RunInterceptor
-from actors.definitions.tree.spec import AgentSpec
+from actors.definitions.spec import AgentSpec
 from actors.errors import DefinitionError
 from actors.errors.user_code import UserFunction, UserResult, in_thread
 from actors.interfaces.access import Means, Offload
@@ -19,7 +19,7 @@ from actors.interfaces.model import Model
 from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.telemetry import NO_TELEMETRY, Telemetry
 from actors.messages.json_types import JsonMapping
-from actors.messages.protocol.outcomes import Paused
+from actors.messages.protocol.runs import Paused
 from actors.refs import RunnerRef, SessionRef
 
 

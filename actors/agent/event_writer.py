@@ -9,7 +9,7 @@ import msgspec
 
 from actors.agent.session_reader import SessionReader
 from actors.behaviours.interceptor import RunInterceptor
-from actors.definitions.tree.spec import AgentSpec
+from actors.definitions.spec import AgentSpec
 from actors.errors import FencedError
 from actors.messages import protocol as p
 from actors.messages.codec import encode
@@ -19,11 +19,10 @@ from actors.messages.flow import FlowMark
 from actors.messages.graph import NodeInfo, root_path
 from actors.messages.json_types import StateDelta
 from actors.refs import SessionRef
-from actors.rules.checks.sizes import encoded
 from actors.rules.checks.state import only_temp, without_temp
-from actors.rules.checks.state_values import stored_delta
-from actors.rules.delivery.answers import AnswerPartials
-from actors.rules.delivery.handover_events import HandoverEvents
+from actors.rules.checks.values import encoded, stored_delta
+from actors.rules.handover_events import HandoverEvents
+from actors.rules.partials import AnswerPartials
 
 _NO_CHANGES: StateDelta = {}
 """What most events change of the state."""

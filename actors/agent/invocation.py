@@ -15,13 +15,12 @@ from actors.agent.event_writer import EventWriter
 from actors.agent.session_reader import RunInbox, SessionReader
 from actors.agent.views import AgentView
 from actors.behaviours.interceptor import RunParts, linked
-from actors.definitions.tree.spec import AgentSpec
+from actors.definitions.spec import AgentSpec
 from actors.errors import FencedError, UnknownAgentError
 from actors.interfaces.access import ArtifactAccess, LogAccess
 from actors.messages import protocol as p
-from actors.messages.codec import decode_event
 from actors.messages.content import Content
-from actors.messages.event import Event, EventActions
+from actors.messages.event import Event, EventActions, decode_event
 from actors.messages.graph import NodeTask, is_of_tool, root_path
 from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
 from actors.refs import RunnerRef

@@ -10,11 +10,10 @@ from math import inf
 from actors.agent.views import AgentView
 from actors.errors import FencedError, StoreError
 from actors.messages import protocol as p
-from actors.messages.codec import decode_event, encode
+from actors.messages.codec import decode, encode
 from actors.messages.content import Content, Received
-from actors.messages.event import USER, Event
+from actors.messages.event import USER, Event, decode_event
 from actors.messages.json_types import JsonObject, StateDelta
-from actors.messages.typed import decode
 from actors.refs import SessionRef
 from actors.rules.prompt.history import History
 from actors.rules.routing.branches import tool_root

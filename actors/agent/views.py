@@ -7,16 +7,15 @@ import logging
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from actors.definitions.tree.spec import AgentSpec
+from actors.definitions.spec import AgentSpec
+from actors.messages import codec
 from actors.messages import protocol as p
-from actors.messages import typed
-from actors.messages.codec import decode_event
-from actors.messages.event import Event
+from actors.messages.config import DEFAULT_LIMITS
+from actors.messages.event import Event, decode_event
 from actors.messages.json_types import JsonObject, StateDelta
-from actors.messages.limits import DEFAULT_LIMITS
 from actors.messages.session import SessionKey
-from actors.rules.capacity.eviction import OVERHEAD, CacheEviction
-from actors.rules.delivery.handover_events import following
+from actors.rules.eviction import OVERHEAD, CacheEviction
+from actors.rules.handover_events import following
 from actors.rules.prompt.compiler import Warn
 from actors.rules.prompt.history import History, LogLedger
 from actors.rules.routing.branches import tool_root
@@ -76,7 +75,7 @@ class FirstSights:
 
 logger = logging.getLogger(__name__)
 
-_state: Callable[[bytes], JsonObject] = typed.decoder(dict).decode
+_state: Callable[[bytes], JsonObject] = codec.decoder(dict).decode
 
 MakeHistory = Callable[[str, str | None, Warn], History]
 """Makes an empty history for an agent on a branch; warnings about the log go to the function given."""
@@ -102,7 +101,7 @@ class ViewedState:
         Args:
             state_seq: all changes up to this place of the log are in it.
         """
-        self.value = typed.decode(encoded, dict)
+        self.value = codec.decode(encoded, dict)
         self._read_in = (turn.invocation_id, turn.epoch)
         self.seq = state_seq
         return self.value

@@ -14,19 +14,18 @@ from typing import ClassVar, Self
 
 import msgspec
 
+from actors.definitions.spec import AgentSpec
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import CallbackContext, ToolContext
-from actors.definitions.tree.spec import AgentSpec
 from actors.errors.user_code import is_cancellation
 from actors.interfaces.context import Context
 from actors.interfaces.model import Model, Responses
 from actors.messages.content import Content, FunctionCall
 from actors.messages.event import Event, Usage
 from actors.messages.json_types import JsonObject
-from actors.messages.llm.model import LlmRequest, LlmResponse
+from actors.messages.llm import LlmRequest, LlmResponse
 from actors.messages.protocol.log import Append, Appended
-from actors.messages.protocol.outcomes import AnyOutcome
-from actors.messages.protocol.runs import Invoke
+from actors.messages.protocol.runs import AnyOutcome, Invoke
 from actors.messages.topology import LLM
 from actors.refs import RunnerRef, SessionRef
 from actors.rules.checks import model_answer

@@ -8,15 +8,15 @@ from typing import Any
 
 import msgspec
 
-from actors.definitions.agents.callback import UserCallback
+from actors.definitions.agents.callbacks import UserCallback
+from actors.definitions.spec import AgentSpec
 from actors.definitions.tools.context import Actions, CallbackContext, ReadonlyContext
-from actors.definitions.tree.spec import AgentSpec
 from actors.errors.user_code import UserResult, code_of, error_text, is_cancellation
 from actors.interfaces.context import Context, RunContext
 from actors.messages.content import Content
 from actors.messages.event import Event, new_event_id
-from actors.messages.llm.model import LlmResponse
-from actors.messages.protocol.outcomes import AnyOutcome, Failed, Finished
+from actors.messages.llm import LlmResponse
+from actors.messages.protocol.runs import AnyOutcome, Failed, Finished
 from actors.rules.checks import model_answer
 from actors.rules.routing import resumption
 

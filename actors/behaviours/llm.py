@@ -22,15 +22,14 @@ from actors.behaviours.tool_calls import (
     held_decisions,
     pause_of,
 )
-from actors.definitions.agents.finish_task import FinishTaskTool
+from actors.definitions.agents.agent_tools import FinishTaskTool
+from actors.definitions.spec import AgentSpec, OwnTools, may_wait
 from actors.definitions.tools.base import Tool
-from actors.definitions.tree.own_tools import OwnTools, may_wait
-from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.context import Context
 from actors.interfaces.model import Model
 from actors.messages.content import FunctionCall
 from actors.messages.event import Event
-from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused, Transfer, path_of_words, words_call
+from actors.messages.protocol.runs import AnyOutcome, Finished, Paused, Transfer, path_of_words, words_call
 from actors.messages.topology import TASK
 from actors.rules.checks import user_message
 

@@ -14,27 +14,25 @@ import msgspec
 from actors.behaviours.interceptor import CallModel, EventInsteadError, PrepareRequest, RunInterceptor
 from actors.behaviours.lifecycle import KeepOutput, callback_context, facts_for_user_code
 from actors.behaviours.tool_calls import ToolCalls
-from actors.definitions.agents.callback import UserCallback
-from actors.definitions.agents.finish_task import RULES
+from actors.definitions.agents.agent_tools import RULES
+from actors.definitions.agents.callbacks import UserCallback
 from actors.definitions.agents.llm import LlmAgent
+from actors.definitions.spec import AgentSpec, OwnTools
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import Actions, CallbackContext, ReadonlyContext
-from actors.definitions.tree.own_tools import OwnTools
-from actors.definitions.tree.spec import AgentSpec
 from actors.errors import OutputSchemaError
 from actors.interfaces.context import Context
 from actors.interfaces.model import Model
 from actors.messages.content import Content, FunctionCall, Part
+from actors.messages.drafts import ContentDrafts, own_contents
 from actors.messages.event import NO_ACTIONS, Event, EventActions, new_event_id
 from actors.messages.json_types import JsonValue
-from actors.messages.llm.drafts import ContentDrafts, own_contents
-from actors.messages.llm.fields import GenerateContentConfig
-from actors.messages.llm.model import FunctionDeclaration, LlmRequest, LlmResponse
+from actors.messages.llm import FunctionDeclaration, GenerateContentConfig, LlmRequest, LlmResponse
 from actors.messages.shown import shown
 from actors.messages.topology import TASK
 from actors.rules.checks import model_answer, user_message
 from actors.rules.prompt import instructions
-from actors.rules.prompt.transient import place_before, transient_place
+from actors.rules.prompt.instructions import place_before, transient_place
 
 CALL_ID_PREFIX = "call-"
 """Begins the ids that we give to calls whose model gave them none; they are not sent back to models."""

@@ -17,9 +17,8 @@ import msgspec
 
 from actors.behaviours.interceptor import CallTool, RunInterceptor
 from actors.behaviours.lifecycle import facts_for_user_code, log_failure
-from actors.definitions.agents.asking_tool import AskingTool
-from actors.definitions.agents.delegate_tool import DelegateTool
-from actors.definitions.agents.finish_task import FinishTaskTool
+from actors.definitions.agents.agent_tools import AskingTool, DelegateTool, FinishTaskTool
+from actors.definitions.spec import AgentSpec, OwnTools
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import (
     DECISIONS,
@@ -31,8 +30,6 @@ from actors.definitions.tools.context import (
     ToolContext,
 )
 from actors.definitions.tools.state import StepState
-from actors.definitions.tree.own_tools import OwnTools
-from actors.definitions.tree.spec import AgentSpec
 from actors.errors import (
     ActorLostError,
     FencedError,
@@ -48,19 +45,16 @@ from actors.errors.tracebacks import foreign_traceback
 from actors.errors.user_code import code_of, error_text, in_thread, is_cancellation
 from actors.interfaces.access import ArtifactAccess
 from actors.interfaces.context import Context
-from actors.messages.codec import encode
+from actors.messages.codec import decode, encode
+from actors.messages.config import Limits
 from actors.messages.content import Blob, Content, FunctionCall, FunctionResponse, Part
 from actors.messages.event import MORE_RESULTS, NO_ACTIONS, USER, Event, EventActions, RequestedInput
 from actors.messages.json_types import JsonObject, JsonValue
-from actors.messages.limits import Limits
-from actors.messages.llm.model import FunctionDeclaration, LlmRequest
-from actors.messages.protocol.outcomes import AnyOutcome, Paused
-from actors.messages.typed import decode
-from actors.rules.checks import confirmation, sizes, state
+from actors.messages.llm import FunctionDeclaration, LlmRequest
+from actors.messages.protocol.runs import AnyOutcome, Paused
+from actors.rules.checks import questions, state, values
 from actors.rules.checks.model_answer import MALFORMED
-from actors.rules.checks.result_values import any_form, fast_form
-from actors.rules.checks.sizes import beginning_and_end
-from actors.rules.checks.state_values import stored_delta
+from actors.rules.checks.values import any_form, beginning_and_end, fast_form, stored_delta
 from actors.rules.routing.branches import call_segment
 
 logger = logging.getLogger(__name__)
@@ -208,7 +202,7 @@ class StepResults:
 
     async def _fitting(self, given: Sequence[ToolResult]) -> list[ToolResult]:
         results = list(given)
-        for place in sizes.results_to_drop([result.size for result in results], self._limits):
+        for place in values.results_to_drop([result.size for result in results], self._limits):
             result = results[place]
             if result.response is not None:
                 response, size = await self._large.shorten(result.call, result.response, result.actions)
@@ -309,13 +303,13 @@ class CallAnswers:
             self.given[call_id] = AnsweredInput(asked.memo, answer)
             return
         # A tool that has asked by itself runs after a no, too.
-        is_told = asked is not None and answer.get(confirmation.CONFIRMED) is False
-        refused = None if is_told else confirmation.refusal(tool, answer)
+        is_told = asked is not None and answer.get(questions.CONFIRMED) is False
+        refused = None if is_told else questions.refusal(tool, answer)
         if refused is not None:
             self.decided[call_id] = {"error": refused}
             return
         hint = str(asked.question.get("message", "")) if asked is not None else ""
-        self.given[call_id] = ToolConfirmation(not is_told, answer.get(confirmation.PAYLOAD), hint)
+        self.given[call_id] = ToolConfirmation(not is_told, answer.get(questions.PAYLOAD), hint)
 
 
 _CALL_HOOKS = ("before_tool_callback", "after_tool_callback", "on_tool_error_callback", "on_event_callback")

@@ -10,13 +10,12 @@ import msgspec
 
 from actors.errors import RequestError
 from actors.interfaces.stores import ArtifactStore
-from actors.messages.background import Background, BackgroundRun
-from actors.messages.config import RunConfig
+from actors.messages.config import Background, RunConfig
 from actors.messages.content import Content, Part, Received
 from actors.messages.event import Event
 from actors.messages.json_types import JsonMapping, JsonValue
-from actors.messages.memory import MemoryEntry
-from actors.messages.session import SessionKey
+from actors.messages.session import MemoryEntry, SessionKey
+from actors.messages.turn_info import BackgroundRun
 from actors.rules.checks.ids import checked_artifact_name
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from actors.messages.config import RunConfig
 from actors.messages.content import Content
 from actors.messages.event import Event
 from actors.messages.json_types import JsonMapping, JsonValue
-from actors.messages.protocol.outcomes import AnyOutcome, Finished
+from actors.messages.protocol.runs import AnyOutcome, Finished
 from actors.rules.prompt.history import History
 
 

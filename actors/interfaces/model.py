@@ -17,8 +17,8 @@ import msgspec
 
 from actors.errors import ModelResponseError
 from actors.errors.user_code import error_text
-from actors.messages.llm.model import LlmRequest, LlmResponse
-from actors.messages.llm.recorded import CallAttempt
+from actors.messages.llm import LlmRequest, LlmResponse
+from actors.messages.protocol.log import CallAttempt
 
 
 @runtime_checkable

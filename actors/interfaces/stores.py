@@ -11,8 +11,7 @@ import msgspec
 from actors.errors import StoreError
 from actors.messages.content import Part
 from actors.messages.json_types import JsonObject
-from actors.messages.memory import MemoryEntry
-from actors.messages.session import SessionKey, SessionPlace
+from actors.messages.session import MemoryEntry, SessionKey, SessionPlace
 from actors.rules.checks.state import USER
 
 

@@ -19,9 +19,9 @@ import msgspec
 
 from actors.messages.content import FunctionCall
 from actors.messages.json_types import JsonValue
-from actors.messages.llm.model import LlmRequest, LlmResponse
+from actors.messages.llm import LlmRequest, LlmResponse
 from actors.messages.protocol.base import TurnRef
-from actors.messages.protocol.outcomes import AnyOutcome
+from actors.messages.protocol.runs import AnyOutcome
 from actors.messages.session import SessionKey
 from actors.rules.traceparent import SpanPlace
 

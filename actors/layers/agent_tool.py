@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.definitions.agents.asking_tool import AskingTool, TextRequest
+from actors.definitions.agents.agent_tools import AskingTool, TextRequest
 from actors.definitions.agents.base import BaseAgent
-from actors.definitions.agents.output_type import output_type
+from actors.definitions.schemas import output_type
 from actors.definitions.tools.context import ToolContext
 from actors.errors import DefinitionError, ToolAgentError
 from actors.errors.hints import explains_wrong_calls
-from actors.messages.background import Background
+from actors.messages.config import Background
 from actors.messages.content import Content
 from actors.messages.json_types import JsonObject, JsonValue
-from actors.messages.protocol.outcomes import Paused
+from actors.messages.protocol.runs import Paused
 
 
 class AgentTool(AskingTool):

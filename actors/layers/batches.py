@@ -19,8 +19,7 @@ from actors.layers.stores.batch import BatchInfo, BatchItem
 from actors.layers.stores.parts import store_of
 from actors.layers.stores.records import ForgetBatches, PutBatch
 from actors.messages import protocol as p
-from actors.messages.protocol.base import Ack, Message
-from actors.messages.protocol.request import Lane, Request, Route
+from actors.messages.protocol.base import Ack, Lane, Message, Request, Route
 from actors.messages.session import SessionKey
 from actors.session.service import SessionParts, SessionService
 

@@ -6,13 +6,13 @@ import msgspec
 
 from actors.behaviours.interceptor import CallModel, CallTool, PrepareRequest, RunInterceptor
 from actors.behaviours.lifecycle import as_response, callback_context, first_result
+from actors.definitions.spec import AgentSpec
 from actors.definitions.tools.context import Actions, CallbackContext
-from actors.definitions.tree.spec import AgentSpec
 from actors.messages.content import Content
+from actors.messages.drafts import draft_of_response
 from actors.messages.event import MORE_RESULTS, NO_ACTIONS, Event
-from actors.messages.llm.drafts import draft_of_response
-from actors.messages.llm.model import LlmResponse
-from actors.messages.protocol.outcomes import Paused
+from actors.messages.llm import LlmResponse
+from actors.messages.protocol.runs import Paused
 from actors.messages.topology import LLM
 
 _KEPT = ("id", "invocation_id", "author", "timestamp", "branch", "partial", "flow", "node_info", "output")

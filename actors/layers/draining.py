@@ -17,8 +17,7 @@ from typing import Self
 
 from actors.actor import Handlers, KeyedLocks
 from actors.errors import DrainingError
-from actors.messages.protocol.base import Message
-from actors.messages.protocol.request import Lane, Request, Route
+from actors.messages.protocol.base import Lane, Message, Request, Route
 from actors.messages.session import SessionKey
 from actors.refs import SessionRef
 from actors.runner.service import RunnerParts, RunnerService

@@ -22,14 +22,12 @@ from actors.layers.stores.parts import store_of
 from actors.layers.stores.records import AddSchedule
 from actors.layers.stores.schedule import ScheduleRow
 from actors.messages import protocol as p
-from actors.messages.codec import encode
+from actors.messages.codec import decode, encode
 from actors.messages.event import now_s
 from actors.messages.json_types import JsonObject, JsonValue
-from actors.messages.protocol.base import Ack, StoredEvent
-from actors.messages.protocol.request import Lane, Request, Route
+from actors.messages.protocol.base import Ack, Lane, Request, Route, StoredEvent
 from actors.messages.session import SessionKey
-from actors.messages.typed import decode
-from actors.rules.accounting.turn_usage import negated, packed, together
+from actors.rules.accounting import negated, packed, together
 from actors.rules.checks import state as scopes
 from actors.rules.routing.branches import speaker
 from actors.session.log.event_scan import scan

@@ -17,8 +17,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 
 from actors.actor import Handler
-from actors.messages.protocol.base import Message
-from actors.messages.protocol.request import Lane, Request, key_of
+from actors.messages.protocol.base import Lane, Message, Request, key_of
 from actors.messages.session import SessionKey
 from actors.session.service import SessionParts, SessionService
 

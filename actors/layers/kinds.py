@@ -9,7 +9,7 @@ from typing import Any
 from actors.agent.actor import CORE_KINDS, AgentActor, AgentKind, with_callbacks
 from actors.agent.environment import AgentEnvironment
 from actors.agent.invocation import Invocation
-from actors.definitions.tree.spec import AgentSpec
+from actors.definitions.spec import AgentSpec
 from actors.layers.custom.behaviour import run_custom
 from actors.layers.flows.behaviour.controller import run_flow
 from actors.layers.flows.behaviour.round import run_round

@@ -10,11 +10,9 @@ from collections.abc import Sequence
 from actors.actor import Handlers
 from actors.errors import NoMemoryError, RequestError
 from actors.interfaces.stores import MemoryStore
-from actors.messages.codec import decode_event
-from actors.messages.memory import MemoryEntry
-from actors.messages.protocol.base import Ack, Message
-from actors.messages.protocol.request import Lane, Request, Route
-from actors.messages.session import SessionKey
+from actors.messages.event import decode_event
+from actors.messages.protocol.base import Ack, Lane, Message, Request, Route
+from actors.messages.session import MemoryEntry, SessionKey
 from actors.refs import SessionRef
 from actors.rules.checks.ids import printable
 from actors.session.service import SessionParts, SessionService

@@ -12,7 +12,7 @@ from actors.behaviours.interceptor import CallLeftOutError, CallModel, RunInterc
 from actors.behaviours.model_call import emit_cost
 from actors.errors import LlmCallsLimitExceededError
 from actors.messages.event import new_event_id
-from actors.messages.llm.model import LlmResponse
+from actors.messages.llm import LlmResponse
 from actors.messages.protocol.log import Append, Appended, FailedCall
 from actors.messages.protocol.runs import TakeLlmCall
 from actors.rules.checks import model_answer

@@ -8,16 +8,15 @@ import msgspec
 
 from actors.behaviours.interceptor import CallModel, PrepareRequest, RunInterceptor
 from actors.behaviours.lifecycle import as_response
-from actors.definitions.agents.planner import BasePlanner
+from actors.definitions.agents.llm import BasePlanner
+from actors.definitions.spec import AgentSpec
 from actors.definitions.tools.context import CallbackContext, ReadonlyContext
-from actors.definitions.tree.spec import AgentSpec
 from actors.errors import DefinitionError
 from actors.errors.hints import explains_wrong_calls
 from actors.messages.content import Content, Part
+from actors.messages.drafts import draft_of_content
 from actors.messages.json_types import JsonObject, JsonValue
-from actors.messages.llm.drafts import draft_of_content
-from actors.messages.llm.fields import as_json
-from actors.messages.llm.model import LlmRequest, LlmResponse
+from actors.messages.llm import LlmRequest, LlmResponse, as_json
 from actors.messages.topology import LLM
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from actors.behaviours.lifecycle import as_content, first_result, log_failure, tell_of_failure
-from actors.definitions.agents.plugin import hooks
+from actors.definitions.agents.callbacks import hooks
 from actors.definitions.tools.context import Actions, CallbackContext
 from actors.errors import InvalidMessageError, PluginFailedError, RaygroveError, SessionNotFoundError
 from actors.errors.tracebacks import foreign_traceback
@@ -18,16 +18,15 @@ from actors.interfaces.access import ArtifactAccess, LogAccess, MemoryAccess
 from actors.interfaces.telemetry import RunFacts, in_run
 from actors.layers.memory import UserMemory
 from actors.messages import protocol as p
-from actors.messages.codec import decode_event
+from actors.messages.codec import decode
 from actors.messages.config import RunConfig
 from actors.messages.content import Content
-from actors.messages.event import NO_ACTIONS, Event
+from actors.messages.event import NO_ACTIONS, Event, decode_event
 from actors.messages.json_types import JsonMapping, JsonObject
 from actors.messages.session import SessionKey, TurnKey
-from actors.messages.typed import decode
-from actors.rules.checks.state_values import stored_delta
 from actors.rules.checks.user_message import checked
-from actors.rules.recovery.failures import error_of
+from actors.rules.checks.values import stored_delta
+from actors.rules.failures import error_of
 from actors.runner.environment import RunnerEnvironment
 from actors.runner.running_turn import RunningTurn
 from actors.runner.versions import TurnHooks

@@ -21,14 +21,12 @@ from actors.interfaces.stores import HideEvents, PutState, TurnRow, Write
 from actors.messages import protocol as p
 from actors.messages.config import RunConfig
 from actors.messages.event import RESET, USER, Event, EventActions, new_event_id, new_invocation_id, now_s
-from actors.messages.protocol.base import Message, TurnRef
-from actors.messages.protocol.progress import TurnProgress
-from actors.messages.protocol.request import Lane, Request, Route
-from actors.messages.protocol.turns import ResumeTurnReply
+from actors.messages.protocol.base import Lane, Message, Request, Route, TurnRef
+from actors.messages.protocol.turns import ResumeTurnReply, TurnProgress
 from actors.messages.session import SessionKey
-from actors.rules.accounting.turn_usage import minus
+from actors.rules.accounting import minus
 from actors.rules.checks import state as scopes
-from actors.rules.recovery.failures import failure
+from actors.rules.failures import failure
 from actors.runner.service import RunnerParts, RunnerService
 from actors.session.log.event_scan import new_event, scan
 from actors.session.log.open_turn import SessionTurn, TurnExtension

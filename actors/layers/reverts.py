@@ -20,10 +20,10 @@ from actors.errors import EventsLostError
 from actors.interfaces.stores import HideEvents, PutTurn, SessionRow, TurnRow, Write
 from actors.messages.codec import encode
 from actors.messages.event import now_s
-from actors.messages.protocol.outcomes import Failed
+from actors.messages.protocol.runs import Failed
 from actors.messages.protocol.subscriptions import WHOLE_SESSION
 from actors.messages.session import SessionKey
-from actors.rules.recovery.failures import failure
+from actors.rules.failures import failure
 from actors.session.log.reader import StoredSession
 from actors.session.log.session_log import SessionLog
 from actors.session.service import SessionParts, SessionService

@@ -13,12 +13,10 @@ from actors.interfaces.stores import HideEvents, PutState, TurnRow, Write
 from actors.layers.stores.records import AddSchedule
 from actors.layers.stores.schedule import ScheduleRow
 from actors.messages import protocol as p
-from actors.messages.codec import decode_event
-from actors.messages.event import USER, Event, EventActions, new_event_id, new_invocation_id, now_s
-from actors.messages.protocol.base import Ack
-from actors.messages.protocol.request import Lane, Request, Route
+from actors.messages.event import USER, Event, EventActions, decode_event, new_event_id, new_invocation_id, now_s
+from actors.messages.protocol.base import Ack, Lane, Request, Route
 from actors.messages.session import SessionKey
-from actors.rules.accounting.turn_usage import minus, packed
+from actors.rules.accounting import minus, packed
 from actors.rules.checks import state as scopes
 from actors.session.log.event_scan import new_event
 from actors.session.log.open_turn import TurnExtension

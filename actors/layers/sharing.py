@@ -23,8 +23,7 @@ from contextlib import suppress
 from actors.actor import Handlers
 from actors.interfaces.stores import PutState, Write
 from actors.messages import protocol as p
-from actors.messages.protocol.base import Ack, Message
-from actors.messages.protocol.request import Lane, Request, Route
+from actors.messages.protocol.base import Ack, Lane, Message, Request, Route
 from actors.messages.session import SessionKey, Shard
 from actors.refs import SessionRef
 from actors.session.environment import FindPeers

@@ -15,23 +15,22 @@ from functools import cached_property
 
 from actors.agent.environment import Toolsets
 from actors.behaviours.lifecycle import facts_for_user_code
-from actors.definitions.agents.asking_tool import AskingTool
+from actors.definitions.agents.agent_tools import AskingTool
 from actors.definitions.agents.llm import as_tool, check_tools
-from actors.definitions.tools.base import Tool
+from actors.definitions.spec import AgentSpec
+from actors.definitions.tools.base import CredentialRequest, Tool, Toolset
 from actors.definitions.tools.context import CallbackContext, ReadonlyContext, ToolContext
-from actors.definitions.tools.toolset import CredentialRequest, Toolset
-from actors.definitions.tree.spec import AgentSpec
 from actors.errors import DefinitionError, NotCarriedOverError
 from actors.errors.user_code import in_thread
 from actors.interfaces.context import Context
 from actors.messages.content import Content, FunctionCall, Part
 from actors.messages.event import USER, Event
 from actors.messages.json_types import JsonMapping, JsonObject
-from actors.messages.llm.model import FunctionDeclaration, LlmRequest
-from actors.messages.protocol.outcomes import Paused
-from actors.rules.checks.credentials import REQUEST_CREDENTIAL, TOOLSET, asks_credential
-from actors.rules.prompt.agent_search import MAX_FOUND, AgentSearch
+from actors.messages.llm import FunctionDeclaration, LlmRequest
+from actors.messages.protocol.runs import Paused
+from actors.rules.checks.questions import REQUEST_CREDENTIAL, TOOLSET, asks_credential
 from actors.rules.routing.branches import tool_root
+from actors.rules.routing.transfer import MAX_FOUND, AgentSearch
 
 logger = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ from actors.behaviours.interceptor import CallModel, CallTool, RunInterceptor, R
 from actors.interfaces.telemetry import NO_RUN_TELEMETRY, LossTold, RunTold, Telemetry, TurnTold
 from actors.messages.content import Content
 from actors.messages.event import now_s
-from actors.messages.llm.model import LlmResponse
-from actors.messages.protocol.outcomes import AnyOutcome, Cancelled, Paused
+from actors.messages.llm import LlmResponse
+from actors.messages.protocol.runs import AnyOutcome, Cancelled, Paused
 from actors.messages.session import SessionKey
 from actors.rules.traceparent import SpanPlace, parse_traceparent
 from actors.runner.running_turn import Run, RunningTurn

@@ -21,11 +21,10 @@ from actors.layers.stores.parts import store_of
 from actors.layers.stores.records import ForgetRemoval, RemoveSchedule
 from actors.messages import protocol as p
 from actors.messages.json_types import JsonObject
-from actors.messages.protocol.base import Ack, Message
-from actors.messages.protocol.request import Lane, Request, Route
+from actors.messages.protocol.base import Ack, Lane, Message, Request, Route
 from actors.messages.protocol.turns import MESSAGE
 from actors.messages.session import SessionKey
-from actors.rules.capacity.sharding import holds
+from actors.rules.sharding import holds
 from actors.runner.service import RunnerParts, RunnerService
 from actors.session.log.session_log import SessionLog
 from actors.session.service import SessionParts, SessionService

@@ -1,20 +1,20 @@
-"""Options of one turn."""
+"""Options of a turn and of background runs, and the limits of a deployment."""
 
 from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import msgspec
 
 from actors.errors import InvalidMessageError, NotEncodableError
 from actors.errors.hints import CheckedStruct
-from actors.messages.codec import content_flaw, flaw
-from actors.messages.content import Content
+from actors.messages.codec import flaw
+from actors.messages.content import Content, content_flaw
+from actors.messages.drafts import own_content
 from actors.messages.json_types import JsonObject
-from actors.messages.llm.drafts import own_content
 from actors.messages.shown import Shown
 
 Streaming = Literal["none", "sse"]
@@ -249,3 +249,106 @@ def _wrong_type(field: str, right: str, value: object) -> ValueError:
 
 def _wrong_value(field: str, value: str, valid: tuple[str, ...]) -> ValueError:
     return ValueError(f"RunConfig.{field} must be one of {', '.join(map(repr, valid))}, not {value!r}")
+
+
+OnDone = Literal["speak", "wait", "state"]
+"""What becomes of the end of a run: it is a message that begins a turn where none runs, one that waits for the next turn, or a
+change of the state."""
+
+ON_DONE: tuple[OnDone, ...] = ("speak", "wait", "state")
+
+
+class Background(Shown, CheckedStruct, frozen=True, kw_only=True, omit_defaults=True):
+    """How an agent runs in the background.
+
+    Attributes:
+        on_done: what becomes of its end. "speak", the default: agents of a turn that runs read it before their next model call,
+            and it begins a turn where none runs. "wait": it waits for the next turn. "state": it is written into the state under
+            `run:` and the name of the agent when a turn reads it, and no model is shown it.
+        most: runs of the session that may be under way at the same time; default 20.
+        most_in_all: those of the whole conversation, with runs that runs have started; default 100.
+        most_depth: how deep runs may start others; default 3.
+
+    Raises:
+        ValueError: a field is of another type, or out of range.
+    """
+
+    on_done: OnDone = "speak"
+    most: int = 20
+    most_in_all: int = 100
+    most_depth: int = 3
+
+    def __post_init__(self) -> None:
+        if self.on_done not in ON_DONE:
+            raise ValueError(f"Background.on_done must be one of {', '.join(map(repr, ON_DONE))}, not {self.on_done!r}")
+        for name in ("most", "most_in_all", "most_depth"):
+            if type(value := getattr(self, name)) is not int or value < 1:
+                raise ValueError(f"Background.{name} must be a whole number from 1 on, not {value!r}")
+
+
+DEFAULT_BACKGROUND = Background()
+
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """Sizes of requests, events, state, caches, prompts and lines. Each is a setting of the same name, RAYGROVE_….
+
+    Bytes are those of the encoded form.
+
+    Attributes:
+        max_message_bytes: a request of a driver with all its data, such as a turn's message; default 32 MiB.
+        max_event_bytes: an event as it is stored; default 4 MiB.
+        max_state_bytes: each of the states of a session, of a user, of the app, and of a turn (`temp:`); default 1 MiB.
+        max_inline_bytes: data in a model's response that stays in the log; larger data is saved as an artifact. Default 64 KiB.
+        max_result_bytes: a tool's result; a larger one is saved as an artifact, and its model gets its beginning, its end and the
+            artifact's name. Default 256 KiB; 0: any that an event may have.
+        results_wait_s: how long the result of a tool waits for those of the calls beside it, to be stored in one event with them.
+            What has ended and is not stored runs again after a loss. Default 0.1; 0: each is stored when it ends.
+        empty_answer_retries: how often a model is asked again that says nothing, or calls a tool in a form that its service
+            cannot read. Default 1.
+        max_cache_bytes: memory on a node for what can be read from the store again, of all the deployment's processes there
+            together: what Session actors know of sessions, and what agents do. One of them may take what the others leave, and
+            at least an even share; entries in use count too, but are never evicted. Default 256 MiB.
+        max_listed_targets: transfer targets that are listed in a model's instruction; an agent with more targets gets a tool to
+            find them. Default 64.
+        max_listed_tools: tools of searchable toolsets that a model is shown; an agent with more gets a tool to find them. Default
+            64.
+        max_waiting_turns, max_waiting_user_turns, max_waiting_session_turns: turns that were asked for and have not begun,
+            of one Runner; more are refused with OverloadedError. Default 50,000, 10,000 and 1,000.
+        max_waiting_bytes, max_waiting_user_bytes: of their messages. Default 512 and 128 MiB.
+        max_waiting_requests: requests of programs that only ask, such as lists of sessions, that wait at one Session actor; more
+            are refused with OverloadedError. Default 10,000.
+        user_weights: by a user's id, or a pattern such as `batch-*`: how many of its turns, and of its calls of limited models,
+            are taken in a row when others wait, too. Default 1.
+        max_user_schedules: schedules of a user. Default 1,000.
+        min_schedule_interval_s: seconds between two due times of a schedule, at least. Default 10.
+        max_schedule_ahead_days: days until a schedule is due first. Default 3,660.
+    """
+
+    max_message_bytes: int = 32 * MIB
+    max_event_bytes: int = 4 * MIB
+    max_state_bytes: int = MIB
+    max_inline_bytes: int = 64 * KIB
+    max_result_bytes: int = 256 * KIB
+    results_wait_s: float = 0.1
+    empty_answer_retries: int = 1
+    max_cache_bytes: int = 256 * MIB
+    max_listed_targets: int = 64
+    max_listed_tools: int = 64
+    max_waiting_turns: int = 50_000
+    max_waiting_user_turns: int = 10_000
+    max_waiting_session_turns: int = 1_000
+    max_waiting_bytes: int = 512 * MIB
+    max_waiting_user_bytes: int = 128 * MIB
+    max_waiting_requests: int = 10_000
+    user_weights: Mapping[str, int] = {}
+    max_user_schedules: int = 1_000
+    min_schedule_interval_s: int = 10
+    max_schedule_ahead_days: int = 3_660
+
+
+DEFAULT_LIMITS = Limits()
+"""The limits of a deployment that sets none."""

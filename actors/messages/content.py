@@ -7,16 +7,17 @@ tools) stay plain dictionaries with camelCase keys.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from actors.errors import InvalidMessageError
 from actors.errors.hints import CheckedStruct
-from actors.messages import typed
-from actors.messages.forms.plain_form import from_plain
-from actors.messages.json_types import JsonMapping, JsonObject
+from actors.messages import codec
+from actors.messages.codec import flaw, from_plain
+from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
 from actors.messages.shown import Shown
 
 
@@ -113,7 +114,7 @@ class Part(_Value, frozen=True, kw_only=True):
     @classmethod
     def from_genai(cls, part: Any) -> Part:
         """A `google.genai.types.Part` as a Part: see `Content.from_genai`."""
-        return typed.convert(_with_raw_bytes(_dumped(part)), cls)
+        return codec.convert(_with_raw_bytes(_dumped(part)), cls)
 
     def is_empty(self) -> bool:
         """True when no kind is set, or only a text that is empty."""
@@ -188,7 +189,7 @@ class Content(_Value, frozen=True, kw_only=True):
             AttributeError: `content` is no pydantic model.
             msgspec.ValidationError: it has not the fields of a content.
         """
-        return typed.convert(plain_of_genai(content), cls)
+        return codec.convert(plain_of_genai(content), cls)
 
     def to_genai(self) -> Any:
         """The `google.genai.types.Content` that says the same.
@@ -306,3 +307,46 @@ class Received(Shown, CheckedStruct, frozen=True, array_like=True):
     def text(self) -> str:
         """The texts of its parts, joined: see `Content.text`."""
         return self.content.text
+
+
+def content_flaw(content: Content) -> str | None:
+    """The flaw of the JSON values in a content, or None. Models read them, so they must be strict JSON."""
+    for part in content.parts:
+        if not any(_held(part)):
+            continue
+        for value in _json_values(part):
+            if (wrong := flaw(value, is_finite=True)) is not None:
+                return wrong
+    return None
+
+
+def _json_values(part: Part) -> list[JsonValue]:
+    """The JSON values of a part that are not empty."""
+    values = list(_passing_through(part))
+    if part.function_call is not None:
+        values += (part.function_call.args, part.function_call.partial_args)
+    if part.function_response is not None:
+        values += (part.function_response.response, part.function_response.parts)
+    if part.video_metadata is not None:
+        values.append([part.video_metadata.fps])
+    return list(filter(None, values))
+
+
+_PASSING_THROUGH = (
+    "media_resolution",
+    "tool_call",
+    "tool_response",
+    "part_metadata",
+    "audio_transcription",
+    "media_processing",
+    "speech_metadata",
+    "document_metadata",
+    "spreadsheet_metadata",
+    "audio_metadata",
+)
+"""The fields of a part that only pass through us."""
+
+_passing_through: Callable[[Part], Iterable[JsonValue]] = attrgetter(*_PASSING_THROUGH)
+
+_held: Callable[[Part], Iterable[object]] = attrgetter("function_call", "function_response", "video_metadata", *_PASSING_THROUGH)
+"""The fields of a part in which there may be JSON values. Most parts are text only, and have none of them."""

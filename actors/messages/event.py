@@ -7,6 +7,7 @@ encoded bytes and is no part of them. The JSON form has ADK's names (semantics.m
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,8 +15,10 @@ from typing import Any, Never
 
 import msgspec
 
-from actors.messages import typed
-from actors.messages.content import Answer, Content, FunctionCall, FunctionResponse, Received
+from actors.errors import NotEncodableError
+from actors.messages import codec
+from actors.messages.codec import encode, flaw
+from actors.messages.content import Answer, Content, FunctionCall, FunctionResponse, Received, content_flaw
 from actors.messages.flow import FlowMark
 from actors.messages.graph import NodeInfo, Route
 from actors.messages.json_types import JsonObject, JsonValue, Progress, StateDelta
@@ -271,7 +274,40 @@ class Event(Answer, Shown, msgspec.Struct, frozen=True, kw_only=True, rename="ca
             msgspec.ValidationError: a field is wrong; the message names it.
             msgspec.DecodeError: the text is no JSON.
         """
-        return typed.decode_json(text, cls)
+        return codec.decode_json(text, cls)
+
+
+_decoder = codec.decoder(Event)
+
+
+def encode_event(event: Event) -> bytes:
+    """The wire form of an event that user code has made, checked so that every reader can decode it.
+
+    Raises:
+        NotEncodableError: a field has a value of another type than declared, is nested too deep, or is no JSON value.
+    """
+    raw = encode(event)
+    try:
+        # Constructors check no types, and an event that cannot be decoded would break its session for good.
+        event = _decoder.decode(raw)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise NotEncodableError(Event.__name__, str(error)) from error
+    if not math.isfinite(event.timestamp):
+        raise NotEncodableError(Event.__name__, "its timestamp is no time")
+    for value in (event.actions.state_delta, event.actions.agent_state, event.custom_metadata):
+        if value and (wrong := flaw(value)) is not None:
+            raise NotEncodableError(Event.__name__, wrong)
+    if event.content is not None and (wrong := content_flaw(event.content)) is not None:
+        raise NotEncodableError(Event.__name__, wrong)
+    return raw
+
+
+def decode_event(raw: bytes, seq: int) -> Event:
+    """The event in `raw`, with its position in the log, `seq`, filled in."""
+    event = _decoder.decode(raw)
+    # Nothing else refers to the new object, so setting the field is safe and saves a copy of every event that is read.
+    msgspec.structs.force_setattr(event, "seq", seq)
+    return event
 
 
 def new_event_id() -> str:

@@ -1,4 +1,4 @@
-"""A session as its readers see it, the key that names it, and the shard that serves it."""
+"""A session as its readers see it, what is remembered of it, the key that names it, and the shard that serves it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from actors.errors.hints import CheckedStruct
 from actors.messages.event import Event
 from actors.messages.json_types import JsonObject
 from actors.messages.shown import Shown
@@ -94,3 +95,19 @@ class Session(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     state: JsonObject = {}
     events: Sequence[Event] = ()
     last_update_time: float = 0.0
+
+
+class MemoryEntry(Shown, CheckedStruct, frozen=True, kw_only=True, rename="camel"):
+    """The text of one event of a remembered session.
+
+    Attributes:
+        session_id: the session of the event.
+        author: the name of the agent, or `user`.
+        timestamp: seconds since the epoch.
+        text: the text of the event, thoughts left out.
+    """
+
+    session_id: str
+    author: str
+    timestamp: float
+    text: str

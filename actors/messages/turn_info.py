@@ -1,10 +1,13 @@
-"""Turns as data: where each is, and what it waits for."""
+"""Turns and background runs as data: where each is, and what it waits for."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 import msgspec
+
+from actors.errors.hints import CheckedStruct
+from actors.messages.shown import Shown
 
 TurnStateName = Literal["waiting", "running", "paused", "finished", "failed", "cancelled"]
 """Where a turn is: in line for its session, running, waiting for function responses, or how it has ended."""
@@ -77,3 +80,39 @@ class PassedOver(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     agent: str
     because: Literal["unknown", "kind", "disallowed", "delegate", "beside"]
     by: str = ""
+
+
+RunStatus = Literal["running", "waiting", "done", "failed", "cancelled"]
+
+OVER: frozenset[RunStatus] = frozenset({"done", "failed", "cancelled"})
+
+
+class BackgroundRun(Shown, CheckedStruct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A background run as of one moment.
+
+    Attributes:
+        id: names it in its conversation.
+        agent: the agent that runs.
+        started_by: the agent that has started it.
+        session_id: the session in which it was started; `run_session_id` is its own, which has its log.
+        status: "running"; "waiting" for an answer of the user; "done", "failed" or "cancelled".
+        started_s, ended_s: seconds since the epoch; 0: it has not ended.
+        result: what the agent has said last.
+        error: why it failed.
+    """
+
+    id: str
+    agent: str
+    started_by: str = ""
+    session_id: str
+    run_session_id: str
+    status: RunStatus
+    started_s: float = 0.0
+    ended_s: float = 0.0
+    result: str = ""
+    error: str = ""
+
+    @property
+    def is_over(self) -> bool:
+        """It has ended for good."""
+        return self.status in OVER

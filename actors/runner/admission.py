@@ -13,13 +13,11 @@ from actors.errors import OverloadedError, TurnCancelledError
 from actors.interfaces.telemetry import Telemetry, tell_event
 from actors.messages import protocol as p
 from actors.messages.codec import encode
-from actors.messages.limits import Limits
+from actors.messages.config import Limits
 from actors.messages.session import SessionKey, TurnKey
 from actors.refs import SessionRef
-from actors.rules.capacity.backlog import Backlog
-from actors.rules.capacity.fair_queue import FairQueue, weights
-from actors.rules.capacity.opening_window import opened_at_once
 from actors.rules.checks.user_message import answers
+from actors.rules.queues import Backlog, FairQueue, opened_at_once, weights
 
 HOLD_S = 0.25
 """A turn that is opened for longer waits for something else than this process, and lets the next one in."""

@@ -7,17 +7,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from actors.definitions.agents.plugin import Plugin
+from actors.definitions.agents.callbacks import Plugin
 from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.telemetry import NO_TELEMETRY, Telemetry
 from actors.interfaces.transport import Directory, HostLimit
 from actors.messages import protocol as p
-from actors.messages.config import Budget
-from actors.messages.limits import DEFAULT_LIMITS, Limits
+from actors.messages.config import DEFAULT_LIMITS, Budget, Limits
 from actors.messages.session import Shard
 from actors.messages.topology import Topology
 from actors.refs import SessionRef
-from actors.rules.capacity.opening_window import OF_SESSION_ACTOR
+from actors.rules.queues import OF_SESSION_ACTOR
 
 
 @dataclass(frozen=True)

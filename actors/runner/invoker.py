@@ -15,16 +15,15 @@ from actors.errors import ActorLostError, ClusterError, FencedError, PluginFaile
 from actors.errors.tracebacks import foreign_traceback
 from actors.interfaces.transport import AgentDirectory, Link
 from actors.messages import protocol as p
-from actors.messages.codec import encode_event
-from actors.messages.event import Event, new_event_id, now_s
+from actors.messages.event import Event, encode_event, new_event_id, now_s
 from actors.messages.flow import CONTROLLER, Work
 from actors.messages.graph import NodeInfo, NodeTask
 from actors.messages.topology import CUSTOM, GRAPH, AgentNode
 from actors.refs import AgentRef, SessionRef
 from actors.rules.checks.state import only_temp, without_temp
-from actors.rules.recovery.failures import failure, failure_event
-from actors.rules.recovery.suspects import BEGINNING_S, NEVER_LOST, Waiting, is_given_up, is_suspect, next_alone, waiting_run
+from actors.rules.failures import failure, failure_event
 from actors.rules.routing.branches import tool_root
+from actors.rules.suspects import BEGINNING_S, NEVER_LOST, Waiting, is_given_up, is_suspect, next_alone, waiting_run
 from actors.runner.routing import Routing
 from actors.runner.running_turn import Run, RunningTurn, TurnSpans, numbers
 

@@ -11,11 +11,11 @@ from typing import TypeVar
 
 from actors.errors import RaygroveError, StoreError
 from actors.messages import protocol as p
-from actors.messages.codec import decode_event
+from actors.messages.event import decode_event
 from actors.messages.flow import CONTROLLER
 from actors.messages.session import SessionKey, TurnKey
 from actors.refs import SessionRef
-from actors.rules.recovery.backoff import Backoff
+from actors.rules.backoff import Backoff
 from actors.runner.admission import TurnAdmission
 from actors.runner.environment import RunnerPlace
 from actors.runner.running_turn import OpeningMessage, RunningTurn

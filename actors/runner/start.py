@@ -24,10 +24,22 @@ from actors.errors import (
     UserElsewhereError,
 )
 from actors.messages import protocol as p
-from actors.messages.codec import decode_event, encode, encode_event
+from actors.messages.codec import encode
 from actors.messages.config import Budget
 from actors.messages.content import Content, Part
-from actors.messages.event import ADDRESSED, FINGERPRINT, NO_ACTIONS, USER, Event, EventActions, new_event_id, now_s, words_id
+from actors.messages.event import (
+    ADDRESSED,
+    FINGERPRINT,
+    NO_ACTIONS,
+    USER,
+    Event,
+    EventActions,
+    decode_event,
+    encode_event,
+    new_event_id,
+    now_s,
+    words_id,
+)
 from actors.messages.flow import CONTROLLER, FlowMark
 from actors.messages.json_types import JsonObject, StateDelta
 from actors.messages.session import SessionKey, TurnKey
@@ -35,9 +47,9 @@ from actors.messages.topology import GRAPH, Topology
 from actors.refs import SessionRef
 from actors.rules.checks import state
 from actors.rules.checks import user_message as messages
-from actors.rules.checks.answer_form import misfit, shapeless
-from actors.rules.checks.sizes import check_event
 from actors.rules.checks.state import without_temp
+from actors.rules.checks.user_message import misfit, shapeless
+from actors.rules.checks.values import check_event
 from actors.runner.admission import OpenSlot, TurnAdmission
 from actors.runner.environment import RunnerEnvironment, RunnerPlace
 from actors.runner.recovery import TurnResumer

@@ -17,7 +17,7 @@ from actors.messages import protocol as p
 from actors.messages.event import now_s
 from actors.messages.session import TurnKey
 from actors.refs import SessionRef
-from actors.rules.recovery.backoff import Backoff
+from actors.rules.backoff import Backoff
 from actors.runner.environment import RunnerPlace
 from actors.runner.invoker import RunnerEvents, failed
 from actors.runner.running_turn import BEFORE_RUN, RunningTurn, TurnSpans, TurnTask

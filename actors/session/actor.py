@@ -18,8 +18,8 @@ from actors.actor import Actor, Handler, Handlers, KeyedLocks, with_services
 from actors.interfaces.stores import TurnRow
 from actors.messages import protocol as p
 from actors.messages.session import ONLY_SHARD, SessionKey, Shard
-from actors.rules.accounting.tallies import Tallies
-from actors.rules.capacity.eviction import Cache
+from actors.rules.accounting import Tallies
+from actors.rules.eviction import Cache
 from actors.session.admission import Admission
 from actors.session.environment import SessionEnvironment
 from actors.session.lanes import Lanes

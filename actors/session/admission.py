@@ -12,16 +12,16 @@ from __future__ import annotations
 
 from actors.errors import RequestError
 from actors.messages.codec import encode
+from actors.messages.config import Limits
 from actors.messages.event import USER
 from actors.messages.json_types import JsonMapping, StateDelta
-from actors.messages.limits import Limits
 from actors.messages.protocol.turns import OpenTurn
 from actors.messages.session import SessionKey
-from actors.rules.capacity.eviction import LruDict
 from actors.rules.checks import state as scopes
 from actors.rules.checks.ids import checked_id
-from actors.rules.checks.sizes import check_event, check_state
 from actors.rules.checks.state import only_temp, without_temp
+from actors.rules.checks.values import check_event, check_state
+from actors.rules.eviction import LruDict
 from actors.session.log.event_scan import EventScan
 from actors.session.log.session_log import SessionLog
 

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from actors.interfaces.clock import loop_time_s
 from actors.interfaces.stores import LogStore, MemoryStore
+from actors.messages.config import DEFAULT_LIMITS, Limits
 from actors.messages.costs import Price
 from actors.messages.event import now_s
-from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.messages.topology import Topology
 from actors.refs import SessionRef
 

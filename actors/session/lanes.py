@@ -15,12 +15,10 @@ from typing import Any
 
 from actors.actor import Handler, KeyedLocks
 from actors.errors import OverloadedError
-from actors.messages.limits import Limits
-from actors.messages.protocol.base import Message
-from actors.messages.protocol.request import Lane, Request, key_of
+from actors.messages.config import Limits
+from actors.messages.protocol.base import Lane, Message, Request, key_of
 from actors.messages.session import SessionKey
-from actors.rules.capacity.backlog import retry_after_s
-from actors.rules.capacity.fair_queue import FairQueue, weights
+from actors.rules.queues import FairQueue, retry_after_s, weights
 
 AT_ONCE = 32
 """Requests that are answered at the same time."""

@@ -17,12 +17,11 @@ from actors.actor import Handler, Handlers, KeyedLocks
 from actors.errors import RequestError, TurnError
 from actors.interfaces.stores import PutTurn, TurnRow, Write
 from actors.messages import protocol as p
-from actors.messages.protocol.base import Message
-from actors.messages.protocol.request import Request
+from actors.messages.protocol.base import Message, Request
 from actors.messages.protocol.turns import ScheduledTime
 from actors.messages.session import SessionKey, Shard
 from actors.messages.topology import Topology
-from actors.rules.accounting.tallies import Tallies
+from actors.rules.accounting import Tallies
 from actors.rules.routing.selection import deciding
 from actors.session.admission import Admission
 from actors.session.environment import SessionEnvironment

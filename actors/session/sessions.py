@@ -10,11 +10,11 @@ import msgspec
 from actors.errors import SessionBusyError, SessionExistsError, SessionNotFoundError
 from actors.interfaces.stores import RemoveSession, Write
 from actors.messages import protocol as p
-from actors.messages.codec import decode_event
+from actors.messages.event import decode_event
 from actors.messages.protocol.subscriptions import WHOLE_SESSION
 from actors.messages.session import SessionKey
 from actors.rules.checks import state as scopes
-from actors.rules.recovery.failures import failure
+from actors.rules.failures import failure
 from actors.session.log.event_scan import new_event, scan
 from actors.session.log.session_log import SessionLog
 from actors.session.service import SessionParts

@@ -10,12 +10,12 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from actors.errors import RaygroveError
 from actors.interfaces.clock import loop_time_s
 from actors.messages.protocol.base import Ack, StoredEvent
-from actors.messages.protocol.outcomes import AnyOutcome
+from actors.messages.protocol.runs import AnyOutcome
 from actors.messages.protocol.subscriptions import WHOLE_SESSION, News, Poll, TurnNews, TurnRead, Unsubscribe
 from actors.messages.session import SessionKey, TurnKey
-from actors.rules.delivery.answers import AnswersUnderWay
-from actors.rules.delivery.event_buffer import EventBuffer
-from actors.rules.recovery.failures import failure
+from actors.rules.event_buffer import EventBuffer
+from actors.rules.failures import failure
+from actors.rules.partials import AnswersUnderWay
 
 LAGGING = "lagging"
 """The figure of the subscribers that have news to fetch, and have polled lately."""

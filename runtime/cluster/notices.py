@@ -20,7 +20,7 @@ import msgspec
 from ray.exceptions import RayError
 
 from actors.layers.trees.version import this_version
-from actors.messages import typed
+from actors.messages import codec
 from actors.messages.event import now_s
 from actors.messages.shown import Shown
 from runtime.cluster.ray import key_values
@@ -155,7 +155,7 @@ class Notices:
     def _read(self, kind: type[S]) -> S | None:
         raw = key_values.value_of(self._app + kind.name)
         try:
-            return typed.decode_json(raw, kind) if raw else None
+            return codec.decode_json(raw, kind) if raw else None
         except msgspec.MsgspecError:
             # Of a version with other notices.
             return None

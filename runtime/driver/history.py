@@ -10,7 +10,7 @@ from actors.layers.listing.client import get_turn
 from actors.layers.rewinds import RewindRequest
 from actors.layers.stores.schedule import ScheduleRow
 from actors.messages import protocol as p
-from actors.messages.codec import decode_event
+from actors.messages.event import decode_event
 from actors.messages.session import SessionKey
 from runtime.driver.engine_client import EngineClient
 

@@ -12,7 +12,7 @@ import msgspec
 from actors.errors import RequestError
 from actors.layers.flows.definitions import Flow
 from actors.layers.flows.rules.prompt import ASK_USER
-from actors.messages.protocol.outcomes import Paused
+from actors.messages.protocol.runs import Paused
 from actors.messages.shown import Shown
 from runtime.driver.flows import last_result
 from runtime.driver.run_options import RunOptions

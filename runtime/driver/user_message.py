@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from actors.errors import InvalidMessageError, NotEncodableError
+from actors.messages.codec import from_plain
 from actors.messages.content import Content, plain_of_genai
-from actors.messages.forms.plain_form import from_plain
 from actors.messages.json_types import JsonMapping, JsonObject
-from actors.rules.checks.state_values import stored_delta
+from actors.rules.checks.values import stored_delta
 
 
 def to_content(message: Any) -> Content:

@@ -14,7 +14,7 @@ from actors.interfaces.stores import ArtifactStore, MemoryStore
 from actors.layers.flows.definitions import FlowAgent, FlowPlan
 from actors.layers.stores.parts import SessionStore
 from actors.layers.trees.tree import AgentTree
-from actors.rules.capacity.eviction import LruDict
+from actors.rules.eviction import LruDict
 from runtime.engine.interface import LoopClock
 from runtime.engine.store_urls import SessionAndMemory
 from runtime.models.registry import Check, check_of, resolve, sdks

@@ -40,11 +40,11 @@ from actors.layers.updates.versions import RunnerTree, SessionTrees, TreeVersion
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.event import now_s
-from actors.messages.protocol.lifecycle import Stop
+from actors.messages.protocol.base import Stop
 from actors.messages.session import SessionKey, Shard, TurnKey
 from actors.refs import Ref, RunnerRef, SessionRef
-from actors.rules.capacity.opening_window import least_opened
-from actors.rules.capacity.sharding import all_shards, shard_name
+from actors.rules.queues import least_opened
+from actors.rules.sharding import all_shards, shard_name
 from actors.runner.environment import RunnerEnvironment
 from actors.session.environment import FindPeers, SessionEnvironment
 from runtime.engine.deployment import Deployment, FlowRegistry, distinct_models, model_checks, obstacles, plans_of

@@ -13,7 +13,7 @@ from actors.layers.placing.rules import AllSeated, Growth, home_of, seating, use
 from actors.layers.stores.records import FoundStore, StoreSeat
 from actors.messages.session import Shard
 from actors.refs import SessionRef
-from actors.rules.capacity.sharding import all_shards, shard_name
+from actors.rules.sharding import all_shards, shard_name
 from actors.session.environment import StorePlace
 
 

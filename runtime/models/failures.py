@@ -22,7 +22,7 @@ import msgspec
 from actors.errors import ModelError, ModelResponseError, ModelServiceError
 from actors.layers.limiter.rate_limiter import MAX_RETRY_AFTER_S
 from actors.messages.json_types import JsonObject, JsonValue
-from actors.rules.recovery.backoff import Backoff
+from actors.rules.backoff import Backoff
 
 MAX_MESSAGE = 500
 """Characters of a service's message that an error quotes."""

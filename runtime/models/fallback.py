@@ -11,7 +11,7 @@ import msgspec
 from actors.errors import DefinitionError, ModelConfigurationError, ModelResponseError
 from actors.interfaces.model import Model, Responses, definition_flaw, name_of
 from actors.layers.limiter.rate_limiter import failed_attempt
-from actors.messages.llm.model import LlmRequest, LlmResponse
+from actors.messages.llm import LlmRequest, LlmResponse
 from runtime.models import registry
 
 OUT_OF_CREDIT = 402

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from actors.errors import ModelConfigurationError, ModelError, ModelResponseError
-from actors.messages.llm.model import LlmRequest, LlmResponse
+from actors.messages.llm import LlmRequest, LlmResponse
 from runtime.models.failures import in_words, own_error, retry_after_s, service_error, shortened
 from runtime.models.service import ServiceModel, plain_url, without_user
 from runtime.models.wire import call_options, server_timeout

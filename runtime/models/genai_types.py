@@ -24,7 +24,7 @@ from actors.errors import ModelConfigurationError
 from actors.messages.content import Content
 from actors.messages.event import Usage
 from actors.messages.json_types import JsonObject
-from actors.messages.llm.model import FunctionDeclaration, LlmRequest, LlmResponse
+from actors.messages.llm import FunctionDeclaration, LlmRequest, LlmResponse
 from runtime.models.streaming import with_error_code
 from runtime.models.wire import NUDGE, call_options, is_foreign_to_gemini, server_timeout
 

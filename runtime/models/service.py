@@ -24,7 +24,7 @@ import msgspec
 
 from actors.errors import ModelConfigurationError, ModelError, ModelServiceError
 from actors.interfaces.model import note_attempt
-from actors.messages.llm.model import LlmRequest, LlmResponse
+from actors.messages.llm import LlmRequest, LlmResponse
 from runtime.models.failures import Pauses, RetryPolicy, in_words, own_error
 from runtime.models.streaming import Attempt
 

@@ -15,7 +15,7 @@ from actors.layers.limiter.rate_limiter import RETRYABLE
 from actors.messages.content import Content, FunctionCall, Part
 from actors.messages.event import Usage
 from actors.messages.json_types import JsonObject, JsonValue
-from actors.messages.llm.model import LlmResponse
+from actors.messages.llm import LlmResponse
 from runtime.models.failures import RetryPolicy, broken_off
 
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]|\['([^']*)'\]")

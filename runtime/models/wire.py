@@ -20,7 +20,7 @@ import msgspec
 
 from actors.messages.content import Content, FunctionCall, FunctionResponse, Part
 from actors.messages.json_types import JsonObject, JsonValue
-from actors.rules.prompt.arrange import NO_ANSWER
+from actors.rules.prompt.compiler import NO_ANSWER
 
 NUDGE = "Go on as your instructions say."
 """Stands for a turn of the user where a service wants one and there is none."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from actors.messages.event import Usage
-from actors.messages.protocol.outcomes import AnyOutcome, Cancelled, Failed
+from actors.messages.protocol.runs import AnyOutcome, Cancelled, Failed
 
 _SECONDS = tuple(0.01 * 2**exponent for exponent in range(14))
 _CHUNK_SECONDS = tuple(0.001 * 2**exponent for exponent in range(14))

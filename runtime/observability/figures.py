@@ -7,8 +7,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from actors.messages.protocol.statistics import Statistics
-from actors.messages.tally import BOUNDS_S, LABELS, MODEL_CALL, SCHEDULE, TOOL_CALL, TURN, VERSION, Tally
+from actors.messages.protocol.statistics import (
+    BOUNDS_S,
+    LABELS,
+    MODEL_CALL,
+    SCHEDULE,
+    TOOL_CALL,
+    TURN,
+    VERSION,
+    Statistics,
+    Tally,
+)
 
 GROWING = frozenset(
     {

@@ -33,10 +33,9 @@ from fsspec.registry import known_implementations  # type: ignore[import-untyped
 
 from actors.errors import ArtifactError, NotEncodableError, StoreError
 from actors.interfaces.stores import ArtifactStore
-from actors.messages.codec import encode
+from actors.messages.codec import decode, encode
 from actors.messages.content import Part
 from actors.messages.session import SessionKey
-from actors.messages.typed import decode
 from runtime.private_files import make_folder, opener
 
 USER_PREFIX = "user:"

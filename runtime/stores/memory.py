@@ -40,10 +40,8 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import TSVECTOR
 
 from actors.interfaces.stores import MemoryStore
-from actors.messages.codec import encode
-from actors.messages.memory import MemoryEntry
-from actors.messages.session import SessionKey
-from actors.messages.typed import decode
+from actors.messages.codec import decode, encode
+from actors.messages.session import MemoryEntry, SessionKey
 from runtime.stores.sql.database import LOCK_TIMEOUT_S, Database, SqlTransaction
 from runtime.stores.sql.schema import create_tables, prepare_tables, version_table
 from runtime.stores.sql.store import SqlStore

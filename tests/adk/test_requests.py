@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from actors import Blob, Content, FunctionCall, FunctionDeclaration, FunctionResponse, LlmRequest, Part
-from actors.messages.llm.drafts import ContentDrafts
+from actors.messages.drafts import ContentDrafts
 from runtime.integrations.adk.contents import genai_content, own_content
 from runtime.integrations.adk.requests import RequestView
 from tests.support.runtimes import Deploy, run_turn

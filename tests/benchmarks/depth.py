@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from actors import BaseAgent, LlmAgent, SequentialAgent, tool
 from actors.messages.content import Content, FunctionCall, Part
 from actors.messages.event import USER
-from actors.messages.llm.model import LlmRequest, LlmResponse
+from actors.messages.llm import LlmRequest, LlmResponse
 from actors.testing import PatternModel
 from runtime import Runtime
 from tests.benchmarks.figures import Figure, interleaved, median

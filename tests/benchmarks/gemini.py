@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from typing import TypeAlias
 
-from actors.messages.llm.model import LlmRequest
+from actors.messages.llm import LlmRequest
 from actors.rules.prompt.history import History
 from runtime.models.gemini import Gemini
 from tests.benchmarks.figures import Figure, median

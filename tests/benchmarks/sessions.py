@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from actors import Content, LlmAgent
-from actors.messages.llm.model import LlmRequest, LlmResponse
+from actors.messages.llm import LlmRequest, LlmResponse
 from tests.benchmarks.figures import Figure, median, percentile
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.throughput import talk

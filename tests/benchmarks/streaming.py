@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from actors import Content, LlmAgent, RunConfig
 from actors.interfaces.model import Model
 from actors.messages.event import USER
-from actors.messages.llm.model import LlmRequest, LlmResponse
+from actors.messages.llm import LlmRequest, LlmResponse
 from runtime import Runtime
 from tests.benchmarks.figures import Figure, median
 from tests.benchmarks.plan import Plan

@@ -12,7 +12,7 @@ from actors import Price
 from actors.interfaces.stores import CreateSession, PutTurn, TurnRow, Write
 from actors.layers.spending.messages import UsageBy
 from actors.messages.session import SessionKey
-from actors.rules.accounting.turn_usage import Amounts, packed
+from actors.rules.accounting import Amounts, packed
 from runtime import Runtime
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.benchmarks.figures import Figure, median, timed_ms

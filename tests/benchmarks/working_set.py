@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 import msgspec
 
 from actors import BaseAgent, LlmAgent, LlmRequest, LlmResponse, LoopAgent, ParallelAgent, SequentialAgent, exit_loop
-from actors.testing.models import PatternModel, Reply, responses
+from actors.testing import PatternModel, Reply, responses
 from runtime import Runtime
 from tests.benchmarks.figures import Figure, timed_ms
 from tests.benchmarks.plan import Plan

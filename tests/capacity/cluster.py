@@ -8,7 +8,7 @@ from random import Random
 
 import msgspec
 
-from actors.rules.capacity.opening_window import least_opened
+from actors.rules.queues import least_opened
 from runtime.transport.protocol.frames import GATHERED_BYTES
 from tests.capacity.gates import TurnGate
 from tests.capacity.queues import CommitLog, Cores, Gate, Process, Script, SimulatedTime, Step

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from actors.rules.capacity.fair_queue import FairQueue
-from actors.rules.capacity.opening_window import opened_at_once
+from actors.rules.queues import FairQueue, opened_at_once
 from actors.runner.environment import RunnerEnvironment
 from tests.capacity.queues import SimulatedTime, Then
 from tests.support.inside import GATE_HOLD_S

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from actors.messages.limits import DEFAULT_LIMITS
+from actors.messages.config import DEFAULT_LIMITS
 from tests.benchmarks.figures import rounded
 from tests.capacity.cluster import Cluster
 from tests.capacity.simulation import NODES, Load, Outcome, bears, most, simulate, turn_ms

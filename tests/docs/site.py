@@ -31,7 +31,7 @@ MODELS = ("gemini.Gemini", "openai.OpenAIModel", "anthropic.AnthropicModel", "fa
 API = {
     "Runtime": ("runtime.driver",),
     "Services of a Runtime": ("services",),
-    "Agents": ("actors.definitions.agents", "actors.definitions.tree"),
+    "Agents": ("actors.definitions.agents"),
     "Tools": (
         "actors.definitions.tools",
         "actors.layers.tools",
@@ -41,7 +41,7 @@ API = {
     ),
     "Graphs": ("actors.layers.graphs.definitions", "actors.layers.graphs.rules"),
     "Flows": ("actors.layers.flows.definitions", "actors.layers.flows.rules", "actors.messages.flow"),
-    "Models": ("runtime.models", "actors.messages.llm", "actors.messages.limits", "actors.interfaces.model"),
+    "Models": ("runtime.models", "actors.messages.llm", "actors.interfaces.model"),
     "Messages, events and settings": ("actors", "runtime"),
     "What operators see": (
         "actors.messages.costs",

@@ -51,7 +51,7 @@ def way() -> set[str]:
         found.clear()
         rt.run(user_id="ada", session_id="s", message="hi").result()
         # Other threads go on.
-        return {name for name in tuple(found) if name.startswith(("actors/", "runtime/")) and name != "actors/testing/models.py"}
+        return {name for name in tuple(found) if name.startswith(("actors/", "runtime/")) and name != "actors/testing.py"}
 
 
 def test_each_step_names_a_file_that_the_message_runs_through(way: set[str]) -> None:

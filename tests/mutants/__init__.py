@@ -4,7 +4,7 @@ A file of mutants is TOML, a table for each:
 
     [losses_are_not_counted]
     what = "A run that was lost is not counted"
-    file = "actors/rules/recovery/suspects.py"
+    file = "actors/rules/suspects.py"
     old = "losses + 1"
     new = "losses"
 

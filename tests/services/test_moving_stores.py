@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from actors import Blob, Content, FunctionResponse, LlmAgent, Part, ToolContext, tool
 from actors.errors import RaygroveError, SchemaVersionError, StoreError
 from actors.interfaces.stores import CreateSession, PutState
-from actors.messages.protocol.outcomes import Paused
+from actors.messages.protocol.runs import Paused
 from actors.messages.session import SessionKey
 from actors.testing import PatternModel
 from runtime.settings import Settings

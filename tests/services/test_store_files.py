@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import Engine, event
 
 from actors.errors import StoreError, StoreUnavailableError
-from actors.messages.memory import MemoryEntry
+from actors.messages.session import MemoryEntry
 from runtime.stores.memory import SqlMemoryStore
 from runtime.stores.sql import schema
 from runtime.stores.sql.sessions import SqlSessionStore

@@ -14,7 +14,7 @@ from sqlalchemy.exc import DatabaseError, IntegrityError, OperationalError
 
 from actors.errors import StoreError, StoreUnavailableError
 from actors.interfaces.stores import PutState, Write
-from actors.messages.memory import MemoryEntry
+from actors.messages.session import MemoryEntry
 from runtime.stores.memory import SqlMemoryStore
 from runtime.stores.sql.sessions import SqlSessionStore
 from runtime.stores.transient_errors import is_transient

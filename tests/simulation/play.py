@@ -11,7 +11,7 @@ import msgspec
 
 from actors import Content, Event
 from actors.layers.spending.rules.report import sum_of, sum_of_packed
-from actors.messages.codec import decode_event
+from actors.messages.event import decode_event
 from actors.messages.session import SessionKey
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.model.history import Ask, Found, SessionId, TurnRecord

@@ -13,7 +13,7 @@ from typing import Literal, cast
 
 import msgspec
 
-from actors.rules.recovery.suspects import MAX_ATTEMPTS, MAX_LOSSES, MAX_TOGETHER
+from actors.rules.suspects import MAX_ATTEMPTS, MAX_LOSSES, MAX_TOGETHER
 from tests.simulation.cluster import HostProcess
 from tests.simulation.frame import Left, in_virtual_time
 from tests.simulation.play import NO_FAULTS

@@ -22,7 +22,7 @@ import msgspec
 from actors.interfaces.stores import TurnRow
 from actors.layers.retries import RetryTurn
 from actors.messages import protocol as p
-from actors.messages.codec import decode_event
+from actors.messages.event import decode_event
 from actors.messages.protocol.base import StoredEvent
 from actors.messages.session import TurnKey
 from tests.simulation.cluster import Sent

@@ -14,7 +14,7 @@ from sqlalchemy import delete
 
 from actors.errors import StoreConflictError, StoreError, StoreUnavailableError
 from actors.interfaces.stores import AddEvent, PutTurn, RemoveSession, TurnRow, Write
-from actors.messages.codec import decode_event
+from actors.messages.event import decode_event
 from actors.messages.session import TurnKey
 from actors.session.store import store_thread
 from actors.session.store.store_thread import Job

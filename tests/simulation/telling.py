@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from actors import Event
-from actors.messages.codec import decode_event
+from actors.messages.event import decode_event
 from tests.model.history import History
 from tests.simulation.cluster import Sent, Trace
 from tests.simulation.virtual_loop import START_S

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from actors.messages.limits import Limits
+from actors.messages.config import Limits
 from tests.simulation.background.errands import Errands, Hand
 from tests.simulation.crowds.crowd import Crowd
 from tests.simulation.faults import Fault, FaultPlan, Network

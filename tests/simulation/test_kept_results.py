@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.messages.codec import decode_event
 from actors.messages.content import FunctionResponse
+from actors.messages.event import decode_event
 from tests.simulation.drivers import Driver
 from tests.simulation.play import KEY
 from tests.simulation.scenarios import Node, Step

@@ -9,7 +9,7 @@ from typing import Literal
 import pytest
 
 from actors import Content, FunctionResponse, Part, RunConfig
-from actors.messages.codec import decode_event
+from actors.messages.event import decode_event
 from actors.messages.protocol.runs import RunChild
 from tests.simulation.agents import TWICE
 from tests.simulation.cluster import Sent

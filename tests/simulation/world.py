@@ -14,7 +14,7 @@ from unittest import mock
 
 from actors import BaseAgent
 from actors.agent.environment import AgentEnvironment
-from actors.definitions.tree.spec import AgentSpec
+from actors.definitions.spec import AgentSpec
 from actors.interfaces.access import BackgroundAccess
 from actors.interfaces.clock import Clock
 from actors.layers.background.client import SessionRuns
@@ -26,7 +26,7 @@ from actors.layers.toolsets import OpenToolsets
 from actors.layers.trees.tree import AgentTree
 from actors.messages import event as event_module
 from actors.messages.codec import encode
-from actors.messages.limits import DEFAULT_LIMITS, Limits
+from actors.messages.config import DEFAULT_LIMITS, Limits
 from actors.messages.protocol.base import ErrorReply
 from actors.messages.protocol.turns import RecoverTurns
 from actors.refs import RunnerRef, SessionRef

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from actors import LlmAgent
-from actors.messages.limits import MIB
+from actors.messages.config import MIB
 from actors.testing import PatternModel
 from runtime.settings import Settings
 from tests.support.machine.process_use import MB, use_of

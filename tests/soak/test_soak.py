@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from actors.messages.limits import MIB
+from actors.messages.config import MIB
 from runtime.cluster.ray.nodes import logs_folder
 from runtime.models.openai.model import OpenAIModel
 from runtime.settings import Settings

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib import import_module
 
-from actors.messages.protocol.base import Message
-from actors.messages.protocol.request import decoder
+from actors.messages.protocol.base import Message, decoder
 
 
 def messages(kind: type[Message] = Message) -> Iterator[type[Message]]:

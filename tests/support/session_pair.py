@@ -16,11 +16,10 @@ from actors.interfaces.transport import EarlyReply, Link
 from actors.layers.placing.client import stores_client
 from actors.layers.services import session_actor
 from actors.messages import protocol as p
-from actors.messages.codec import encode
+from actors.messages.codec import decode, encode
 from actors.messages.session import SessionKey, Shard
-from actors.messages.typed import decode
 from actors.refs import SessionRef
-from actors.rules.capacity.sharding import all_shards
+from actors.rules.sharding import all_shards
 from actors.session.environment import SessionEnvironment
 from runtime.engine.local import LocalLink
 from runtime.stores.sql.sessions import SqlSessionStore

@@ -10,7 +10,7 @@ import psycopg
 
 from actors import BaseAgent, Flow
 from actors.messages.session import SessionKey
-from actors.rules.capacity.sharding import shard_of
+from actors.rules.sharding import shard_of
 from runtime import Runtime, Settings
 from tests.support.runtimes import Deploy
 

@@ -8,8 +8,7 @@ from typing import ClassVar
 from actors.actor import Handlers
 from actors.interfaces.stores import TurnFilter
 from actors.layers.services import EXTENSIONS, all_services
-from actors.messages.protocol.base import Message
-from actors.messages.protocol.request import Lane, Request, Route
+from actors.messages.protocol.base import Lane, Message, Request, Route
 from actors.session.actor import SessionActor
 from actors.session.environment import SessionEnvironment
 from actors.session.log.event_scan import EventScan

@@ -19,7 +19,7 @@ TIMES = frozenset({"begun_s", "ended_s", "updated_s", "created_s", "asked_s", "a
 ORDERED = {
     "actors/messages/protocol/sessions.py": "sessions of several stores, each of which lists them by times",
     "actors/layers/listing/messages.py": "turns of several stores, each of which lists them by times",
-    "actors/rules/recovery/suspects.py": "which of the runs that a Runner may have been lost by is tried first",
+    "actors/rules/suspects.py": "which of the runs that a Runner may have been lost by is tried first",
     "runtime/frontends/console/bulk.py": "lines that change at the same look",
     "runtime/frontends/console/sessions.py": "lists over sessions of several stores",
     "runtime/frontends/web/adk/spans.py": "a picture",

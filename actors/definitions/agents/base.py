@@ -1,21 +1,96 @@
-"""What every agent definition has."""
+"""What every agent definition has, how its fields are given and shown, and what is said where a program expects otherwise."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Never, Self
 
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
 
-from actors.definitions.agents.callback import signature_of
-from actors.definitions.agents.fields import NOT_OF_AGENTS, check_agent_name, refuse_change, refuse_unnamed
-from actors.definitions.agents.shown import ShownByChanges
-from actors.errors import DefinitionError
+from actors.definitions.agents.callbacks import signature_of
+from actors.definitions.tools.base import Tool
+from actors.errors import AgentTreeError, DefinitionError
 from actors.errors.hints import problems
 from actors.errors.user_code import UserFunction
-from actors.messages.older import add_defaults
-from actors.messages.shown import shown
+from actors.messages.event import USER
+from actors.messages.shown import Text, shown
+from actors.rules.checks.ids import MAX_ID
+
+
+class ShownByChanges:
+    """Mixin of pydantic models that are shown by what differs from the defaults; functions and other definitions by name."""
+
+    def __repr_args__(self) -> Iterator[tuple[str, object]]:
+        fields: dict[str, FieldInfo] = getattr(type(self), "model_fields", {})
+        for name, field in fields.items():
+            value = getattr(self, name, None)
+            if value is not field.default and value != field.get_default(call_default_factory=True):
+                yield name, Text(shown(_by_name(value)))
+
+    def __str__(self) -> str:
+        return repr(self)
+
+
+def _by_name(value: object) -> object:
+    """A value with names in place of what would fill a page."""
+    match value:
+        case list() | tuple():
+            return [_by_name(each) for each in value]
+        case FunctionType() | MethodType() | BuiltinFunctionType() | type():
+            return Text(value.__name__)
+        case Tool():
+            return Text(value.name)
+        case ShownByChanges() if name := getattr(value, "name", ""):
+            return Text(f"{type(value).__name__}({name!r})")
+        case _:
+            return value
+
+
+_RUN = "agents are run by a Runtime: rt.run(…); a CustomAgent runs its children by await context.run_agent(name)"
+_PLACE = "a definition does not know its place in a tree: AgentTree(root).topology has it, and rt.tree() of a deployed tree"
+_FIND = "AgentTree(root).find(name) finds a definition below a root, and rt.find_agents(…) agents of a deployed tree"
+
+NOT_OF_AGENTS: Mapping[str, str] = {
+    "parent_agent": _PLACE,
+    "root_agent": _PLACE,
+    "find_agent": _FIND,
+    "find_sub_agent": _FIND,
+    "clone": 'agent.model_copy(update={"name": …}) makes another agent with other fields',
+    "run_async": _RUN,
+    "run_live": _RUN,
+}
+"""What ADK's agents have and these have not, and what to do instead."""
+
+
+def refuse_unnamed(kind: type, unnamed: Sequence[object], first: str) -> None:
+    """Check that no field was given by its place alone. Raises DefinitionError, with the field that was probably meant."""
+    if unnamed:
+        raise DefinitionError(
+            f"{kind.__name__} takes its fields by name: write {kind.__name__}({first}={shown(unnamed[0])}, …) "
+            f"instead of {kind.__name__}({shown(unnamed[0])}, …)"
+        )
+
+
+def refuse_change(agent: str, field: str) -> Never:
+    """Say that a field of an agent cannot be set. Raises DefinitionError."""
+    raise DefinitionError(
+        f"agent {agent!r} is fixed when it is defined, for its actor gets a copy of it: {field} cannot be set. "
+        f"agent.model_copy(update={{{field!r}: …}}) makes another agent"
+    )
+
+
+def check_agent_name(name: str) -> None:
+    """Check the name of an agent. Raises AgentTreeError."""
+    if name == USER:
+        raise AgentTreeError(f"an agent is called {name!r}, which is the author of the user's messages")
+    if not name.isidentifier():
+        raise AgentTreeError(f"{name!r} is no identifier: use letters, digits and underscores, and no digit first")
+    if len(name) > MAX_ID:
+        raise AgentTreeError(f"the name {name[:20]!r}… has {len(name)} characters: use {MAX_ID} at most")
+
 
 Callback = UserFunction | list[UserFunction] | None
 """One function or a list of them, sync or async. A list is called in order until a function returns something but None."""
@@ -275,3 +350,10 @@ def callbacks(callback: Callback) -> Sequence[UserFunction]:
     if callback is None:
         return ()
     return callback if isinstance(callback, list) else (callback,)
+
+
+def add_defaults(unpickled: BaseModel) -> None:
+    """Give an object the defaults of the fields that the release which has pickled it did not have."""
+    for name, field in type(unpickled).model_fields.items():
+        if name not in unpickled.__dict__ and not field.is_required():
+            unpickled.__dict__[name] = field.get_default(call_default_factory=True)

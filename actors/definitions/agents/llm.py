@@ -1,37 +1,92 @@
-"""The agent that a language model drives."""
+"""The agent that a language model drives, and its planner."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from types import FunctionType
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Never
 from weakref import WeakValueDictionary
 
+import msgspec
 import pydantic
 from pydantic import BaseModel, Field, field_validator
 
-from actors.definitions.agents.asking_tool import AskingTool
+from actors.definitions.agents.agent_tools import DELEGATED, AskingTool, DelegateTool, as_delegate
 from actors.definitions.agents.base import BaseAgent, Callback
-from actors.definitions.agents.delegate_tool import DELEGATED, DelegateTool, as_delegate
-from actors.definitions.agents.fields import ToolTuple
-from actors.definitions.agents.output_type import OutputType, output_type
-from actors.definitions.agents.planner import BasePlanner
-from actors.definitions.tools.base import Tool
+from actors.definitions.schemas import OutputType, output_type
+from actors.definitions.tools.base import BuiltInCodeExecutor, Tool, Toolset
+from actors.definitions.tools.context import CallbackContext, ReadonlyContext
 from actors.definitions.tools.function import FunctionTool
-from actors.definitions.tools.requests import BuiltInCodeExecutor
-from actors.definitions.tools.toolset import Toolset
 from actors.errors.hints import did_you_mean
 from actors.errors.user_code import UserFunction
 from actors.interfaces.model import definition_flaw
+from actors.messages.content import Content, Part
 from actors.messages.json_types import JsonObject
-from actors.messages.llm.fields import GenerateContentConfig, instruction_text
-from actors.rules.checks.tool_names import flaw_of_name
-from actors.rules.prompt.arrange import IncludeContents
+from actors.messages.llm import GenerateContentConfig, LlmRequest, instruction_text
+from actors.rules.checks.ids import flaw_of_name
+from actors.rules.prompt.compiler import IncludeContents
 from actors.rules.routing.transfer import TRANSFER_TOOL
 
 Instruction = str | UserFunction
 """A template, or a function of a ReadonlyContext, sync or async, that returns the finished text."""
+
+
+class BasePlanner(ABC):
+    """Has a say in each request and each response of an agent: `LlmAgent(planner=…)`."""
+
+    @abstractmethod
+    def build_planning_instruction(self, readonly_context: ReadonlyContext, llm_request: LlmRequest) -> str | None:
+        """Return what is added to the system instruction, or None."""
+
+    @abstractmethod
+    def process_planning_response(self, callback_context: CallbackContext, response_parts: list[Part]) -> Sequence[Part] | None:
+        """Return the parts that take the place of a response's, or None. The parts may be changed in place.
+
+        Called for each complete response, after the after_model callbacks.
+        """
+
+    def partial_text(self, before: str, text: str) -> Sequence[Part]:
+        """The parts in which a piece of a streamed response is shown; by default the text as it is.
+
+        Args:
+            before: all texts of the response so far.
+            text: the piece.
+        """
+        return [Part(text=text)]
+
+    def process_request(self, request: LlmRequest, context: ReadonlyContext) -> None:
+        """Change a request, before the agent's tools do: add the instruction, and show the model its earlier thoughts."""
+        instruction = self.build_planning_instruction(context, request)
+        if instruction:
+            request.append_instructions([instruction])
+        request.contents = [_without_thoughts(content) for content in request.contents]
+
+
+def _without_thoughts(content: Content) -> Content:
+    """The content with its thoughts as ordinary texts: services leave out what is marked as a thought."""
+    if not any(part.thought for part in content.parts):
+        return content
+    parts = [msgspec.structs.replace(part, thought=None) if part.thought else part for part in content.parts]
+    return Content(role=content.role, parts=parts)
+
+
+_CHANGES = frozenset({"append", "extend", "insert", "remove", "pop", "clear"})
+
+
+class ToolTuple(tuple[Tool | Toolset, ...]):
+    """The tools of an agent, in order. They cannot be changed, and say so."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Never:
+        if name in _CHANGES:
+            raise AttributeError(
+                f"tools.{name}: an agent is fixed when it is defined, for its actor gets a copy of it. Another agent with more "
+                "tools is agent.model_copy(update={'tools': [*agent.tools, …]})"
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
 class LlmAgent(BaseAgent):

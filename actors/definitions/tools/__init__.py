@@ -1,11 +1,9 @@
 """Tools: functions and agents that models can call. Those of features are in `actors.layers.tools`."""
 
-from actors.definitions.tools.base import Tool
+from actors.definitions.tools.base import BuiltInCodeExecutor, CredentialRequest, Tool, Toolset
 from actors.definitions.tools.context import Actions, CallbackContext, ReadonlyContext, ToolContext
 from actors.definitions.tools.function import FunctionTool, LongRunningFunctionTool, tool
-from actors.definitions.tools.requests import BuiltInCodeExecutor
 from actors.definitions.tools.state import State
-from actors.definitions.tools.toolset import CredentialRequest, Toolset
 
 __all__ = [
     "Actions",

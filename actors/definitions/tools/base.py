@@ -1,13 +1,17 @@
-"""The interface of every tool."""
+"""The interfaces of tools, of those that only change requests, and of toolsets, whose tools are known when their agent runs."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import NoReturn
 
-from actors.definitions.tools.context import CallbackContext, ToolContext
+from actors.definitions.tools.context import CallbackContext, ReadonlyContext, ToolContext
+from actors.errors.hints import explains_all_wrong_calls
 from actors.messages.json_types import JsonObject, JsonValue
-from actors.messages.llm.model import FunctionDeclaration, LlmRequest
+from actors.messages.llm import FunctionDeclaration, LlmRequest
+from actors.rules.checks.questions import credential_answers
 
 
 class Tool(ABC):
@@ -91,3 +95,96 @@ class Tool(ABC):
         Raises:
             Exception: the model gets the error as the result, and goes on.
         """
+
+
+@explains_all_wrong_calls
+@dataclass(frozen=True)
+class CredentialRequest:
+    """A toolset's answer if it needs a credential of the user before it can say which tools it has.
+
+    Attributes:
+        toolset: names the toolset in the call, for those who answer it.
+        question: what the user is asked, for people and programs.
+    """
+
+    toolset: str
+    question: JsonObject
+
+
+class Toolset(ABC):
+    """Stands in an agent's `tools` for tools that are known only when the agent runs, such as those of a server.
+
+    It is asked when an agent that has it first runs in a process, and its tools are kept for that process.
+
+    Attributes:
+        name: names it in errors and in the list of agents; by default the name of the class.
+        per_run: ask before each run of the agent instead, because the tools depend on the session; default False.
+        searchable: when an agent has more tools of such toolsets than models are shown (`max_listed_tools`), its model finds them
+            by `find_tools`; default False.
+    """
+
+    name: str = ""
+    per_run: bool = False
+    searchable: bool = False
+
+    def __init_subclass__(cls, **rest: object) -> None:
+        super().__init_subclass__(**rest)
+        cls.name = cls.__dict__.get("name") or cls.__name__
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+    @abstractmethod
+    async def tools(self, context: ReadonlyContext) -> Sequence[Tool] | CredentialRequest:
+        """Return the tools; plain functions do as well. No agent can be among them.
+
+        Or a CredentialRequest: the turn pauses with a call of `adk_request_credential`. When the user has answered it, the
+        toolset is asked again, and finds the answer by `credential_answer`.
+
+        Args:
+            context: the run for which they are asked.
+
+        Raises:
+            Exception: fails the agent's run; the next run asks again.
+        """
+
+    async def credential_answer(self, context: ReadonlyContext, toolset: str) -> JsonObject | None:
+        """Return what the user has answered in this turn to a CredentialRequest of that name; None without an answer."""
+        return credential_answers(await context.session.read_events(), context.invocation_id).get(toolset)
+
+    async def aclose(self) -> None:  # noqa: B027 - few hold anything
+        """Release what the toolset holds: the last agent that has it leaves the process. It may be asked again afterwards."""
+
+
+class RequestTool(Tool):
+    """A tool that has no declaration. Write `process_request`, which is called before each model call of the agent."""
+
+    def declaration(self) -> None:
+        """None: the model cannot call it."""
+
+    @abstractmethod
+    async def process_request(self, request: LlmRequest, context: CallbackContext) -> None:
+        """Change a request of the agent: see Tool."""
+
+    async def run(self, args: JsonObject, context: ToolContext) -> NoReturn:
+        """Raises LookupError: a model that calls it has made that up."""
+        raise LookupError(f"there is no function {self.name!r} to call")
+
+
+class BuiltInCodeExecutor:
+    """Lets Gemini write Python and run it at its service while it answers: `LlmAgent(code_executor=BuiltInCodeExecutor())`.
+
+    Code and output are parts of the answer: `executable_code` and `code_execution_result`.
+    """
+
+    def process_request(self, request: LlmRequest) -> None:
+        """Put the service's code execution into the configuration."""
+        add_to(request, {"code_execution": {}})
+
+
+def add_to(request: LlmRequest, tool: JsonObject) -> None:
+    """Add a tool of the service to a request, if the request has it not yet."""
+    tools = request.config.get("tools") or []
+    if tool not in tools:
+        # A new list: that of the agent's definition is shared.
+        request.config["tools"] = [*tools, tool]

@@ -19,9 +19,8 @@ from actors.messages.config import RunConfig
 from actors.messages.content import Content, Part
 from actors.messages.event import EventActions, RequestedInput
 from actors.messages.json_types import JsonMapping, JsonObject, JsonValue, StateDelta
-from actors.messages.memory import MemoryEntry
-from actors.messages.protocol.outcomes import AnyOutcome
-from actors.messages.session import SessionKey
+from actors.messages.protocol.runs import AnyOutcome
+from actors.messages.session import MemoryEntry, SessionKey
 
 Ask = Callable[[str, str, Content], Awaitable[tuple[AnyOutcome, str]]]
 """`Context.ask_agent`: called with the agent's name, the id of the call, and the request."""

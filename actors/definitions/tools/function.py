@@ -1,29 +1,33 @@
-"""A Python function as a tool: its schema comes from the signature, its descriptions from the docstring."""
+"""A Python function as a tool: its schema comes from the signature, its descriptions from the docstring.
+
+What a function yields is shown to readers while it runs, and the last value is the result.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
 import logging
 import re
 import reprlib
 import typing
-from collections.abc import Callable, Container
+from collections.abc import AsyncGenerator, Callable, Container
+from contextlib import aclosing, closing
 from typing import Any, cast, overload
 
 import pydantic
 from pydantic.fields import FieldInfo
 
+from actors.definitions.schemas import arguments_schema, json_schema
 from actors.definitions.tools.base import Tool
-from actors.definitions.tools.context import CallbackContext, ReadonlyContext, ToolContext
-from actors.definitions.tools.json_schema import json_schema
-from actors.definitions.tools.progress import last_value, yields
+from actors.definitions.tools.context import CallbackContext, ReadonlyContext, Report, ToolContext
 from actors.errors import DefinitionError
 from actors.errors.hints import explains_wrong_calls, no_such_field, problems
 from actors.errors.user_code import UserFunction, UserResult, in_thread
 from actors.messages.json_types import JsonMapping, JsonObject
-from actors.messages.llm.model import FunctionDeclaration
-from actors.rules.checks.tool_names import flaw_of_name
+from actors.messages.llm import FunctionDeclaration
+from actors.rules.checks.ids import flaw_of_name
 
 logger = logging.getLogger(__name__)
 
@@ -89,10 +93,7 @@ class FunctionTool(Tool):
 
     def declaration(self) -> FunctionDeclaration:
         """The tool as the model sees it."""
-        schema = json_schema(self._arguments)
-        schema.pop("title", None)
-        for field in schema.get("properties", {}).values():
-            field.pop("title", None)
+        schema = arguments_schema(self._arguments)
         return FunctionDeclaration(
             name=self.name, description=self.description, parameters=schema if schema.get("properties") else None
         )
@@ -209,9 +210,7 @@ def _fields(tool_name: str, function: UserFunction, descriptions: dict[str, str]
     """The parameter that takes the context, None without one; and all others."""
     signature = inspect.signature(function)
     try:
-        unbound = _unbound(function)
-        annotated = unbound if inspect.isroutine(unbound) else type(unbound).__call__
-        hints = typing.get_type_hints(annotated, include_extras=True)
+        hints = typing.get_type_hints(_code(function), include_extras=True)
     except (NameError, TypeError) as error:
         raise DefinitionError(f"tool {tool_name!r}: an annotation cannot be resolved: {error}") from error
     context_parameter = None
@@ -284,3 +283,42 @@ def names_run_node(function: Callable[..., Any]) -> bool:
     called = inspect.unwrap(getattr(function, "__func__", function))
     code = getattr(called, "__code__", None) or getattr(type(called).__call__, "__code__", None)
     return code is not None and "run_node" in code.co_names
+
+
+def yields(function: UserFunction) -> bool:
+    """True for a function, or a callable object, that yields what it gives, async or not."""
+    called = _code(function)
+    return inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called)
+
+
+async def last_value(function: UserFunction, arguments: JsonObject, report: Report) -> UserResult:
+    """Call a function that yields, report each value, and return the last; or what a sync one returns, if that is not None.
+
+    Raises:
+        BaseException: whatever the function, or reporting, raises.
+    """
+    if not inspect.isasyncgenfunction(_code(function)):
+        # In one thread: what a function opens, such as a connection to SQLite, may be for that thread only.
+        return await in_thread(_last_value, function, arguments, report, asyncio.get_running_loop())
+    last: UserResult = None
+    async with aclosing(cast(AsyncGenerator[Any, None], function(**arguments))) as values:
+        async for last in values:
+            await report(last)
+    return last
+
+
+def _last_value(function: UserFunction, arguments: JsonObject, report: Report, loop: asyncio.AbstractEventLoop) -> UserResult:
+    last: UserResult = None
+    with closing(function(**arguments)) as values:
+        while True:
+            try:
+                last = next(values)
+            except StopIteration as end:
+                return last if end.value is None else end.value
+            asyncio.run_coroutine_threadsafe(report(last), loop).result()
+
+
+def _code(function: UserFunction) -> UserFunction:
+    """The function that runs, inside of `functools.partial` objects, or of an object that can be called."""
+    function = _unbound(function)
+    return function if inspect.isroutine(function) else type(function).__call__

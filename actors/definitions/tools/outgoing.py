@@ -8,11 +8,11 @@ from typing import Any, Protocol
 
 from actors.errors import RequestError
 from actors.interfaces.access import BackgroundAccess, Inbox, Reach, Start
-from actors.messages.background import DEFAULT_BACKGROUND, Background, BackgroundRun
-from actors.messages.config import RunConfig
+from actors.messages.config import DEFAULT_BACKGROUND, Background, RunConfig
 from actors.messages.content import Content, Received
-from actors.messages.llm.drafts import own_content
+from actors.messages.drafts import own_content
 from actors.messages.session import digest
+from actors.messages.turn_info import BackgroundRun
 
 
 class Sender(Protocol):

@@ -17,7 +17,7 @@ from typing import Protocol
 from actors.errors.user_code import ThreadCall, call_of_thread
 from actors.messages.codec import plain
 from actors.messages.json_types import JsonMapping, JsonValue, StateDelta
-from actors.rules.checks.state_values import check_value
+from actors.rules.checks.values import check_value
 
 logger = logging.getLogger(__name__)
 

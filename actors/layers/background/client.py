@@ -8,9 +8,9 @@ from actors.errors import RequestError
 from actors.interfaces.access import Start
 from actors.interfaces.clock import Clock
 from actors.layers.background.messages import AskParent, CancelRun, FindRuns, StartRun, SteerRun, Wanted
-from actors.messages.background import BackgroundRun
 from actors.messages.content import Content
 from actors.messages.session import SessionKey, digest, run_of
+from actors.messages.turn_info import BackgroundRun
 from actors.refs import SessionRef
 
 LONGEST_WAIT_S = 20.0

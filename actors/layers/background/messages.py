@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from actors.messages.background import DEFAULT_BACKGROUND, Background, BackgroundRun
-from actors.messages.config import DEFAULT_RUN_CONFIG, RunConfig
+from actors.messages.config import DEFAULT_BACKGROUND, DEFAULT_RUN_CONFIG, Background, RunConfig
 from actors.messages.content import Content
-from actors.messages.protocol.base import Ack, Message
-from actors.messages.protocol.request import Lane, Request, Route
+from actors.messages.protocol.base import Ack, Lane, Message, Request, Route
 from actors.messages.session import SessionKey
+from actors.messages.turn_info import BackgroundRun
 
 Wanted = Literal["any", "all"]
 

@@ -8,11 +8,11 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from actors.messages import protocol as p
-from actors.messages.background import Background, BackgroundRun
-from actors.messages.codec import decode_event
+from actors.messages.config import Background
 from actors.messages.content import Content
-from actors.messages.event import NO_ACTIONS, RUN, SENDER, USER, Event, EventActions, words_id
+from actors.messages.event import NO_ACTIONS, RUN, SENDER, USER, Event, EventActions, decode_event, words_id
 from actors.messages.session import RUN_LENGTH, conversation_of, digest
+from actors.messages.turn_info import BackgroundRun
 
 MOST_SAID = 20_000
 """Characters of a result that are passed on; the log of the run has all of it."""

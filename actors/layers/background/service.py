@@ -50,15 +50,14 @@ from actors.layers.stores.schedule import (
     waiting_row,
 )
 from actors.messages import protocol as p
-from actors.messages.background import Background, BackgroundRun
 from actors.messages.codec import encode
-from actors.messages.config import RunConfig
+from actors.messages.config import Background, RunConfig
 from actors.messages.content import Content
 from actors.messages.event import RUN, USER, Event, words_id
-from actors.messages.protocol.base import Message
-from actors.messages.protocol.request import Request
+from actors.messages.protocol.base import Message, Request
 from actors.messages.protocol.turns import ScheduledTime
 from actors.messages.session import RUN_LENGTH, SessionKey, SessionPlace, conversation_of, run_of, run_session
+from actors.messages.turn_info import BackgroundRun
 from actors.rules.checks.ids import MAX_ID
 from actors.rules.routing.selection import address_obstacle
 from actors.session.log.open_turn import SessionTurn

@@ -8,17 +8,17 @@ from typing import Literal, Self
 from actors.actor import KeyedLocks
 from actors.behaviours.interceptor import RunInterceptor, RunParts
 from actors.definitions.agents.llm import LlmAgent
+from actors.definitions.spec import AgentSpec
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import ToolContext
 from actors.definitions.tools.function import FunctionTool, tool
-from actors.definitions.tree.spec import AgentSpec
 from actors.errors import RequestError
 from actors.layers.agent_tool import AgentTool
 from actors.layers.background.client import SessionRuns
-from actors.messages.background import BackgroundRun
 from actors.messages.content import Content
 from actors.messages.json_types import JsonObject
 from actors.messages.session import SessionKey, digest
+from actors.messages.turn_info import BackgroundRun
 
 
 class KnowsRuns(RunInterceptor):

@@ -12,8 +12,8 @@ import msgspec
 
 from actors.behaviours.interceptor import CallLeftOutError, CallModel, RunInterceptor, RunParts, TakeStep
 from actors.behaviours.lifecycle import callback_context, log_failure
+from actors.definitions.spec import AgentSpec
 from actors.definitions.tools.context import Actions
-from actors.definitions.tree.spec import AgentSpec
 from actors.errors.tracebacks import whole_traceback
 from actors.errors.user_code import in_thread, is_cancellation
 from actors.interfaces.model import name_of
@@ -21,8 +21,8 @@ from actors.layers.compaction.definitions import EventsCompactionConfig, LlmEven
 from actors.layers.compaction.rules import CompactionLedger, CompactionWindow, Trigger, estimated_tokens, window
 from actors.messages.content import Content
 from actors.messages.event import Event, EventActions, EventCompaction, new_event_id
-from actors.messages.llm.model import LlmRequest
-from actors.messages.protocol.outcomes import AnyOutcome
+from actors.messages.llm import LlmRequest
+from actors.messages.protocol.runs import AnyOutcome
 from actors.messages.topology import LLM
 from actors.rules.routing.branches import tool_root
 

@@ -35,7 +35,7 @@ import msgspec
 
 from actors.messages.content import Content
 from actors.messages.event import USER, Event, EventCompaction
-from actors.rules.checks.credentials import REQUEST_CREDENTIAL, asks_credential
+from actors.rules.checks.questions import REQUEST_CREDENTIAL, asks_credential
 from actors.rules.prompt.compiler import is_of_conversation
 
 CHARACTERS_A_TOKEN = 4

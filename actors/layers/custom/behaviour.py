@@ -11,8 +11,8 @@ from math import inf
 from typing import cast
 
 from actors.agent.invocation import Invocation
+from actors.definitions.spec import AgentSpec
 from actors.definitions.tools.outgoing import MessageContext, Outgoing
-from actors.definitions.tree.spec import AgentSpec
 from actors.errors import FencedError, UnknownAgentError
 from actors.errors.hints import did_you_mean
 from actors.interfaces.access import MemoryAccess, RunSession
@@ -20,7 +20,7 @@ from actors.layers.custom.definitions import HOW_TO_RUN, CustomAgent
 from actors.layers.memory import UserMemory
 from actors.messages.event import USER, Event, EventActions
 from actors.messages.json_types import JsonMapping
-from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused, Transfer
+from actors.messages.protocol.runs import AnyOutcome, Finished, Paused, Transfer
 from actors.rules.routing.pending import is_interim
 
 _WRITE = "for a text write Event(content=Content.of_text(…, role='model'))"

@@ -13,7 +13,7 @@ from actors.interfaces.access import MemoryAccess, RunSession
 from actors.interfaces.context import RunContext
 from actors.messages.event import Event
 from actors.messages.json_types import JsonMapping
-from actors.messages.protocol.outcomes import AnyOutcome
+from actors.messages.protocol.runs import AnyOutcome
 
 HOW_TO_RUN = "write it as `async def run(self, context)` and `yield` each Event"
 

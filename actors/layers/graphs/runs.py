@@ -13,14 +13,13 @@ from actors.agent.environment import AgentParts
 from actors.agent.invocation import Invocation
 from actors.agent.session_reader import SessionReader
 from actors.agent.views import AgentView
-from actors.definitions.agents.output_type import output_type
+from actors.definitions.schemas import output_type
 from actors.layers.graphs.definitions.checks import as_class
 from actors.layers.graphs.rules import sight
 from actors.layers.graphs.rules.sight import UserAnswers, node_info
 from actors.messages import protocol as p
-from actors.messages.codec import decode_event
 from actors.messages.content import Content
-from actors.messages.event import USER, Event
+from actors.messages.event import USER, Event, decode_event
 from actors.messages.graph import NodeInfo, NodeTask, Unstored, is_below, node_at, root_path
 from actors.messages.json_types import JsonMapping, JsonObject, JsonValue, StateDelta
 from actors.messages.topology import CHAT, PARALLEL, TASK

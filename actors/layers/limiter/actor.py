@@ -71,7 +71,7 @@ class LimiterActor(Actor):
         name: for messages and statistics.
         clock: seconds that only go forward; by default those of the event loop.
         chance: returns numbers from 0 to 1, by which waits are spread.
-        user_weights: see `actors.messages.limits.Limits`.
+        user_weights: see `actors.messages.config.Limits`.
         changes: keeps limits that are changed; None: they last as long as the actor.
     """
 

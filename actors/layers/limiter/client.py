@@ -21,7 +21,7 @@ from actors.interfaces.model import Model, Responses, name_of
 from actors.layers.limiter.limits import ModelLimits, limits_of
 from actors.layers.limiter.messages import AcquirePermit, ReleasePermit, RenewPermits
 from actors.layers.limiter.rate_limiter import RENEW_S, FailedAttempt, failed_attempt
-from actors.messages.llm.model import LlmRequest, LlmResponse
+from actors.messages.llm import LlmRequest, LlmResponse
 from actors.messages.session import SessionKey
 from actors.refs import Ref
 

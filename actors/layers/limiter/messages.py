@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from actors.layers.limiter.limits import ModelLimits
-from actors.messages.protocol.base import Ack, Message
-from actors.messages.protocol.request import Request
+from actors.messages.protocol.base import Ack, Message, Request
 from actors.messages.session import SessionKey
 from actors.messages.shown import Shown
 

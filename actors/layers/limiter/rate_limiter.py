@@ -26,8 +26,8 @@ import msgspec
 from actors.errors import ModelServiceError
 from actors.layers.limiter.limits import ModelLimits
 from actors.messages.session import SessionKey
-from actors.rules.capacity.fair_queue import FairQueue, weights
-from actors.rules.recovery.backoff import Backoff
+from actors.rules.backoff import Backoff
+from actors.rules.queues import FairQueue, weights
 
 MINUTE_S = 60.0
 
@@ -133,7 +133,7 @@ class RateLimiter:
     """The calls of one model: those that run, and those that wait for a permit.
 
     Args:
-        user_weights: see `actors.messages.limits.Limits`.
+        user_weights: see `actors.messages.config.Limits`.
 
     Attributes:
         counts: permits granted, for calls and retries; retries accepted; retries refused.

@@ -8,7 +8,7 @@ import msgspec
 
 from actors.layers.listing.messages import CountTurns, GetTurn, ListTurns, TurnCounts
 from actors.layers.placing.client import StoresSessionRef
-from actors.messages.protocol.request import key_of
+from actors.messages.protocol.base import key_of
 from actors.messages.session import SessionKey
 from actors.messages.turn_info import TurnInfo
 from actors.refs import SessionRef

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from actors.messages.json_types import JsonObject
-from actors.messages.protocol.base import Message
-from actors.messages.protocol.request import Lane, Request, Route
+from actors.messages.protocol.base import Lane, Message, Request, Route
 from actors.messages.session import SessionKey
 from actors.messages.shown import Shown
 from actors.messages.turn_info import TurnInfo, TurnStateName

@@ -24,8 +24,7 @@ from actors.layers.listing.messages import (
 )
 from actors.layers.listing.rules import fits, open_calls
 from actors.messages import protocol as p
-from actors.messages.codec import decode_event
-from actors.messages.event import Event
+from actors.messages.event import Event, decode_event
 from actors.messages.session import SessionKey
 from actors.messages.turn_info import TurnInfo
 from actors.runner.running_turn import Run

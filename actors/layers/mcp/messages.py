@@ -10,8 +10,7 @@ import msgspec
 from actors.errors import DefinitionError
 from actors.messages.content import Part
 from actors.messages.json_types import JsonObject
-from actors.messages.protocol.base import Ack, Message
-from actors.messages.protocol.request import Request
+from actors.messages.protocol.base import Ack, Message, Request
 from actors.messages.session import SessionKey
 
 McpScope = Literal["app", "session"]

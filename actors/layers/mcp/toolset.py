@@ -10,9 +10,8 @@ from contextlib import suppress
 from fnmatch import fnmatchcase
 from typing import Any, TypeVar
 
-from actors.definitions.tools.base import Tool
+from actors.definitions.tools.base import Tool, Toolset
 from actors.definitions.tools.context import ReadonlyContext, ToolContext
-from actors.definitions.tools.toolset import Toolset
 from actors.errors import ActorLostError, DefinitionError, McpServerError, McpToolError, RaygroveError
 from actors.errors.hints import explains_wrong_calls
 from actors.layers.mcp.messages import (
@@ -27,13 +26,12 @@ from actors.layers.mcp.messages import (
 )
 from actors.messages.content import Part
 from actors.messages.json_types import JsonObject, JsonValue
-from actors.messages.llm.model import FunctionDeclaration
-from actors.messages.protocol.base import Message
-from actors.messages.protocol.request import Request
+from actors.messages.llm import FunctionDeclaration
+from actors.messages.protocol.base import Message, Request
 from actors.messages.session import SessionKey
 from actors.refs import Ref
-from actors.rules.capacity.eviction import LruDict
-from actors.rules.checks.tool_names import safe_names
+from actors.rules.checks.ids import safe_names
+from actors.rules.eviction import LruDict
 
 Headers = Mapping[str, str] | Callable[[ReadonlyContext], Any]
 """Headers of requests, or a function, sync or async, that gives those of a session."""

@@ -21,11 +21,11 @@ from actors.layers.placing.messages import AdmitUser, DropArrival, GetPlacement,
 from actors.layers.placing.rules import home_of
 from actors.layers.sharing import may_share
 from actors.messages import protocol as p
-from actors.messages.protocol.request import ABOUT_USERS, Route, key_of, user_of
+from actors.messages.protocol.base import ABOUT_USERS, Route, key_of, user_of
 from actors.messages.session import SessionKey, Shard
 from actors.refs import Ref, RunnerRef, SessionRef
-from actors.rules.capacity.eviction import LruDict
-from actors.rules.capacity.sharding import all_shards, shard_of
+from actors.rules.eviction import LruDict
+from actors.rules.sharding import all_shards, shard_of
 
 MOST_KNOWN = 10_000
 """Users of whom a process remembers the store."""

@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from typing import Generic
 
 from actors.layers.stores.records import Arrival, FoundStore, StoreSeat
-from actors.messages.protocol.base import Ack, Message
-from actors.messages.protocol.request import Lane, R, Request, Route
+from actors.messages.protocol.base import Ack, Lane, Message, R, Request, Route
 
 
 class StoreRequest(Request[R], Generic[R], frozen=True, kw_only=True):

@@ -31,10 +31,8 @@ from actors.layers.schedules.service import Schedules
 from actors.layers.stores.parts import store_of
 from actors.layers.stores.records import Arrival, UserPlace
 from actors.messages import protocol as p
-from actors.messages.codec import encode
-from actors.messages.memory import MemoryEntry
-from actors.messages.session import SessionKey
-from actors.messages.typed import decode
+from actors.messages.codec import decode, encode
+from actors.messages.session import MemoryEntry, SessionKey
 from actors.session.service import SessionParts, SessionService
 
 MEMORY = "memory"

@@ -14,7 +14,7 @@ from actors.layers.placing.rules import user_digest
 from actors.layers.stores.parts import store_of
 from actors.layers.stores.records import Arrival, FoundStore, UserPlace
 from actors.messages import protocol as p
-from actors.messages.protocol.request import ABOUT_USERS, Lane, Request, user_of
+from actors.messages.protocol.base import ABOUT_USERS, Lane, Request, user_of
 from actors.messages.session import SessionKey
 from actors.session.service import SessionParts, SessionService
 

@@ -25,7 +25,7 @@ from typing import NamedTuple
 from actors.errors import StoreError
 from actors.layers.stores.records import FoundStore, StoreSeat
 from actors.messages.session import SessionKey
-from actors.rules.capacity.sharding import shard_of
+from actors.rules.sharding import shard_of
 
 DIGEST_BYTES = 16
 """Length of a digest in a note: two of a billion users have the same one by a chance of one in 10 ** 20."""

@@ -10,13 +10,12 @@ import msgspec
 
 from actors.errors import DefinitionError
 from actors.messages.event import Usage
-from actors.messages.llm.model import LlmRequest
-from actors.messages.llm.recorded import CallAttempt, PackedCall, PackedPart
-from actors.messages.protocol.base import Message
-from actors.messages.protocol.request import Lane, Request, Route
+from actors.messages.llm import LlmRequest
+from actors.messages.protocol.base import Lane, Message, Request, Route
+from actors.messages.protocol.log import CallAttempt, PackedCall, PackedPart
 from actors.messages.session import SessionKey
 from actors.messages.shown import Shown
-from actors.rules.capacity.sharding import is_in_share
+from actors.rules.sharding import is_in_share
 
 
 class RecordedCall(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):

@@ -14,7 +14,7 @@ import msgspec
 
 from actors.behaviours.interceptor import CallModel, RunInterceptor, RunParts
 from actors.behaviours.lifecycle import log_failure
-from actors.definitions.tree.spec import AgentSpec
+from actors.definitions.spec import AgentSpec
 from actors.errors import NotEncodableError, StoreError
 from actors.errors.tracebacks import whole_traceback
 from actors.errors.user_code import error_text, is_cancellation
@@ -22,9 +22,8 @@ from actors.interfaces.model import noting_attempts
 from actors.layers.recording.messages import NO_RECORDING, Recording
 from actors.layers.recording.rules import RequestPacker
 from actors.messages.event import Usage, now_s
-from actors.messages.llm.model import LlmRequest, LlmResponse
-from actors.messages.llm.recorded import CallAttempt, PackedCall, PackedPart
-from actors.messages.protocol.log import Append, Appended
+from actors.messages.llm import LlmRequest, LlmResponse
+from actors.messages.protocol.log import Append, Appended, CallAttempt, PackedCall, PackedPart
 from actors.messages.topology import LLM
 
 logger = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 
 from actors.errors import NotEncodableError
-from actors.messages.codec import encode
+from actors.messages.codec import decode, encode
 from actors.messages.content import (
     Blob,
     CodeExecutionResult,
@@ -30,10 +30,8 @@ from actors.messages.content import (
     Part,
 )
 from actors.messages.json_types import JsonObject, JsonValue
-from actors.messages.llm.fields import GenerateContentConfig
-from actors.messages.llm.model import FunctionDeclaration, LlmRequest
-from actors.messages.llm.recorded import PackedPart, PackedRequest
-from actors.messages.typed import decode
+from actors.messages.llm import FunctionDeclaration, GenerateContentConfig, LlmRequest
+from actors.messages.protocol.log import PackedPart, PackedRequest
 
 Mask = Callable[[str], str]
 """Gives what is recorded in place of a text."""

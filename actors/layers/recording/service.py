@@ -16,12 +16,11 @@ from actors.layers.recording.rules import reachable
 from actors.layers.stores.parts import store_of
 from actors.layers.stores.records import AddModelCall, DeleteModelCalls, ModelCallRow
 from actors.messages import protocol as p
-from actors.messages.codec import encode
+from actors.messages.codec import decode, encode
 from actors.messages.event import now_s
-from actors.messages.llm.recorded import PackedCall, PackedPart
+from actors.messages.protocol.log import PackedCall, PackedPart
 from actors.messages.session import SessionKey
-from actors.messages.typed import decode
-from actors.rules.capacity.sharding import holds
+from actors.rules.sharding import holds
 from actors.session.log.session_log import SessionLog
 from actors.session.log.writer import Events
 from actors.session.service import SessionParts, SessionService

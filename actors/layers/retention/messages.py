@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from actors.layers.stores.records import OldSession
-from actors.messages.protocol.base import Message
-from actors.messages.protocol.request import Lane, Request, Route
+from actors.messages.protocol.base import Lane, Message, Request, Route
 from actors.messages.session import SessionKey, SessionPlace
 
 

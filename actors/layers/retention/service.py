@@ -33,7 +33,7 @@ from actors.layers.retention.messages import (
 from actors.layers.stores.parts import store_of
 from actors.layers.stores.records import ArchiveEvents, ForgetRemoval, NoteRemoval, OldSession
 from actors.messages.session import SessionKey
-from actors.rules.capacity.sharding import holds
+from actors.rules.sharding import holds
 from actors.session.log.session_log import TAIL, SessionLog
 from actors.session.service import SessionParts, SessionService
 from actors.session.sessions import remove_session

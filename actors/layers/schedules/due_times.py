@@ -31,8 +31,8 @@ from actors.layers.stores.schedule import DuePlace, ScheduleRow
 from actors.messages import protocol as p
 from actors.messages.protocol.turns import ScheduledTime
 from actors.messages.session import SessionKey, Shard
-from actors.rules.accounting.tallies import Tallies
-from actors.rules.capacity.sharding import holds
+from actors.rules.accounting import Tallies
+from actors.rules.sharding import holds
 from actors.session.store.access import StoreAccess
 from actors.session.store.grouped_reads import GroupedReads
 

@@ -34,11 +34,11 @@ from actors.layers.schedules.messages import AwaitDue, DueReply, DueTurn, PassDu
 from actors.layers.schedules.rules import is_turn_of_schedule, turn_config, turn_id
 from actors.layers.stores.schedule import DuePlace
 from actors.messages import protocol as p
-from actors.messages.codec import decode_event
 from actors.messages.content import Content
+from actors.messages.event import decode_event
 from actors.messages.session import SessionKey
 from actors.refs import SessionRef
-from actors.rules.recovery.backoff import Backoff
+from actors.rules.backoff import Backoff
 from actors.runner.service import RunnerParts, RunnerService
 
 T = TypeVar("T")

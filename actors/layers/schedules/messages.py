@@ -12,8 +12,7 @@ from typing import Literal
 from actors.layers.stores.schedule import DuePlace, SchedulePlan, ScheduleRow, WaitingMessage
 from actors.messages.config import DEFAULT_RUN_CONFIG, RunConfig
 from actors.messages.content import Content
-from actors.messages.protocol.base import Ack, Message
-from actors.messages.protocol.request import Lane, Request, Route
+from actors.messages.protocol.base import Ack, Lane, Message, Request, Route
 from actors.messages.protocol.turns import NotLeader, ScheduledTime
 from actors.messages.session import ONLY_SHARD, SessionKey, Shard
 

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from hashlib import blake2b
 
-from actors.definitions.tools.base import Tool
+from actors.definitions.tools.base import Tool, Toolset
 from actors.definitions.tools.context import ReadonlyContext, ToolContext
 from actors.definitions.tools.function import FunctionTool
-from actors.definitions.tools.toolset import Toolset
 from actors.errors import DefinitionError, InvalidScheduleError, RequestError
 from actors.errors.hints import explains_wrong_calls
 from actors.layers.schedules.client import ScheduleClient

@@ -25,9 +25,8 @@ import msgspec
 from actors.errors import InvalidScheduleError
 from actors.errors.hints import did_you_mean
 from actors.layers.stores.schedule import MissedPolicy, Timing
-from actors.messages.config import RunConfig
+from actors.messages.config import Limits, RunConfig
 from actors.messages.json_types import JsonObject
-from actors.messages.limits import Limits
 from actors.messages.protocol.turns import ScheduledTime
 from actors.rules.checks.ids import printable
 

@@ -25,9 +25,8 @@ from actors.layers.stores.records import AddSchedule, RemoveSchedule, SetDueTime
 from actors.layers.stores.schedule import ScheduleRow
 from actors.messages import protocol as p
 from actors.messages.codec import encode
-from actors.messages.limits import KIB
-from actors.messages.protocol.base import Message
-from actors.messages.protocol.request import Request
+from actors.messages.config import KIB
+from actors.messages.protocol.base import Message, Request
 from actors.messages.protocol.turns import MESSAGE
 from actors.messages.session import SessionKey
 from actors.session.service import SessionParts, SessionService

@@ -18,7 +18,7 @@ from actors.layers.stores.records import UsageFilter
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
-from actors.rules.accounting.turn_usage import Spent, together
+from actors.rules.accounting import Spent, together
 from actors.rules.routing.branches import tool_root
 from actors.session.log.open_turn import SessionTurn
 

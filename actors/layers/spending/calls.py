@@ -27,9 +27,9 @@ from actors.layers.spending.rules.budgets import tokens_of
 from actors.messages.costs import BudgetWarning
 from actors.messages.event import new_event_id
 from actors.messages.json_types import JsonObject
-from actors.messages.llm.model import LlmResponse
-from actors.messages.protocol.outcomes import AnyOutcome, Paused
-from actors.rules.checks.budget_question import REQUEST_BUDGET, question
+from actors.messages.llm import LlmResponse
+from actors.messages.protocol.runs import AnyOutcome, Paused
+from actors.rules.checks.questions import REQUEST_BUDGET, question
 from actors.rules.prompt import instructions
 
 

@@ -10,8 +10,7 @@ import msgspec
 from actors.errors.hints import CheckedStruct
 from actors.messages.costs import BudgetWarning
 from actors.messages.json_types import JsonObject
-from actors.messages.protocol.base import Message, TurnRef
-from actors.messages.protocol.request import Lane, Request, Route
+from actors.messages.protocol.base import Lane, Message, Request, Route, TurnRef
 from actors.messages.session import SessionKey
 from actors.messages.shown import Shown
 

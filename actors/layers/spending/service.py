@@ -50,7 +50,7 @@ from actors.messages import protocol as p
 from actors.messages.costs import BudgetWarning, Price
 from actors.messages.event import now_s
 from actors.messages.session import SessionKey
-from actors.rules.accounting.turn_usage import minus, unpacked
+from actors.rules.accounting import minus, unpacked
 from actors.session.log.open_turn import SessionTurn
 from actors.session.log.session_log import SessionLog
 from actors.session.log.writer import Events

@@ -20,7 +20,7 @@ from actors.layers.stores.parts import store_of
 from actors.layers.stores.records import TurnId, TurnName, UnsummedTurn, UsageFilter, UsagePage
 from actors.messages.event import now_s
 from actors.messages.session import SessionKey
-from actors.rules.accounting.turn_usage import Spent, minus, negated, packed, together
+from actors.rules.accounting import Spent, minus, negated, packed, together
 from actors.session.log.event_scan import scan
 from actors.session.log.logs import SessionLogs
 from actors.session.log.open_turn import SessionTurn, TurnLedger

@@ -8,10 +8,10 @@ from typing import ClassVar
 import msgspec
 
 from actors.layers.spending.rules.budgets import BudgetAnswers, LikelyCall
+from actors.messages.codec import decode
 from actors.messages.event import USER
-from actors.messages.typed import decode
-from actors.rules.accounting.turn_usage import Spent
-from actors.rules.checks.budget_question import scope_of
+from actors.rules.accounting import Spent
+from actors.rules.checks.questions import scope_of
 from actors.session.log.event_scan import EventScan
 from actors.session.log.open_turn import SessionTurn, TurnExtension
 from actors.session.log.writer import Events

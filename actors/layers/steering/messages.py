@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from actors.messages.protocol.base import Message
-from actors.messages.protocol.request import Lane, Request, Route
+from actors.messages.protocol.base import Lane, Message, Request, Route
 from actors.messages.session import SessionKey
 
 

@@ -9,10 +9,10 @@ from typing import Self
 
 from actors.behaviours.interceptor import CallTool, RunInterceptor, RunParts, TakeStep
 from actors.definitions.agents.llm import LlmAgent
-from actors.definitions.tree.spec import AgentSpec
+from actors.definitions.spec import AgentSpec
 from actors.errors import StoreError
 from actors.interfaces.context import Context
-from actors.messages.protocol.outcomes import AnyOutcome
+from actors.messages.protocol.runs import AnyOutcome
 
 logger = logging.getLogger(__name__)
 

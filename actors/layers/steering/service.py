@@ -28,12 +28,10 @@ from actors.layers.stores.parts import store_of
 from actors.layers.stores.records import AddSchedule, RemoveSchedule
 from actors.layers.stores.schedule import ScheduleRow, WaitingMessage, message_name, message_prefix, waiting_row
 from actors.messages import protocol as p
-from actors.messages.codec import decode_event
-from actors.messages.config import RunConfig
+from actors.messages.config import MIB, RunConfig
 from actors.messages.content import Content, Part
-from actors.messages.event import READ_BY, SENDER, USER, Event, words_id
+from actors.messages.event import READ_BY, SENDER, USER, Event, decode_event, words_id
 from actors.messages.json_types import JsonObject
-from actors.messages.limits import MIB
 from actors.messages.protocol.turns import ScheduledTime
 from actors.messages.session import SessionKey, TurnKey
 from actors.refs import AgentRef

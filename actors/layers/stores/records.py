@@ -10,7 +10,7 @@ import msgspec
 from actors.interfaces.stores import Write
 from actors.layers.stores.batch import BatchInfo, BatchItem
 from actors.layers.stores.schedule import ScheduleRow
-from actors.messages.llm.recorded import PackedPart
+from actors.messages.protocol.log import PackedPart
 from actors.messages.protocol.turns import ScheduledTime
 from actors.messages.session import SessionKey, SessionPlace
 

@@ -7,15 +7,15 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from actors.messages import typed
-from actors.messages.background import DEFAULT_BACKGROUND, Background, BackgroundRun
+from actors.messages import codec
 from actors.messages.codec import encode
-from actors.messages.config import DEFAULT_RUN_CONFIG, RunConfig
+from actors.messages.config import DEFAULT_BACKGROUND, DEFAULT_RUN_CONFIG, Background, RunConfig
 from actors.messages.content import Content
 from actors.messages.json_types import StateDelta
 from actors.messages.protocol.turns import MESSAGE, NEW, SENT
 from actors.messages.session import SessionKey, conversation_of
 from actors.messages.shown import Shown
+from actors.messages.turn_info import BackgroundRun
 
 MissedPolicy = Literal["once", "all", "skip"]
 """What becomes of due times at which the deployment was down."""
@@ -137,7 +137,7 @@ class ScheduleRow(msgspec.Struct, frozen=True, kw_only=True):
         return DuePlace(self.due_s or 0, self.key.user, self.name)
 
 
-_plans = typed.decoder(SchedulePlan)
+_plans = codec.decoder(SchedulePlan)
 
 
 def waiting_row(

@@ -6,19 +6,19 @@ import logging
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from actors.definitions.tools.base import RequestTool, add_to
 from actors.definitions.tools.context import CallbackContext, ToolContext
 from actors.definitions.tools.function import FunctionTool
-from actors.definitions.tools.requests import RequestTool, add_to
 from actors.errors import NoMemoryError, StoreError
 from actors.errors.hints import explains_wrong_calls
+from actors.messages.config import KIB
 from actors.messages.content import Content, Part
 from actors.messages.event import USER
 from actors.messages.json_types import JsonObject
-from actors.messages.limits import KIB
-from actors.messages.llm.model import LlmRequest
-from actors.messages.memory import MemoryEntry
-from actors.rules.checks.sizes import beginning_and_end
-from actors.rules.prompt.transient import transient_place
+from actors.messages.llm import LlmRequest
+from actors.messages.session import MemoryEntry
+from actors.rules.checks.values import beginning_and_end
+from actors.rules.prompt.instructions import transient_place
 
 
 class BuiltInTool(RequestTool):

@@ -7,14 +7,14 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
+from actors.definitions.tools.base import RequestTool
 from actors.definitions.tools.context import CallbackContext
-from actors.definitions.tools.requests import RequestTool
 from actors.errors import DefinitionError, InvalidMessageError, NotEncodableError
 from actors.errors.hints import explains_wrong_calls
 from actors.messages.content import Content, Part
+from actors.messages.drafts import own_content
 from actors.messages.json_types import JsonObject
-from actors.messages.llm.drafts import own_content
-from actors.messages.llm.model import LlmRequest
+from actors.messages.llm import LlmRequest
 
 
 class Example:

@@ -10,7 +10,7 @@ from actors.definitions.agents.base import Placement
 from actors.errors import AgentTreeError
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
-from actors.rules.capacity.sharding import heaviest
+from actors.rules.sharding import heaviest
 
 
 @dataclass(frozen=True)

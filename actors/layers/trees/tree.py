@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Never
 
+from actors.definitions.agents.agent_tools import DELEGATED
 from actors.definitions.agents.base import BaseAgent, no_agent
-from actors.definitions.agents.delegate_tool import DELEGATED
+from actors.definitions.agents.callbacks import Plugin, checked
 from actors.definitions.agents.llm import Instruction, LlmAgent
-from actors.definitions.agents.plugin import Plugin, checked
-from actors.definitions.tree.spec import AgentSpec
+from actors.definitions.spec import AgentSpec
 from actors.errors import AgentTreeError, DefinitionError
 from actors.interfaces.model import Model, name_of
 from actors.layers.agent_tool import AgentTool
@@ -21,7 +21,7 @@ from actors.layers.recording.messages import NO_RECORDING, Recording
 from actors.layers.trees.process_groups import process_groups
 from actors.layers.trees.version import Defined, version_of
 from actors.layers.updates.versions import TreeVersion
-from actors.messages.limits import DEFAULT_LIMITS, Limits
+from actors.messages.config import DEFAULT_LIMITS, Limits
 from actors.messages.topology import GRAPH, LLM, TASK, AgentNode, Topology
 from actors.rules.routing.transfer import FIND_TOOL, transfer_targets
 

@@ -13,13 +13,13 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from actors.definitions.agents.base import BaseAgent
+from actors.definitions.agents.callbacks import Plugin
 from actors.definitions.agents.llm import Instruction, LlmAgent
-from actors.definitions.agents.plugin import Plugin
 from actors.interfaces.model import Model
 from actors.layers.recording.messages import Recording
 from actors.layers.trees.fingerprints import Fingerprints, combined
 from actors.layers.updates.versions import TreeVersion
-from actors.messages.limits import Limits
+from actors.messages.config import Limits
 from actors.messages.topology import LLM, AgentNode, Topology
 
 _NO_MENU = combined(())

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Self
 
 from actors.layers.updates.versions import VersionRecord
-from actors.messages.protocol.base import Ack, Message
-from actors.messages.protocol.request import Lane, Request, Route
+from actors.messages.protocol.base import Ack, Lane, Message, Request, Route
 
 
 class VersionsReply(Message, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ import msgspec
 from actors.errors import RequestError
 from actors.layers.updates.versions import KeptVersion, TreeDifference, TreeVersion, VersionRecord, VersionShare
 from actors.messages.session import SessionKey
-from actors.rules.capacity.sharding import is_in_share
+from actors.rules.sharding import is_in_share
 
 
 def version_for(record: VersionRecord, key: SessionKey, created_s: float) -> str:

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
-from actors.definitions.agents.plugin import Plugin
+from actors.definitions.agents.callbacks import Plugin
 from actors.interfaces.transport import AgentDirectory
 from actors.messages.shown import Shown
 from actors.messages.topology import Topology

@@ -6,9 +6,7 @@ from typing import ClassVar, Literal, Never
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from actors.definitions.agents.base import BaseAgent, wrongly_defined
-from actors.definitions.agents.fields import refuse_unnamed
-from actors.definitions.agents.shown import ShownByChanges
+from actors.definitions.agents.base import BaseAgent, ShownByChanges, refuse_unnamed, wrongly_defined
 from actors.errors import DefinitionError
 
 

@@ -12,8 +12,8 @@ from typing import Literal, NamedTuple
 from actors.layers.workflows.definitions import Supervision
 from actors.messages.event import Event
 from actors.messages.json_types import JsonObject
-from actors.messages.protocol.outcomes import Failed
-from actors.rules.recovery.backoff import Backoff
+from actors.messages.protocol.runs import Failed
+from actors.rules.backoff import Backoff
 
 Strategy = Literal["escalate", "restart", "skip"]
 

@@ -12,11 +12,11 @@ from typing import cast
 import msgspec
 
 from actors.agent.invocation import Invocation
-from actors.definitions.tree.spec import AgentSpec
+from actors.definitions.spec import AgentSpec
 from actors.layers.workflows import rules
 from actors.layers.workflows.definitions import LoopAgent, WorkflowAgent
 from actors.messages.json_types import JsonMapping, Progress
-from actors.messages.protocol.outcomes import AnyOutcome, Failed, Finished, Paused
+from actors.messages.protocol.runs import AnyOutcome, Failed, Finished, Paused
 
 
 async def run_sequential(spec: AgentSpec, context: Invocation) -> AnyOutcome:

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import msgspec
 
 from actors.messages.json_types import JsonObject, StateDelta
-from actors.messages.protocol.base import Ack, Message, StoredEvent
+from actors.messages.protocol.base import Ack, Lane, Message, Request, Route, StoredEvent
 from actors.messages.protocol.log import Appended
-from actors.messages.protocol.request import Lane, Request, Route
 from actors.messages.session import SessionKey, SessionPlace
 from actors.messages.topology import Topology
 

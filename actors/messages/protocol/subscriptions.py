@@ -7,9 +7,8 @@ from typing import Literal
 
 import msgspec
 
-from actors.messages.protocol.base import Ack, Message, StoredEvent
-from actors.messages.protocol.outcomes import AnyOutcome
-from actors.messages.protocol.request import Lane, Request, Route
+from actors.messages.protocol.base import Ack, Lane, Message, Request, Route, StoredEvent
+from actors.messages.protocol.runs import AnyOutcome
 from actors.messages.session import SessionKey
 
 WHOLE_SESSION = " *"

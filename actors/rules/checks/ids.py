@@ -8,6 +8,7 @@ Rules of this file:
   direction of text; and what shows nothing at all, such as a zero-width space. A store that needs stricter names escapes ids
   itself.
 - What is refused of new ids only may be stored already: reading and deleting take it (`checked_known_id`, `checked_known_key`).
+- OpenAI and Anthropic refuse dots in names of tools, and Gemini a digit at the beginning: tools have names that all of them take.
 - 256 characters are at most 1,024 bytes, so that the longest key of a table fits into an index of any database.
 """
 
@@ -16,6 +17,8 @@ from __future__ import annotations
 import re
 import reprlib
 import unicodedata
+from collections.abc import Iterable
+from hashlib import sha256
 from typing import TypeGuard
 
 from actors.errors import InvalidIdError
@@ -133,3 +136,46 @@ def _represented(value: object) -> str:
     except Exception:
         # A user's own class, whose __repr__ raises; the name of the class has to do.
         return ""
+
+
+MAX_TOOL_NAME = 64
+"""Characters of a tool's name."""
+
+_TOOL_NAME = re.compile(rf"[A-Za-z_][A-Za-z0-9_-]{{0,{MAX_TOOL_NAME - 1}}}")
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]+")
+_DIGITS = 8
+
+
+def flaw_of_name(name: str) -> str | None:
+    """Why services refuse a name, with one that they take; None for a name that they take."""
+    if _TOOL_NAME.fullmatch(name):
+        return None
+    rule = f"use at most {MAX_TOOL_NAME} of the letters a to z, digits, '_' and '-', and begin with a letter or '_'"
+    return f"services of models refuse the name {name!r} of a tool: {rule}, such as {safe_name(name)!r}"
+
+
+def safe_name(name: str) -> str:
+    """The name that stands for one that services refuse: always the same, and another one for another long name."""
+    plain = unicodedata.normalize("NFKD", name.replace("ß", "ss")).encode("ascii", "ignore").decode()
+    safe = _NOT_IN_NAMES.sub("_", plain) or "tool"
+    safe = safe if safe[0].isalpha() or safe[0] == "_" else f"_{safe}"
+    return safe if len(safe) <= MAX_TOOL_NAME else _with_digest(safe, name)
+
+
+def safe_names(names: Iterable[str]) -> list[str]:
+    """The names of the tools of one server as models see them: those that services take stay, and no two become one."""
+    given = list(names)
+    taken = {name for name in given if _TOOL_NAME.fullmatch(name)}
+    safe: list[str] = []
+    for name in given:
+        shown = name if name in taken else safe_name(name)
+        if shown != name and shown in taken:
+            shown = _with_digest(shown, name)
+        taken.add(shown)
+        safe.append(shown)
+    return safe
+
+
+def _with_digest(safe: str, name: str) -> str:
+    digest = sha256(name.encode(errors="surrogatepass")).hexdigest()[:_DIGITS]
+    return f"{safe[: MAX_TOOL_NAME - _DIGITS - 1]}_{digest}"

@@ -23,12 +23,12 @@ import msgspec
 
 from actors.errors import InvalidMessageError, ModelResponseError, NotEncodableError
 from actors.errors.user_code import error_text
-from actors.messages import typed
+from actors.messages import codec
 from actors.messages.codec import encode, flaw, plain
 from actors.messages.content import Content, FunctionCall, Part
+from actors.messages.drafts import own_content
 from actors.messages.json_types import JsonObject, JsonValue
-from actors.messages.llm.drafts import own_content
-from actors.messages.llm.model import LlmResponse
+from actors.messages.llm import LlmResponse
 from actors.rules.checks.ids import is_id
 
 MALFORMED = "malformed_arguments"
@@ -55,8 +55,8 @@ _MALFORMED = (
 """What looking at a response raises that has not the declared types."""
 
 
-_response: Callable[[bytes], LlmResponse] = typed.decoder(LlmResponse).decode
-_arguments_of: Callable[[str], JsonObject] = typed.json_decoder(JsonObject).decode
+_response: Callable[[bytes], LlmResponse] = codec.decoder(LlmResponse).decode
+_arguments_of: Callable[[str], JsonObject] = codec.json_decoder(JsonObject).decode
 
 T = TypeVar("T")
 
@@ -147,7 +147,7 @@ def _encodable(value: T) -> tuple[T, bytes]:
         return value, encode(value)
     except NotEncodableError:
         plain_form = joined_in(msgspec.to_builtins(value, builtin_types=(bytes,)))
-        value = typed.convert(plain_form, type(value))
+        value = codec.convert(plain_form, type(value))
         return value, encode(value)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from actors.messages.event import Event
 from actors.messages.json_types import JsonMapping, Progress
-from actors.messages.protocol.progress import TransferRecord, TurnProgress
+from actors.messages.protocol.turns import TransferRecord, TurnProgress
 from actors.messages.topology import Topology
 from actors.rules.routing.branches import agent_of_key, state_key
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
-from actors.messages import typed
+from actors.messages import codec
 from actors.messages.codec import encode
 from actors.messages.event import USER, Event, Usage
 from actors.messages.graph import is_of_tool, node_at
 from actors.messages.json_types import JsonObject, Progress, StateDelta
-from actors.rules.accounting.turn_usage import Amounts, amounts_of
-from actors.rules.checks.budget_question import scope_of
+from actors.rules.accounting import Amounts, amounts_of
+from actors.rules.checks.questions import scope_of
 from actors.rules.routing.pending import EventCalls
 
 
@@ -148,7 +148,7 @@ class EventScan(msgspec.Struct, rename="camel", gc=False):
         parts = self.content.parts if self.content is not None else ()
         given = [part.function_response for part in parts if part.function_response is not None]
         responses = [each.response for each in given if each.id == call_id]
-        return {key: typed.decode(bytes(raw), Any) for key, raw in responses[-1].items()} if responses else {}
+        return {key: codec.decode(bytes(raw), Any) for key, raw in responses[-1].items()} if responses else {}
 
 
 def _ended(response: dict[str, msgspec.Raw]) -> str:
@@ -160,7 +160,7 @@ def _ended(response: dict[str, msgspec.Raw]) -> str:
 _CANCELLED = encode("cancelled")
 """The error of a call that had no answer when its turn was cancelled."""
 
-_scanner = typed.decoder(EventScan)
+_scanner = codec.decoder(EventScan)
 
 
 def scan(raw: bytes) -> EventScan:

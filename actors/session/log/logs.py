@@ -9,12 +9,12 @@ from actors.actor import KeyedLocks
 from actors.errors import SessionExistsError, SessionNotFoundError, StoreConflictError
 from actors.interfaces.clock import loop_time_s
 from actors.interfaces.stores import CreateSession, PutState, SessionRow, TurnRow, Write
+from actors.messages.config import DEFAULT_LIMITS
 from actors.messages.event import now_s
 from actors.messages.json_types import JsonMapping
-from actors.messages.limits import DEFAULT_LIMITS
 from actors.messages.session import SessionKey
-from actors.rules.capacity.eviction import Cache, CacheEviction
 from actors.rules.checks import state as scopes
+from actors.rules.eviction import Cache, CacheEviction
 from actors.session.log.reader import LogReader, SessionReads, States
 from actors.session.log.session_log import SessionLog
 from actors.session.log.shared_state import SharedStates

@@ -18,16 +18,15 @@ import msgspec
 from msgspec.structs import replace
 
 from actors.interfaces.stores import TurnRow
-from actors.messages.codec import encode
+from actors.messages.codec import decode, encode
 from actors.messages.config import DEFAULT_RUN_CONFIG, RunConfig
 from actors.messages.event import USER, now_s
 from actors.messages.json_types import JsonObject, Progress
-from actors.messages.protocol import outcomes
+from actors.messages.protocol import runs as outcomes
 from actors.messages.protocol.base import TurnRef
-from actors.messages.protocol.progress import TransferRecord, TurnProgress
+from actors.messages.protocol.turns import TransferRecord, TurnProgress
 from actors.messages.turn_info import TurnInfo
-from actors.messages.typed import decode
-from actors.rules.accounting.turn_usage import Amounts, Spender, Spent, add_used, packed, unpacked
+from actors.rules.accounting import Amounts, Spender, Spent, add_used, packed, unpacked
 from actors.rules.routing.branches import state_key
 from actors.rules.routing.pending import PendingCalls
 from actors.session.log.event_scan import EventScan

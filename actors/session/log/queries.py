@@ -7,7 +7,7 @@ from actors.messages.codec import encode
 from actors.messages.event import USER
 from actors.messages.protocol.subscriptions import WHOLE_SESSION
 from actors.messages.session import SessionKey
-from actors.rules.delivery.event_buffer import MAX_BYTES
+from actors.rules.event_buffer import MAX_BYTES
 from actors.session.log.event_scan import scan
 from actors.session.log.logs import SessionLogs
 from actors.session.log.reader import PAGE, PAGE_BYTES, LogReader

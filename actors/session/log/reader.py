@@ -9,10 +9,10 @@ import msgspec
 
 from actors.errors import UnknownFunctionCallError
 from actors.interfaces.stores import CallRow, LogStore, SessionRow, TurnFilter, TurnRow
+from actors.messages.codec import decode
 from actors.messages.json_types import JsonValue
 from actors.messages.protocol.base import StoredEvent
 from actors.messages.session import SessionKey, SessionPlace
-from actors.messages.typed import decode
 from actors.session.log.event_scan import EventScan, scan
 from actors.session.log.open_turn import SessionTurn, TurnExtension
 from actors.session.log.shared_state import SharedState, SharedStates, StatesReading, StoredStates

@@ -24,8 +24,8 @@ from actors.messages.json_types import JsonObject
 from actors.messages.protocol.base import StoredEvent, TurnRef
 from actors.messages.protocol.turns import OpenTurn
 from actors.messages.session import SessionKey
+from actors.rules import handover_events
 from actors.rules.checks import state as scopes
-from actors.rules.delivery import handover_events
 from actors.rules.routing.branches import speaker
 from actors.rules.routing.selection import is_selectable
 from actors.session.log.event_scan import EventScan

@@ -9,7 +9,7 @@ from actors.interfaces.stores import TurnRow, Write
 from actors.messages.event import USER
 from actors.messages.protocol.base import StoredEvent
 from actors.messages.session import SessionKey
-from actors.rules.accounting.tallies import Tallies
+from actors.rules.accounting import Tallies
 from actors.session.log.event_scan import EventScan
 from actors.session.log.logs import SessionLogs
 from actors.session.log.open_turn import SessionTurn

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 from actors.errors import RaygroveError, StoreError, StoreUnavailableError
 from actors.interfaces.telemetry import tell_event
-from actors.rules.recovery import store_outage as outages
+from actors.rules import backoff as outages
 
 logger = logging.getLogger(__name__)
 
@@ -196,7 +196,7 @@ class StoreThread:
     """Calls a store's blocking methods, one at a time and in order.
 
     A call that raises StoreUnavailableError is tried again, so the store's methods must bear repetition. For how long,
-    `actors.rules.recovery.store_outage` says.
+    `actors.rules.backoff` says.
 
     Args:
         store: raises StoreUnavailableError for errors that may pass by themselves.

@@ -17,14 +17,13 @@ from actors.errors import (
 )
 from actors.interfaces.stores import CallRow, TurnFilter, TurnRow
 from actors.messages import protocol as p
-from actors.messages.codec import decode_event
-from actors.messages.event import FINGERPRINT
+from actors.messages.event import FINGERPRINT, decode_event
 from actors.messages.graph import REQUEST_INPUT, node_at
 from actors.messages.json_types import JsonMapping
 from actors.messages.protocol.subscriptions import WHOLE_SESSION
 from actors.messages.session import SessionKey
-from actors.rules.recovery.failures import failure
-from actors.rules.routing.answering import WaitingTask, waiting_task
+from actors.rules.failures import failure
+from actors.rules.routing.pending import WaitingTask, waiting_task
 from actors.session.log.event_scan import EventScan, scan
 from actors.session.log.open_turn import OVER, SessionTurn
 from actors.session.log.session_log import SessionLog

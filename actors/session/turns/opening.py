@@ -25,13 +25,12 @@ from actors.errors import (
 )
 from actors.interfaces.stores import TurnRow, Write
 from actors.messages import protocol as p
-from actors.messages.codec import decode_event, encode
-from actors.messages.event import now_s
+from actors.messages.codec import encode
+from actors.messages.event import decode_event, now_s
 from actors.messages.graph import node_at
 from actors.messages.session import SessionKey
 from actors.rules.checks.state import only_temp
-from actors.rules.recovery.failures import failure
-from actors.rules.routing.answering import WaitingTask, as_answer, is_taken
+from actors.rules.failures import failure
 from actors.rules.routing.opening import (
     Begin,
     Decision,
@@ -47,6 +46,7 @@ from actors.rules.routing.opening import (
     Wait,
     decide,
 )
+from actors.rules.routing.pending import WaitingTask, as_answer, is_taken
 from actors.session.log.event_scan import EventScan, new_event, scan
 from actors.session.log.open_turn import OVER, SessionTurn
 from actors.session.log.session_log import SessionLog, Waiter

@@ -11,12 +11,12 @@ from actors.errors import StoreError, StoreUnavailableError
 from actors.interfaces.stores import TurnRow, Write
 from actors.messages import protocol as p
 from actors.messages.event import USER, now_s
-from actors.messages.protocol.progress import RunLosses, TurnProgress
+from actors.messages.protocol.turns import RunLosses, TurnProgress
 from actors.messages.session import Shard
 from actors.messages.turn_info import LostProcess, TurnInfo
-from actors.rules.capacity.sharding import holds
 from actors.rules.routing.branches import state_key
 from actors.rules.routing.selection import selectable
+from actors.rules.sharding import holds
 from actors.session.log.event_scan import EventScan, scan
 from actors.session.log.open_turn import SessionTurn, TurnExtension
 from actors.session.log.session_log import SessionLog

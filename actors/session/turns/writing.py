@@ -11,7 +11,7 @@ from actors.interfaces.stores import TurnRow, Write
 from actors.messages import protocol as p
 from actors.messages.content import Content, FunctionResponse, Part
 from actors.messages.event import USER, Event, new_event_id, now_s
-from actors.rules.delivery.answers import AnswerId
+from actors.rules.partials import AnswerId
 from actors.session.log.event_scan import new_event, scan
 from actors.session.log.open_turn import SessionTurn
 from actors.session.log.session_log import SessionLog

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from actors.errors import DeploymentExistsError
 from actors.messages.session import ONLY_SHARD, Shard
-from actors.rules.capacity.sharding import all_shards, shard_name
+from actors.rules.sharding import all_shards, shard_name
 from runtime.cluster.packing.pickling import to_chunks
 from runtime.cluster.processes.placing import core_options
 from runtime.cluster.rules.leaving import CoreProcess

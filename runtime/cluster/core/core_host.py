@@ -18,7 +18,7 @@ from actors.interfaces.telemetry import tell_event
 from actors.layers.updates.messages import UseVersions
 from actors.layers.updates.versions import VersionRecord
 from actors.messages.codec import encode
-from actors.rules.recovery.backoff import Backoff
+from actors.rules.backoff import Backoff
 from runtime.cluster.core.standby import Standby, StandbyPlan, term_now
 from runtime.cluster.host import RayActorHost
 from runtime.cluster.rules.leaving import Whereabouts

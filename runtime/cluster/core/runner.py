@@ -29,8 +29,8 @@ from actors.messages.codec import encode
 from actors.messages.protocol.base import error_in
 from actors.messages.protocol.turns import RecoverTurns
 from actors.messages.session import Shard
-from actors.rules.capacity.opening_window import least_opened
-from actors.rules.capacity.sharding import shard_name
+from actors.rules.queues import least_opened
+from actors.rules.sharding import shard_name
 from actors.runner.environment import RunnerEnvironment
 from runtime.cluster.cluster_watch import ClusterWatch
 from runtime.cluster.control_service_watch import ControlServiceWatch

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ray.exceptions import RayError
 
 from actors.messages.event import now_s
-from actors.rules.recovery.backoff import Backoff
+from actors.rules.backoff import Backoff
 from runtime.cluster.ray.absence import AbsentActorError
 from runtime.cluster.rules.standby import SILENT_S, Other, StandbyStep, next_step, next_term
 from runtime.cluster.transport.link import first_answer

@@ -17,7 +17,7 @@ from actors.layers.flows.definitions import FlowPlan
 from actors.messages.protocol.statistics import ConnectionFigures, Statistics
 from actors.messages.session import SessionKey, TurnKey
 from actors.refs import Ref, RunnerRef, SessionRef
-from actors.rules.capacity.sharding import shard_of
+from actors.rules.sharding import shard_of
 from runtime.cluster.control_service_watch import ControlServiceWatch
 from runtime.cluster.core.actors import runner_standbys, session_standbys
 from runtime.cluster.deployment.connection import RayConnection

@@ -20,7 +20,7 @@ from actors.messages import protocol as p
 from actors.messages.event import now_s
 from actors.messages.protocol.base import PROTOCOL
 from actors.messages.session import Shard
-from actors.rules.capacity.sharding import all_shards
+from actors.rules.sharding import all_shards
 from runtime.cluster.core.actors import ActorStarter, actor_names, limiter_name, runner_standbys, session_standbys
 from runtime.cluster.core.limiter import KeptModelLimits, LimiterHost, build_limiter
 from runtime.cluster.core.runner import RunnerHost, RunnerSpec, build_runner

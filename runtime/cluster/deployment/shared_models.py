@@ -12,9 +12,8 @@ from ray.exceptions import RayTaskError
 
 from actors.errors.tracebacks import keep_traceback
 from actors.interfaces.model import Model, Responses, name_of
-from actors.messages.codec import encode
-from actors.messages.llm.model import LlmRequest, LlmResponse
-from actors.messages.typed import decode
+from actors.messages.codec import decode, encode
+from actors.messages.llm import LlmRequest, LlmResponse
 from runtime.cluster.core.actors import ActorStarter, actor_name
 from runtime.cluster.packing.pickling import from_chunks, to_chunks
 from runtime.cluster.transport.ray_actors import Handle

@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from actors.messages.forms.byte_strings import ByteStrings
+from actors.messages.topology import ByteStrings
 
 BLOCK_BYTES = 32 * 1024
 """Bytes of strings that are compressed together. To get one of them takes 0.1 ms. One that is larger is not compressed."""

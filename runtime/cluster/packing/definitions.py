@@ -19,19 +19,18 @@ from typing import Any, NamedTuple
 import msgspec
 
 from actors.definitions.agents import BaseAgent, Placement, Plugin
-from actors.definitions.tree.spec import AgentSpec
+from actors.definitions.spec import AgentSpec
 from actors.interfaces.model import Model
 from actors.layers.compaction.definitions import EventsCompactionConfig, LlmEventSummarizer
 from actors.layers.recording.messages import Recording
 from actors.layers.trees.fingerprints import likeness
 from actors.layers.trees.process_groups import ProcessGroup
 from actors.layers.trees.tree import AgentTree, summarises
-from actors.messages.codec import encode
+from actors.messages.codec import decode, encode
+from actors.messages.config import Limits
 from actors.messages.json_types import JsonObject
-from actors.messages.limits import Limits
 from actors.messages.topology import Topology
-from actors.messages.typed import decode
-from actors.rules.capacity.eviction import LruDict
+from actors.rules.eviction import LruDict
 from actors.rules.routing.transfer import Target, transfer_targets
 from runtime.cluster.packing.class_fields import fields_of, identity_of, is_copy_of, is_data
 from runtime.cluster.packing.compressed import CompressedStrings

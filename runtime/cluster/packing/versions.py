@@ -21,9 +21,8 @@ from actors.layers.flows.definitions import FlowPlan
 from actors.layers.trees.tree import AgentTree
 from actors.layers.updates.rules import MarkedVersion, Marks, known_still, marks_of, taken_over
 from actors.layers.updates.versions import NO_VERSIONS, KeptVersion, TreeVersion, VersionRecord
-from actors.messages.codec import encode
+from actors.messages.codec import decode, encode
 from actors.messages.event import now_s
-from actors.messages.typed import decode
 from runtime.cluster.packing.definitions import PackedDefinitions, PackedTree, pack_tree, unpack
 from runtime.cluster.packing.pickling import from_chunks, pickled, pickled_plan, to_chunks, unpickle
 from runtime.cluster.ray import key_values

@@ -10,7 +10,7 @@ from contextlib import suppress
 from actors.errors import ActorLostError
 from actors.layers.trees.process_groups import ProcessGroup, Replica
 from actors.messages.codec import encode
-from actors.messages.protocol.lifecycle import Stop
+from actors.messages.protocol.base import Stop
 from runtime.cluster.processes.process_table import ProcessTable
 from runtime.cluster.processes.starting import ProcessStarter, SpareProcesses
 from runtime.cluster.processes.worker_process import HostedAgent, WorkerProcess

@@ -27,8 +27,7 @@ from actors.layers.mcp.toolset import McpServers
 from actors.layers.means import all_means
 from actors.layers.toolsets import OpenToolsets
 from actors.messages.codec import encode
-from actors.messages.protocol.base import ErrorReply
-from actors.messages.protocol.lifecycle import Stop
+from actors.messages.protocol.base import ErrorReply, Stop
 from actors.refs import Ref, RunnerRef
 from runtime.cluster.logs import ProcessLogs, ToRunner, name_output
 from runtime.cluster.packing.definitions import unpack

@@ -10,7 +10,7 @@ import ray
 
 from actors.errors import ClusterError, RaygroveError
 from actors.layers.mcp.messages import McpServer
-from actors.messages.typed import decode
+from actors.messages.codec import decode
 from actors.refs import Ref
 from runtime.cluster.host import RayActorHost
 from runtime.cluster.logs import ProcessLogs, ToRunner

@@ -19,7 +19,7 @@ from actors.interfaces.transport import AgentDirectory, Link
 from actors.layers.trees.process_groups import ProcessGroup, Replica, replica_of, scaled_group
 from actors.layers.updates.rules import Marks
 from actors.messages.codec import encode
-from actors.messages.protocol.lifecycle import Stop
+from actors.messages.protocol.base import Stop
 from actors.messages.session import SessionKey
 from runtime.cluster.cluster_watch import ClusterWatch, Nodes
 from runtime.cluster.packing.definitions import PackedTree

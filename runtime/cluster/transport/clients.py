@@ -9,7 +9,7 @@ from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.transport import Link
 from actors.layers.placing.client import runner_client, stores_client
 from actors.refs import Ref, RunnerRef, SessionRef
-from actors.rules.capacity.sharding import all_shards
+from actors.rules.sharding import all_shards
 from runtime.cluster.transport.pair import Pair
 from runtime.cluster.transport.ray_actors import Handle
 from runtime.cluster.transport.wires import WireOptions, Wires

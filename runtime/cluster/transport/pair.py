@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ray.exceptions import RayError
 
-from actors.rules.recovery.backoff import Backoff
+from actors.rules.backoff import Backoff
 from runtime.cluster.transport.link import ProcessReplacedError
 from runtime.cluster.transport.peer import Peer
 from runtime.cluster.transport.ray_actors import Handle, get_actor

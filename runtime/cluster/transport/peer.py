@@ -15,7 +15,7 @@ from ray.exceptions import RayError
 from actors.interfaces.telemetry import tell_event
 from actors.interfaces.transport import EarlyReply, Link
 from actors.messages.protocol.statistics import UnreachedPeer
-from actors.rules.recovery.backoff import Backoff
+from actors.rules.backoff import Backoff
 from runtime.cluster.transport.link import (
     RETRY_S,
     ProcessReplacedError,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from actors.messages import protocol as p
-from actors.messages.codec import decode_event
-from actors.messages.event import Event
+from actors.messages.event import Event, decode_event
 from actors.messages.session import SessionKey
 from actors.messages.turn_info import TurnInfo
 from actors.refs import SessionRef

@@ -11,7 +11,7 @@ import msgspec
 
 from actors.errors import OverloadedError, RaygroveError
 from actors.messages.event import Event
-from actors.messages.protocol.outcomes import Paused
+from actors.messages.protocol.runs import Paused
 from runtime.driver.scripts.inputs import MapInput
 from runtime.driver.scripts.questions import Asking
 from runtime.driver.scripts.results import MapResult

@@ -24,7 +24,7 @@ from actors.errors.hints import problems
 from actors.layers.flows.definitions import FlowPlan
 from actors.messages.event import USER
 from actors.messages.json_types import JsonMapping
-from actors.messages.protocol.outcomes import Paused
+from actors.messages.protocol.runs import Paused
 from actors.messages.protocol.turns import StartTurn
 from actors.messages.shown import shown
 from runtime.driver.flow_plans import checked_plan, one_task_flow

@@ -9,7 +9,7 @@ import msgspec
 
 from actors.messages.event import Event, Usage
 from actors.messages.json_types import JsonObject
-from actors.messages.protocol.outcomes import AnyOutcome
+from actors.messages.protocol.runs import AnyOutcome
 from actors.messages.shown import Shown
 from runtime.driver.turns.turn import TurnResult
 

@@ -14,7 +14,7 @@ from actors.errors import (
     TurnCancelledError,
     TurnError,
 )
-from actors.rules.recovery.backoff import Backoff
+from actors.rules.backoff import Backoff
 from runtime.driver.arguments import checked_number
 
 BACKOFF = Backoff(first_s=0.5, longest_s=30.0)

@@ -12,8 +12,8 @@ from actors.errors import RequestError
 from actors.interfaces.clock import WallClock
 from actors.layers.background.client import SessionRuns
 from actors.layers.background.messages import Wanted
-from actors.messages.background import BackgroundRun
 from actors.messages.json_types import JsonObject
+from actors.messages.turn_info import BackgroundRun
 from actors.rules.checks import user_message as messages
 from actors.rules.checks.ids import checked_known_key
 from runtime.driver.arguments import checked_choice

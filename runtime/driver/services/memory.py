@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from actors.layers.memory import ForgetSession, RememberSession, SearchMemory
-from actors.messages.memory import MemoryEntry
-from actors.messages.session import SessionKey
+from actors.messages.session import MemoryEntry, SessionKey
 from actors.rules.checks.ids import checked_known_id, checked_known_key
 from runtime.driver.arguments import checked_text
 from runtime.driver.inputs import Id

@@ -11,7 +11,7 @@ from actors.errors import AgentTreeError
 from actors.layers.flows.rules.prompt import CREATE_TASKS, is_controllers, refuse_other_question
 from actors.messages.flow import CONTROLLER
 from actors.messages.topology import AgentNode, Topology
-from actors.rules.prompt.agent_search import AgentSearch
+from actors.rules.routing.transfer import AgentSearch
 from runtime.driver.services.drawing import GraphEdge, drawn_edges, edge_lines, mermaid
 
 

@@ -12,8 +12,7 @@ import msgspec
 from actors.errors import InvalidMessageError, RequestError, SessionNotFoundError
 from actors.errors.hints import explains_all_wrong_calls
 from actors.messages import protocol as p
-from actors.messages.codec import decode_event, encode_event
-from actors.messages.event import Event, new_event_id, new_invocation_id, now_s
+from actors.messages.event import Event, decode_event, encode_event, new_event_id, new_invocation_id, now_s
 from actors.messages.json_types import JsonMapping
 from actors.messages.session import Session, SessionKey, SessionPlace
 from actors.rules.checks.ids import checked_id, checked_key, checked_known_id, checked_known_key

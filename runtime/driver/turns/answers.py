@@ -9,9 +9,8 @@ from actors.layers.listing.messages import PendingCall
 from actors.messages.codec import plain
 from actors.messages.content import Content, FunctionResponse, Part
 from actors.messages.json_types import JsonObject
-from actors.rules.checks.budget_question import full_answer, scope_of
-from actors.rules.checks.confirmation import CONFIRMED
 from actors.rules.checks.ids import checked_id
+from actors.rules.checks.questions import CONFIRMED, full_answer, scope_of
 
 Answers = Mapping[str, object]
 """Answers by the id of the call."""

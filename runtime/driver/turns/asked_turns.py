@@ -18,7 +18,7 @@ from collections.abc import Hashable
 from math import inf
 
 from actors.errors import OverloadedError
-from actors.rules.capacity.backlog import line_is_full
+from actors.rules.queues import line_is_full
 from runtime.driver.turns.refused_lines import PASSED_S, PROBE_S
 
 

@@ -25,12 +25,12 @@ from actors.layers.listing.messages import ListPending, PendingCall
 from actors.layers.retries import RetryTurn, TurnRetried
 from actors.layers.steering.messages import FindMessage, MessagePlace
 from actors.messages import protocol as p
-from actors.messages.limits import DEFAULT_LIMITS
+from actors.messages.config import DEFAULT_LIMITS
 from actors.messages.protocol.base import StoredEvent
 from actors.messages.session import SessionKey, TurnKey
 from actors.messages.shown import Shown
-from actors.rules.delivery.event_buffer import EventBuffer
-from actors.rules.recovery.backoff import Backoff
+from actors.rules.backoff import Backoff
+from actors.rules.event_buffer import EventBuffer
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.event_loop import Work
 from runtime.driver.turns.asked_turns import AskedTurns

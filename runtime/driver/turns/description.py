@@ -13,7 +13,7 @@ from actors.layers.listing.client import get_turn, list_turns
 from actors.layers.listing.messages import GetRunningTurn, ListPending, ListTurns, PendingCall
 from actors.layers.spending.messages import GetTurnBudgets, GetUsage, UsageReport, UsedBudget
 from actors.messages import protocol as p
-from actors.messages.codec import decode_event
+from actors.messages.event import decode_event
 from actors.messages.session import SessionKey
 from actors.messages.turn_info import TurnInfo
 from runtime.driver.turns.turn_account import TurnAccount

@@ -9,8 +9,7 @@ import msgspec
 from actors.layers.listing.client import get_turn
 from actors.layers.stores.schedule import ScheduleRow, WaitingMessage, message_name, waiting_row
 from actors.messages import protocol as p
-from actors.messages.codec import decode_event
-from actors.messages.event import now_s
+from actors.messages.event import decode_event, now_s
 from actors.messages.protocol.turns import ScheduledTime
 from actors.messages.session import SessionKey
 from runtime.driver.engine_client import EngineClient

@@ -8,7 +8,7 @@ import msgspec
 
 from actors.messages.event import Event
 from actors.messages.json_types import JsonValue
-from actors.messages.protocol.outcomes import AnyOutcome, Finished
+from actors.messages.protocol.runs import AnyOutcome, Finished
 
 
 def output_of(outcome: AnyOutcome | None) -> JsonValue:

@@ -8,8 +8,7 @@ from typing import Literal
 import msgspec
 
 from actors.messages import protocol as p
-from actors.messages.codec import decode_event
-from actors.messages.event import ADDRESSED, USER, Event
+from actors.messages.event import ADDRESSED, USER, Event, decode_event
 from actors.messages.graph import node_at
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology

@@ -18,8 +18,8 @@ from collections.abc import Iterator, Sequence
 
 from actors.errors import OverloadedError
 from actors.messages.session import SessionKey
-from actors.rules.capacity.backlog import MIN_RETRY_S
-from actors.rules.capacity.eviction import LruDict
+from actors.rules.eviction import LruDict
+from actors.rules.queues import MIN_RETRY_S
 
 PROBE_S = 0.5
 FORGET_S = 1.0

@@ -14,8 +14,8 @@ from actors.layers.listing.messages import PendingCall, PendingReply, TurnCounts
 from actors.layers.recording.messages import GetModelCalls, ModelCallsReply, RecordedCall
 from actors.layers.recording.rules import MissingPartError, unpacked
 from actors.messages import protocol as p
-from actors.messages.llm.model import LlmRequest
-from actors.messages.llm.recorded import PackedCall
+from actors.messages.llm import LlmRequest
+from actors.messages.protocol.log import PackedCall
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
 from actors.messages.turn_info import TurnInfo

@@ -13,12 +13,11 @@ import msgspec
 
 from actors.errors import RaygroveError, RepeatMismatchError
 from actors.messages.protocol.base import StoredEvent
-from actors.messages.protocol.outcomes import AnyOutcome
+from actors.messages.protocol.runs import AnyOutcome
 from actors.messages.protocol.subscriptions import TurnRead
 from actors.messages.session import SessionKey, TurnKey
-from actors.rules.delivery.answers import AnswerPartials
-from actors.rules.delivery.event_buffer import EventBuffer
-from actors.rules.delivery.partials import Stream, rest_of, stream_of
+from actors.rules.event_buffer import EventBuffer
+from actors.rules.partials import AnswerPartials, Stream, rest_of, stream_of
 from runtime.driver.event_loop import HomeProcess, ThreadSignal
 
 

@@ -21,14 +21,13 @@ from actors.errors import (
     TurnTimeoutError,
 )
 from actors.layers.listing.messages import PendingCall
-from actors.messages.codec import decode_event
-from actors.messages.event import Event
+from actors.messages.event import Event, decode_event
 from actors.messages.json_types import JsonValue
 from actors.messages.protocol.base import StoredEvent
-from actors.messages.protocol.outcomes import AnyOutcome, Cancelled, Failed, for_users
+from actors.messages.protocol.runs import AnyOutcome, Cancelled, Failed, for_users
 from actors.messages.shown import Shown
 from actors.rules.checks.model_answer import NO_CONTENT
-from actors.rules.recovery.failures import error_of
+from actors.rules.failures import error_of
 from actors.rules.routing.resumption import is_failure
 from runtime.driver.flows import ResultTypes, TaskResult, stopped_by, task_results
 from runtime.driver.notebook import is_cell

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from actors.rules.capacity.eviction import Cache
+from actors.rules.eviction import Cache
 from runtime.private_files import FILE_MODE, temporary_folder
 from runtime.transport.io.listening import this_machine
 

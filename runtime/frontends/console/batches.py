@@ -21,7 +21,7 @@ import msgspec
 
 from actors.errors import InvalidMessageError, NotEncodableError, RaygroveError, RequestError
 from actors.messages.codec import plain
-from actors.messages.protocol.outcomes import Paused
+from actors.messages.protocol.runs import Paused
 from runtime.driver.arguments import checked_choice
 from runtime.driver.runtime import Runtime
 from runtime.driver.scripts.inputs import InputReader

@@ -13,7 +13,7 @@ from actors.errors.hints import did_you_mean
 from actors.layers.listing.messages import PendingCall
 from actors.messages.config import RunConfig
 from actors.messages.event import USER
-from actors.messages.protocol.outcomes import Paused
+from actors.messages.protocol.runs import Paused
 from runtime.driver.runtime import Runtime
 from runtime.driver.turns.finding import LOOKED_AT, newest_of_session
 from runtime.driver.turns.given import output_event

@@ -16,7 +16,7 @@ from actors.layers.workflows.rules import decision_text
 from actors.messages.content import Content, FunctionCall, FunctionResponse, Part
 from actors.messages.event import RESET, Event, Usage
 from actors.messages.flow import FlowMark
-from actors.messages.llm.model import LlmRequest
+from actors.messages.llm import LlmRequest
 from actors.messages.turn_info import LostProcess, TurnInfo
 from actors.rules.routing.transfer import TRANSFER_TOOL
 from runtime.driver.operation import local_time

@@ -95,7 +95,7 @@ def run(
 
 def _end(turn: Turn, where: Where, user: str, session: str) -> int:
     """The exit code of a turn that has ended. Says of one that is paused how to answer."""
-    from actors.messages.protocol.outcomes import Paused
+    from actors.messages.protocol.runs import Paused
     from runtime.frontends.console.showing import how_to_answer
 
     if not isinstance(turn.result().outcome, Paused):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
-from actors.messages import typed
+from actors.messages import codec
 from runtime.driver.operation import local_time
 from runtime.frontends.console import options, runtimes
 from runtime.frontends.console.output import print_json, print_result, print_table
@@ -101,7 +101,7 @@ def found_session(
 
 
 def _events(store: SessionStore, row: SessionRow) -> Iterator[Event]:
-    from actors.messages.codec import decode_event
+    from actors.messages.event import decode_event
 
     after_seq = 0
     while page := store.events(row.key, after_seq=after_seq, limit=PAGE):
@@ -229,7 +229,7 @@ def _read(lines: BinaryIO, file: str) -> tuple[Session, list[Event]]:
     for number, line in numbered:
         try:
             if told is None:
-                told = typed.decode_json(line, Session)
+                told = codec.decode_json(line, Session)
             else:
                 events.append(_without_rewind(Event.from_json(line)))
         except (msgspec.DecodeError, RaygroveError, ValueError) as error:

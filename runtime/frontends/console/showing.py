@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from actors.layers.listing.messages import PendingCall
 from actors.messages.event import Event
-from actors.messages.protocol.outcomes import Paused
+from actors.messages.protocol.runs import Paused
 from actors.rules.routing.branches import tool_root
 from runtime.driver.turns.given import output_event
 from runtime.driver.turns.turn import Turn

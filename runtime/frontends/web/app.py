@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
 from actors.errors import DefinitionError, RaygroveError
-from actors.messages.limits import DEFAULT_LIMITS
+from actors.messages.config import DEFAULT_LIMITS
 from runtime.driver import declared
 from runtime.driver.run_options import RunOptions, run_config_of
 from runtime.driver.runtime import Runtime

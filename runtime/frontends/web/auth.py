@@ -12,10 +12,9 @@ import msgspec
 from starlette.requests import Request
 
 from actors.errors import DefinitionError
-from actors.messages import typed
+from actors.messages import codec
 from actors.messages.json_types import JsonMapping, JsonValue
-from actors.rules.checks.budget_question import scope_of
-from actors.rules.checks.confirmation import CONFIRMED, SUFFIX, unwrapped
+from actors.rules.checks.questions import CONFIRMED, SUFFIX, scope_of, unwrapped
 from runtime.frontends.web.problems import NotAllowedError, NotAuthenticatedError
 
 APP_STATE = "app:"
@@ -128,7 +127,7 @@ class StaticTokens:
             DefinitionError: the file cannot be read, or says something else.
         """
         try:
-            tokens = typed.decode_json(Path(path).read_bytes(), dict[str, _Allowed])
+            tokens = codec.decode_json(Path(path).read_bytes(), dict[str, _Allowed])
         except OSError as error:
             raise DefinitionError(f"the file of tokens {str(path)!r} cannot be read: {error.strerror}") from error
         except msgspec.DecodeError as error:

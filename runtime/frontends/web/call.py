@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from actors.errors import DefinitionError, OverloadedError, RuntimeClosedError
 from actors.errors.hints import did_you_mean
-from actors.messages import typed
+from actors.messages import codec
 from actors.messages.config import RunConfig
 from runtime.driver.runtime import Runtime
 from runtime.frontends.web.auth import Auth, Principal
@@ -145,7 +145,7 @@ class Call:
         """The query as a struct. Raises BadRequestError when a field is unknown, missing or wrong."""
         given = {name: value for name, value in self.request.query_params.items() if name != "user"}
         try:
-            return typed.convert(given, type, strict=False)
+            return codec.convert(given, type, strict=False)
         except msgspec.ValidationError as error:
             raise BadRequestError(f"the query is wrong: {explained(error, type, also=['user'])}") from None
 
@@ -214,11 +214,11 @@ def decoded(raw: bytes, expected: type[T]) -> T:
         UnicodeDecodeError, RecursionError: the same.
     """
     try:
-        return typed.decode_json(raw, expected)
+        return codec.decode_json(raw, expected)
     except msgspec.ValidationError:
         # Reading that is not strict takes texts for numbers as well: only what is right with its numbers made whole may have it.
-        typed.convert(_whole(msgspec.json.decode(raw)), expected)
-        return typed.decode_json(raw, expected, strict=False)
+        codec.convert(_whole(msgspec.json.decode(raw)), expected)
+        return codec.decode_json(raw, expected, strict=False)
 
 
 def _whole(value: Any) -> Any:

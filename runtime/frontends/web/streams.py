@@ -20,7 +20,7 @@ from actors.errors import ClusterError, RaygroveError, TurnCancelledError, TurnE
 from actors.layers.listing.messages import PendingCall
 from actors.messages.event import Event
 from actors.messages.protocol.base import StoredEvent
-from actors.messages.protocol.outcomes import Paused
+from actors.messages.protocol.runs import Paused
 from actors.messages.turn_info import TurnStateName
 from runtime.driver.services.tail import SessionTail
 from runtime.driver.turns.turn import Turn, decoded

@@ -14,7 +14,7 @@ from actors.errors import AgentFailedError
 from actors.errors.tracebacks import with_traceback
 from actors.layers.custom.definitions import CustomAgent, InvocationContext
 from actors.messages.event import USER, Event, EventActions
-from actors.messages.protocol.outcomes import Failed, Paused
+from actors.messages.protocol.runs import Failed, Paused
 from actors.rules.routing.branches import tool_root
 from runtime.integrations.adk import contexts
 from runtime.integrations.adk.contents import adk_event, own_event

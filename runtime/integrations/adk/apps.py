@@ -11,14 +11,14 @@ from google.adk.agents.llm_agent import LlmAgent
 from google.adk.apps.llm_event_summarizer import LlmEventSummarizer as AdkLlmEventSummarizer
 from google.adk.plugins.base_plugin import BasePlugin
 
-from actors.definitions.agents.plugin import Plugin
+from actors.definitions.agents.callbacks import Plugin
 from actors.definitions.tools.context import CallbackContext, ToolContext
 from actors.errors import DefinitionError
 from actors.layers.compaction.definitions import HISTORY, EventsCompactionConfig, LlmEventSummarizer
 from actors.messages.content import Content
 from actors.messages.event import Event
 from actors.messages.json_types import JsonObject
-from actors.messages.llm.model import LlmRequest, LlmResponse
+from actors.messages.llm import LlmRequest, LlmResponse
 from runtime.integrations.adk import contexts
 from runtime.integrations.adk.callbacks import call, request_view
 from runtime.integrations.adk.contents import (

@@ -10,12 +10,12 @@ import msgspec
 from google.adk.planners.base_planner import BasePlanner as AdkBasePlanner
 from google.adk.planners.built_in_planner import BuiltInPlanner as AdkBuiltInPlanner
 
-from actors.definitions.agents.planner import BasePlanner
+from actors.definitions.agents.llm import BasePlanner
 from actors.definitions.tools.context import CallbackContext, ReadonlyContext, ToolContext
 from actors.errors.user_code import in_thread
 from actors.layers.planning import BuiltInPlanner
 from actors.messages.content import Content, Part
-from actors.messages.llm.model import LlmRequest, LlmResponse
+from actors.messages.llm import LlmRequest, LlmResponse
 from runtime.integrations.adk import contexts
 from runtime.integrations.adk.contents import adk_response, genai_part, own_content, own_part, own_response
 from runtime.integrations.adk.contexts import Source

@@ -18,7 +18,7 @@ from actors.errors import AgentFailedError, PluginFailedError
 from actors.messages.content import Content, Part
 from actors.messages.event import ADK_FIELDS, Event, EventActions, EventCompaction, Usage
 from actors.messages.json_types import JsonObject
-from actors.messages.llm.model import LlmResponse
+from actors.messages.llm import LlmResponse
 
 _SOURCES = {
     "citation_metadata": "citationMetadata",

@@ -23,8 +23,8 @@ from actors.definitions.tools.context import ToolConfirmation as OwnToolConfirma
 from actors.definitions.tools.state import State
 from actors.errors import NotCarriedOverError, RequestError
 from actors.messages.config import RunConfig as OwnRunConfig
+from actors.messages.drafts import LazyList
 from actors.messages.event import Event
-from actors.messages.llm.lazy_list import LazyList
 from runtime.integrations.adk.contents import adk_event, genai_content
 from runtime.integrations.adk.services import Artifacts, RunMemory, Sessions, question_of, refuse, stored_credential
 from runtime.integrations.adk.state import LiveState, StateCopy, may_read_events

@@ -19,7 +19,7 @@ from google.adk.workflow import BaseNode, Workflow
 from google.genai import types
 
 from actors.definitions.agents import BaseAgent, Plugin
-from actors.definitions.tools.requests import BuiltInCodeExecutor
+from actors.definitions.tools.base import BuiltInCodeExecutor
 from actors.errors import DefinitionError
 from actors.layers.agent_tool import AgentTool
 from actors.layers.trees.tree import Adapted

@@ -11,8 +11,8 @@ from google.adk.models.registry import LLMRegistry
 
 from actors.interfaces.telemetry import current_run
 from actors.messages.content import Content
-from actors.messages.llm.model import LlmRequest, LlmResponse
-from actors.rules.capacity.eviction import LruDict
+from actors.messages.llm import LlmRequest, LlmResponse
+from actors.rules.eviction import LruDict
 from runtime.integrations.adk.contents import own_response
 from runtime.integrations.adk.requests import RequestView
 from runtime.models import registry

@@ -10,12 +10,11 @@ from google.adk.tools.base_tool import BaseTool
 from google.genai import types
 from pydantic import ConfigDict, SerializerFunctionWrapHandler, field_serializer
 
-from actors.definitions.agents.output_type import output_type
+from actors.definitions.schemas import output_type
 from actors.messages.content import Content
+from actors.messages.drafts import ContentDrafts, LazyList, own_contents
 from actors.messages.json_types import JsonObject
-from actors.messages.llm.drafts import ContentDrafts, own_contents
-from actors.messages.llm.lazy_list import LazyList
-from actors.messages.llm.model import Declared, FunctionDeclaration, LlmRequest
+from actors.messages.llm import Declared, FunctionDeclaration, LlmRequest
 from runtime.integrations.adk.contents import genai_content, own_content
 
 _OWN_FIELDS = {"system_instruction", "tools", "response_schema", "response_json_schema"}

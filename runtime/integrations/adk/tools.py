@@ -16,16 +16,16 @@ from google.adk.tools.function_tool import FunctionTool as AdkFunctionTool
 from pydantic import BaseModel
 
 from actors.definitions.agents import BaseAgent
-from actors.definitions.agents.asking_tool import TextRequest
+from actors.definitions.agents.agent_tools import TextRequest
+from actors.definitions.schemas import json_schema
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import CallbackContext, ToolContext
 from actors.definitions.tools.function import names_run_node
-from actors.definitions.tools.json_schema import json_schema
 from actors.errors.user_code import in_thread
 from actors.layers.agent_tool import AgentTool
 from actors.messages.event import RequestedInput
 from actors.messages.json_types import JsonObject
-from actors.messages.llm.model import FunctionDeclaration, LlmRequest
+from actors.messages.llm import FunctionDeclaration, LlmRequest
 from runtime.integrations.adk import contexts
 from runtime.integrations.adk.contexts import Source
 from runtime.integrations.adk.graph_nodes import NodesBelow, is_generator

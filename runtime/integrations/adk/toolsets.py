@@ -12,11 +12,10 @@ from google.adk.agents.readonly_context import ReadonlyContext as AdkReadonlyCon
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.base_toolset import BaseToolset
 
-from actors.definitions.tools.base import Tool
+from actors.definitions.tools.base import CredentialRequest, Tool, Toolset
 from actors.definitions.tools.context import CallbackContext, ReadonlyContext, ToolContext
-from actors.definitions.tools.toolset import CredentialRequest, Toolset
 from actors.messages.json_types import JsonObject
-from actors.messages.llm.model import LlmRequest
+from actors.messages.llm import LlmRequest
 from runtime.integrations.adk import contexts
 from runtime.integrations.adk.contexts import Source
 from runtime.integrations.adk.requests import RequestView, own_declaration

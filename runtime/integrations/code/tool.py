@@ -15,7 +15,7 @@ from actors.errors import DefinitionError
 from actors.errors.hints import did_you_mean, no_such_field
 from actors.messages.content import Blob, Part
 from actors.messages.json_types import JsonMapping, JsonObject
-from actors.messages.llm.model import FunctionDeclaration
+from actors.messages.llm import FunctionDeclaration
 from actors.rules.checks.ids import MAX_ARTIFACT_NAME, is_readable
 from runtime.integrations.code.run import CodeLimits, CodeResult, run_python
 

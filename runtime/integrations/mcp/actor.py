@@ -19,7 +19,7 @@ from actors.errors import DefinitionError, McpServerError
 from actors.layers.mcp.messages import CallMcpTool, ListMcpTools, McpResult, McpServer, McpToolInfo, McpToolList, StopMcpCall
 from actors.messages import protocol as p
 from actors.messages.codec import encode
-from actors.rules.recovery.backoff import Backoff
+from actors.rules.backoff import Backoff
 from runtime.integrations.mcp.link import ConnectionGoneError, ServerLink
 
 Connect = Callable[[McpServer, Mapping[str, str], Callable[[], None], float | None], ServerLink]

@@ -25,7 +25,7 @@ from actors.errors import DefinitionError, McpServerError, RaygroveError
 from actors.layers.mcp.messages import CallMcpTool, McpResult, McpServer, McpToolInfo
 from actors.messages.content import Blob, Part
 from actors.messages.json_types import JsonObject
-from actors.rules.recovery.backoff import Backoff
+from actors.rules.backoff import Backoff
 from runtime.integrations.mcp.answers import Answers, Given, given_answers, question_for
 from runtime.integrations.mcp.delivery import WatchedClient, delivery
 from runtime.integrations.mcp.link import ConnectionGoneError, Owner, reason

@@ -13,7 +13,7 @@ from contextvars import ContextVar
 import httpx2
 import msgspec
 
-from actors.messages import typed
+from actors.messages import codec
 
 _SESSION = "mcp-session-id"
 _UNKNOWN_SESSION = (400, 404)
@@ -97,8 +97,8 @@ async def _is_refusal(response: httpx2.Response) -> bool:
     if response.status_code not in _UNKNOWN_SESSION or _SESSION not in response.request.headers:
         return False
     try:
-        refused = typed.decode_json(await response.aread(), _Refusal)
-        asked = typed.decode_json(response.request.content, _Identified)
+        refused = codec.decode_json(await response.aread(), _Refusal)
+        asked = codec.decode_json(response.request.content, _Identified)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return True
     return refused.id != asked.id or refused.error.code in _SESSION_CODES

@@ -10,7 +10,7 @@ from urllib.parse import urljoin
 
 from actors.errors import DefinitionError
 from actors.messages.json_types import JsonMapping, JsonObject
-from actors.messages.llm.model import FunctionDeclaration
+from actors.messages.llm import FunctionDeclaration
 from runtime.integrations.openapi.document import Document
 from runtime.integrations.openapi.schemas import ARTIFACT, Schemas, is_binary
 

@@ -14,15 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from actors.definitions.tools.base import Tool
+from actors.definitions.tools.base import Tool, Toolset
 from actors.definitions.tools.context import ReadonlyContext, ToolContext
 from actors.definitions.tools.function import without_unknown
-from actors.definitions.tools.toolset import Toolset
 from actors.errors import DefinitionError
 from actors.errors.hints import did_you_mean, explains_wrong_calls, some_of
 from actors.messages.content import Blob, Part
 from actors.messages.json_types import JsonObject
-from actors.messages.llm.model import FunctionDeclaration
+from actors.messages.llm import FunctionDeclaration
 from runtime.integrations.openapi import auth as credentials
 from runtime.integrations.openapi import document as documents
 from runtime.integrations.openapi.auth import check_servers, checked_servers

@@ -8,15 +8,14 @@ from html import escape
 from pathlib import Path
 from typing import Any, Protocol
 
-from actors.definitions.tools.base import Tool
+from actors.definitions.tools.base import Tool, Toolset
 from actors.definitions.tools.context import CallbackContext, ReadonlyContext, ToolContext
 from actors.definitions.tools.function import without_unknown
-from actors.definitions.tools.toolset import Toolset
 from actors.errors import DefinitionError
 from actors.errors.hints import explains_wrong_calls
 from actors.messages.content import Blob, Content, Part
 from actors.messages.json_types import JsonObject
-from actors.messages.llm.model import FunctionDeclaration, LlmRequest
+from actors.messages.llm import FunctionDeclaration, LlmRequest
 from runtime.integrations.skills.folders import Skill, path_in, read_skills, skill_of, text_of
 
 SKILL_NAME = {"type": "string", "description": "The name of the skill."}

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import msgspec
 
 from actors.errors import ModelResponseError
-from actors.messages import typed
+from actors.messages import codec
 from actors.messages.content import Content, FunctionCall, Part
 from actors.messages.event import Usage
 from actors.messages.json_types import JsonObject
-from actors.messages.llm.model import LlmResponse
+from actors.messages.llm import LlmResponse
 from actors.rules.checks.model_answer import MALFORMED, decoded_arguments
 from runtime.models.wire import signed_by_anthropic
 
@@ -105,7 +105,7 @@ class AnthropicAnswers:
             ModelResponseError: it has another form.
         """
         try:
-            event = typed.convert(sent, _Event)
+            event = codec.convert(sent, _Event)
         except msgspec.ValidationError as error:
             raise ModelResponseError(self._model, f"it is no event of a message: {error}") from error
         self._count(event.message.usage if event.message is not None else event.usage)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from actors.messages.json_types import JsonObject, JsonValue
-from actors.messages.llm.model import FunctionDeclaration, LlmRequest
+from actors.messages.llm import FunctionDeclaration, LlmRequest
 from runtime.models.wire import (
     NUDGE,
     Media,

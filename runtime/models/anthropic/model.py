@@ -12,7 +12,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Literal
 
 from actors.errors import ModelConfigurationError, ModelError, ModelResponseError, ModelServiceError
-from actors.messages.llm.model import LlmRequest, LlmResponse
+from actors.messages.llm import LlmRequest, LlmResponse
 from runtime.models.anthropic.answers import AnthropicAnswers
 from runtime.models.anthropic.messages import request_body
 from runtime.models.failures import in_words, own_error, retry_after_s, service_error, shortened

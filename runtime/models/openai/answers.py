@@ -10,11 +10,11 @@ from __future__ import annotations
 import msgspec
 
 from actors.errors import ModelResponseError
-from actors.messages import typed
+from actors.messages import codec
 from actors.messages.content import Content, FunctionCall, Part
 from actors.messages.event import Usage
 from actors.messages.json_types import JsonObject, JsonValue
-from actors.messages.llm.model import LlmResponse
+from actors.messages.llm import LlmResponse
 from actors.rules.checks.model_answer import MALFORMED, decoded_arguments
 
 FINISH_REASONS = {
@@ -132,7 +132,7 @@ class OpenAIAnswers:
             ModelResponseError: it has another form, or says only that something failed.
         """
         try:
-            answer = typed.convert(sent, _Answer)
+            answer = codec.convert(sent, _Answer)
         except msgspec.ValidationError as error:
             raise ModelResponseError(self._model, f"it is no chat completion: {error}") from error
         if answer.usage is not None:

@@ -13,7 +13,7 @@ from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 
 from actors.errors import ModelConfigurationError, ModelError, ModelResponseError, ModelServiceError
-from actors.messages.llm.model import LlmRequest, LlmResponse
+from actors.messages.llm import LlmRequest, LlmResponse
 from runtime.models.failures import in_words, own_error, service_error, shortened
 from runtime.models.openai.answers import OpenAIAnswers
 from runtime.models.openai.messages import request_body

@@ -12,7 +12,7 @@ import msgspec
 
 from actors.errors.user_code import error_text, storable
 from actors.interfaces.telemetry import RunFacts, current_run
-from actors.messages import typed
+from actors.messages import codec
 
 _FIELDS = frozenset(RunFacts._fields)
 
@@ -95,7 +95,7 @@ class Line(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True, gc=
     extra: dict[str, str | float | bool | None] = {}
 
 
-_lines = typed.decoder(list[Line])
+_lines = codec.decoder(list[Line])
 
 encode_lines = msgspec.msgpack.Encoder().encode
 decode_lines = _lines.decode

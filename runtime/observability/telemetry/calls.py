@@ -17,7 +17,7 @@ from opentelemetry.trace import Span, SpanKind, Tracer, set_span_in_context
 from actors.interfaces.telemetry import BudgetTold, ModelCallSpan, RunTelemetry, ToolCallSpan
 from actors.messages.content import Content, FunctionCall, Part
 from actors.messages.json_types import JsonObject, JsonValue
-from actors.messages.llm.model import LlmRequest, LlmResponse
+from actors.messages.llm import LlmRequest, LlmResponse
 from actors.rules.traceparent import SpanPlace
 from runtime.observability.catalogue import token_counts
 from runtime.observability.telemetry.spans import Attributes, Histograms, context_of, end_span, start_span, traceparent_of

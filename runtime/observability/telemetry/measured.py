@@ -10,9 +10,9 @@ from typing import Generic, Self, TypeVar
 from actors.interfaces.telemetry import BudgetTold, ModelCallSpan, RunTelemetry, RunTold, Telemetry, ToolCallSpan, TurnTold
 from actors.messages.content import FunctionCall
 from actors.messages.json_types import JsonValue
-from actors.messages.llm.model import LlmRequest, LlmResponse
+from actors.messages.llm import LlmRequest, LlmResponse
 from actors.messages.protocol.base import TurnRef
-from actors.messages.protocol.outcomes import AnyOutcome
+from actors.messages.protocol.runs import AnyOutcome
 from actors.messages.session import SessionKey
 from runtime.observability.catalogue import Measure, Measures, error_type, token_counts
 

@@ -12,7 +12,7 @@ from opentelemetry.trace import Span, TracerProvider
 from actors.errors import ActorLostError
 from actors.interfaces.telemetry import RunTold, Telemetry, TurnTold
 from actors.messages.protocol.base import TurnRef
-from actors.messages.protocol.outcomes import AnyOutcome
+from actors.messages.protocol.runs import AnyOutcome
 from actors.messages.session import SessionKey
 from actors.rules.traceparent import parse_traceparent
 from runtime.observability.catalogue import error_type

@@ -16,7 +16,7 @@ import msgspec
 from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from actors.errors import StoreError
-from actors.messages import typed
+from actors.messages import codec
 from actors.messages.session import SessionKey
 from runtime.stores.sql.database import Rows
 from runtime.stores.sql.schema import ARCHIVED, archive, events
@@ -42,7 +42,7 @@ class ArchivedEvent(msgspec.Struct, frozen=True, array_like=True):
     undo: bytes
 
 
-_decoder = typed.decoder(list[ArchivedEvent])
+_decoder = codec.decoder(list[ArchivedEvent])
 
 
 def in_blocks(events: Iterable[ArchivedEvent]) -> Iterator[list[ArchivedEvent]]:

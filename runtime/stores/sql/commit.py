@@ -34,10 +34,10 @@ from actors.layers.stores.records import (
     SetDueTime,
 )
 from actors.messages.codec import encode
-from actors.messages.limits import Limits
+from actors.messages.config import Limits
 from actors.messages.session import SessionKey
-from actors.rules.capacity.eviction import LruDict
-from actors.rules.checks.sizes import check_state
+from actors.rules.checks.values import check_state
+from actors.rules.eviction import LruDict
 from actors.rules.routing.selection import is_selectable
 from runtime.stores.sql import queries
 from runtime.stores.sql import statements as sql

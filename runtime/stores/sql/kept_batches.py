@@ -7,15 +7,15 @@ from sqlalchemy import Connection, Delete, bindparam, delete, select
 from actors.layers.stores.batch import BatchInfo, BatchItem
 from actors.layers.stores.parts import MAX_BATCHES
 from actors.layers.stores.records import ForgetBatches, PutBatch
-from actors.messages import typed
+from actors.messages import codec
 from actors.messages.codec import encode
 from runtime.stores.sql.database import SqlTransaction
 from runtime.stores.sql.schema import batch_items, batches
 from runtime.stores.sql.statements import upsert
 from runtime.stores.sql.writers import FencedSqlStore
 
-_decode_batch = typed.decoder(BatchInfo).decode
-_decode_item = typed.decoder(BatchItem).decode
+_decode_batch = codec.decoder(BatchInfo).decode
+_decode_item = codec.decoder(BatchItem).decode
 
 
 class BatchReadingStore(FencedSqlStore):

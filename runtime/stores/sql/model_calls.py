@@ -9,9 +9,9 @@ from sqlalchemy import ColumnElement, Connection, bindparam, delete, or_, select
 
 from actors.layers.recording.rules import reachable
 from actors.layers.stores.records import ModelCallRow
-from actors.messages.llm.recorded import PackedCall
+from actors.messages.codec import decode
+from actors.messages.protocol.log import PackedCall
 from actors.messages.session import SessionKey
-from actors.messages.typed import decode
 from runtime.stores.sql.database import Rows
 from runtime.stores.sql.schema import model_call_parts, model_calls, sessions
 

@@ -21,7 +21,7 @@ import msgspec
 from sqlalchemy import Connection, Row, delete, func, select, text, update
 
 from actors.errors import StoreUnavailableError
-from actors.messages import typed
+from actors.messages import codec
 from runtime.stores.owner import StoreOwner
 from runtime.stores.sql import schema
 from runtime.stores.sql.database import SqlTransaction
@@ -141,7 +141,7 @@ def _verdict(owner: StoreOwner, left_s: float, *, is_renewed: bool) -> Verdict:
 
 
 def _owner(row: Row[*tuple[Any, ...]]) -> StoreOwner:
-    return typed.decode_json(bytes(row.owner), StoreOwner)
+    return codec.decode_json(bytes(row.owner), StoreOwner)
 
 
 def _now_s(connection: Connection) -> float:

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Select, bindparam, delete, insert, select, te
 from actors.errors import StoreConflictError, StoreError
 from actors.layers.placing.rules import digest_with, user_digest
 from actors.layers.stores.records import Arrival, StoreSeat, UserPlace
-from actors.messages import typed
+from actors.messages import codec
 from runtime.stores.sql import schema
 from runtime.stores.sql.database import Rows, SqlTransaction
 from runtime.stores.sql.user_rows import UserRow, count_rows, read_part, remove_rows, write_rows
@@ -232,9 +232,9 @@ def _parts(app: str, user: str) -> Select[tuple[bytes]]:
 
 
 def _unpacked(parts: Iterable[bytes]) -> list[UserRow]:
-    return [row for raw in parts for row in typed.decode(raw, list[UserRow])]
+    return [row for raw in parts for row in codec.decode(raw, list[UserRow])]
 
 
 def _arrival(user: str, raw: bytes) -> Arrival:
-    token, source = typed.decode(raw, tuple[str, int])
+    token, source = codec.decode(raw, tuple[str, int])
     return Arrival(user, token, source)

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import ColumnElement, Connection, Table, and_, delete, func, insert, select, tuple_
 
-from actors.messages import typed
+from actors.messages import codec
 from runtime.stores.sql import schema
 from runtime.stores.sql.authors import derive_authors
 from runtime.stores.sql.database import Rows
@@ -66,7 +66,7 @@ def read_part(rows: Callable[[Any], Rows], app: str, user: str, after: bytes) ->
     Args:
         rows: reads the rows of a query.
     """
-    number, last = typed.decode(after, tuple[int, list[Any]]) if after else (0, [])
+    number, last = codec.decode(after, tuple[int, list[Any]]) if after else (0, [])
     for at in range(number, len(_TABLES)):
         table = _TABLES[at]
         key = schema.key_columns(table)

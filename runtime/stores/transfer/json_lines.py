@@ -28,12 +28,12 @@ import msgspec
 from actors.errors import SchemaVersionError, StoreError
 from actors.layers.stores.batch import BatchInfo, BatchItem
 from actors.layers.stores.schedule import SchedulePlan
-from actors.messages import typed
+from actors.messages import codec
 from actors.messages.event import Event
 from actors.messages.json_types import JsonObject, JsonValue
-from actors.messages.llm.recorded import PackedCall
-from actors.messages.memory import MemoryEntry
-from actors.messages.protocol.outcomes import AnyOutcome
+from actors.messages.protocol.log import PackedCall
+from actors.messages.protocol.runs import AnyOutcome
+from actors.messages.session import MemoryEntry
 from runtime.stores.transfer.tables import TABLES, VERSIONS, Row
 
 FORMAT = 1
@@ -65,7 +65,7 @@ class _Line(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     end: dict[str, int] | None = None
 
 
-_decoder = typed.json_decoder(_Line)
+_decoder = codec.json_decoder(_Line)
 
 
 def write_lines(file: BinaryIO, rows: Iterable[tuple[str, Row]]) -> Counter[str]:
@@ -146,7 +146,7 @@ def _shown(table: str, name: str, value: object) -> tuple[str, JsonValue]:
 
 def _encoded(table: str, name: str, shown: JsonValue) -> bytes:
     """The bytes of a column that is shown so. Structs are encoded as such, since their maps have headers of another form."""
-    read: object = typed.decode_json(msgspec.json.encode(shown), _STRUCTS.get((table, name), object))
+    read: object = codec.decode_json(msgspec.json.encode(shown), _STRUCTS.get((table, name), object))
     return msgspec.msgpack.encode(read)
 
 

@@ -16,7 +16,7 @@ from enum import IntEnum
 
 import msgspec
 
-from actors.messages import typed
+from actors.messages import codec
 
 MAX_PAYLOAD = 256 * 1024
 """Bytes that a payload may have."""
@@ -114,7 +114,7 @@ def read_failure(payload: bytes) -> HandlerFailedError:
 BEAT = frame(Kind.BEAT)
 """A heartbeat."""
 
-_failure = typed.decoder(tuple[str, str])
+_failure = codec.decoder(tuple[str, str])
 
 
 GATHERED_BYTES = 64 * 1024

@@ -9,7 +9,7 @@ import pytest
 
 from actors import BaseAgent, FunctionTool, LlmAgent, RunConfig, Supervision
 from actors.errors import AgentFailedError, LlmCallsLimitExceededError, TransferLimitExceededError, TurnCancelledError
-from actors.rules.recovery.suspects import MAX_LOSSES
+from actors.rules.suspects import MAX_LOSSES
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime
 from runtime.frontends.console.lines import event_lines

@@ -30,8 +30,7 @@ from actors import (
 from actors.errors import BudgetExceededError, LlmCallsLimitExceededError, NotEncodableError, RequestError
 from actors.layers.spending.messages import GetTurnBudgets, GetUsage, UsageReply, UsageReport, UsedBudget
 from actors.refs import SessionRef
-from actors.testing import ScriptedModel
-from actors.testing.models import reply_parts
+from actors.testing import ScriptedModel, reply_parts
 from runtime import Runtime, Settings
 from runtime.frontends.console import cli, runtimes
 from runtime.frontends.console.conversation import Commands

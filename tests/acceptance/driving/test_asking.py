@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from actors import LlmAgent, SequentialAgent, tool
 from actors.errors import AgentFailedError, DefinitionError, OutputSchemaError, RequestError, TaskFailedError, UnknownAgentError
 from actors.messages.content import Content, Part
-from actors.messages.llm.model import LlmResponse
+from actors.messages.llm import LlmResponse
 from actors.testing import PatternModel, ScriptedModel
 from tests.support.runtimes import Deploy
 

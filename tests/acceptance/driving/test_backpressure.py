@@ -14,10 +14,10 @@ import ray
 from actors import Content, CustomAgent, Event, InvocationContext, RunConfig
 from actors.errors import RuntimeClosedError, StoreUnavailableError
 from actors.messages import protocol as p
-from actors.messages.codec import decode_event
+from actors.messages.event import decode_event
 from actors.messages.session import SessionKey
 from actors.refs import SessionRef
-from actors.rules.delivery.event_buffer import MAX_BYTES
+from actors.rules.event_buffer import MAX_BYTES
 from runtime import Runtime
 from runtime.cluster.transport.peer import Peer
 from runtime.driver.turns.turn import Turn

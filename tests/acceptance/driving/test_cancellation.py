@@ -16,7 +16,7 @@ import pytest
 
 from actors import RunConfig
 from actors.errors import SessionBusyError, TurnCancelledError, TurnTimeoutError
-from actors.messages.protocol.outcomes import Paused
+from actors.messages.protocol.runs import Paused
 from runtime import Runtime
 from runtime.driver.turns.turn import Turn
 from tests.support.blocking_points import BlockingPoints, blocking_tree

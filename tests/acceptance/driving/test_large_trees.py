@@ -8,7 +8,7 @@ import pytest
 
 from actors import BaseAgent, LlmAgent, tool
 from actors.errors import AgentTreeError
-from actors.messages.llm.model import LlmRequest
+from actors.messages.llm import LlmRequest
 from actors.testing import PatternModel, ScriptedModel
 from runtime.settings import Settings
 from tests.support.runtimes import Deploy, author_texts, run_turn

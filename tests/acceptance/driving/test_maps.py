@@ -21,7 +21,7 @@ from actors.errors import (
     RuntimeClosedError,
     TurnTimeoutError,
 )
-from actors.messages.protocol.outcomes import Finished, Paused
+from actors.messages.protocol.runs import Finished, Paused
 from actors.testing import PatternModel
 from runtime import MapResult, Runtime, TurnMap
 from tests.support.models.map_models import NotedModel

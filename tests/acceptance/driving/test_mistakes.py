@@ -18,7 +18,7 @@ import actors
 import raygrove
 import runtime
 from actors import START, CustomAgent, Edge, Graph, LlmAgent, NodeContext, SequentialAgent, ToolContext, tool
-from actors.messages.llm.fields import CONFIG_FIELDS
+from actors.messages.llm import CONFIG_FIELDS
 from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.frontends.console import cli

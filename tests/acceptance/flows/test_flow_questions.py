@@ -16,8 +16,7 @@ import pytest
 
 from actors import AnyComplete, Flow, LlmAgent, LlmRequest, LlmResponse, MaxLLMCalls, Paused, RunConfig, Task
 from actors.errors import DefinitionError, RequestError, TaskFailedError
-from actors.testing import ScriptedModel
-from actors.testing.models import Reply, responses
+from actors.testing import Reply, ScriptedModel, responses
 from runtime import Question, Runtime
 from tests.support.agents.flow_agents import ME, asked, succeed, worker
 from tests.support.fixtures.lossy_engine import Loss, Victim, lossy_runtime

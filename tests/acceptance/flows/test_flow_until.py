@@ -29,8 +29,7 @@ from actors import (
     create_tasks,
 )
 from actors.layers.flows.rules.until import Condition
-from actors.testing import ScriptedModel
-from actors.testing.models import responses
+from actors.testing import ScriptedModel, responses
 from runtime import TurnResult
 from runtime.frontends.console.lines import event_lines
 from tests.support.agents.flow_agents import ME, asked, succeed, worker

@@ -23,8 +23,7 @@ from actors import (
     create_tasks,
 )
 from actors.errors import AgentTreeError, DefinitionError, InvocationNotFoundError, TaskFailedError
-from actors.testing import PatternModel, ScriptedModel
-from actors.testing.models import Reply
+from actors.testing import PatternModel, Reply, ScriptedModel
 from runtime import FlowBoard, Runtime
 from tests.support.agents.flow_agents import ME, BarrierModel, Person, ask_user, asked, reply_to, states, succeed, worker
 from tests.support.models.waiting_model import GatedModel

@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from actors import Event, Part, RunConfig
 from actors.behaviours.lifecycle import FAILED
 from actors.errors import RaygroveError
-from actors.messages.codec import encode
-from actors.messages.typed import decode
+from actors.messages.codec import decode, encode
 from runtime import Runtime, Settings
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.support import fuzz_values as fuzzing

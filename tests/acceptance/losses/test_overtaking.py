@@ -14,7 +14,7 @@ import pytest
 
 from actors import AgentTool, BaseAgent, CallbackContext, Content, CustomAgent, Event, InvocationContext, LlmAgent, RunConfig
 from actors.messages import protocol as p
-from actors.messages.codec import decode_event
+from actors.messages.event import decode_event
 from actors.testing import PatternModel
 from tests.support.agents.workflow_agents import loop, seq
 from tests.support.fixtures.lossy_engine import LossyEngine, Process, lossy_runtime

@@ -17,8 +17,7 @@ import pytest
 
 from actors import LlmAgent, LlmRequest, LlmResponse, SequentialAgent, tool
 from actors.messages.codec import encode
-from actors.testing import PatternModel
-from actors.testing.models import Reply
+from actors.testing import PatternModel, Reply
 from runtime import Runtime, Settings
 from tests.support.runtimes import Deploy, stored
 

@@ -15,7 +15,7 @@ import pytest
 from actors import BaseAgent, Content, Event, LlmAgent, LlmRequest, LlmResponse, Part, RunConfig, SequentialAgent, tool
 from actors.errors import TurnError
 from actors.messages.content import FunctionCall
-from actors.rules.prompt.arrange import NO_ANSWER
+from actors.rules.prompt.compiler import NO_ANSWER
 from tests.acceptance.sessions.test_steering import STEER, Listener
 from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
 from tests.support.machine.folders import quick_folder

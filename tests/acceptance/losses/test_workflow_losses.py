@@ -38,8 +38,7 @@ from actors import (
     node,
 )
 from actors.messages import protocol as p
-from actors.messages.codec import decode_event
-from actors.messages.event import USER
+from actors.messages.event import USER, decode_event
 from actors.testing import PatternModel
 from tests.acceptance.losses.parts.agents import ask, count
 from tests.acceptance.losses.parts.working_trees import WorkingModel

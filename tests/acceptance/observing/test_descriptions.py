@@ -13,9 +13,8 @@ from actors import AgentTool, LlmAgent, LongRunningFunctionTool, ModelLimits, Pa
 from actors.errors import AgentFailedError, InvocationNotFoundError
 from actors.messages.content import Content
 from actors.messages.event import Usage
-from actors.messages.llm.model import LlmResponse
-from actors.testing import PatternModel, ScriptedModel
-from actors.testing.models import Reply, reply_parts
+from actors.messages.llm import LlmResponse
+from actors.testing import PatternModel, Reply, ScriptedModel, reply_parts
 from runtime import Runtime, Settings, Turn
 from runtime.driver.turns.turn_description import TurnDescription
 from tests.support.models.waiting_model import GatedModel

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from actors import LlmAgent, LlmRequest, LlmResponse, LongRunningFunctionTool
 from actors.errors import AgentFailedError
-from actors.messages.tally import MODEL_CALL, TOOL_CALL, TURN, VERSION
+from actors.messages.protocol.statistics import MODEL_CALL, TOOL_CALL, TURN, VERSION
 from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.frontends.web.monitoring import exposition

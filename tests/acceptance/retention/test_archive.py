@@ -19,7 +19,7 @@ from actors.errors import RequestError
 from actors.interfaces.stores import AddEvent, CreateSession, EventHead, EventRow, PutTurn, TurnRow, Write
 from actors.messages.codec import encode
 from actors.messages.event import USER
-from actors.messages.protocol.outcomes import Finished
+from actors.messages.protocol.runs import Finished
 from actors.messages.session import SessionKey
 from runtime import Runtime
 from runtime.engine.retention import ArchivedEvents

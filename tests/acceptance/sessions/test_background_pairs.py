@@ -21,7 +21,7 @@ from actors import (
     tool,
 )
 from actors.errors import RunNotFoundError, SessionBusyError, StoreError, TurnCancelledError
-from actors.messages.protocol.outcomes import Finished, Paused
+from actors.messages.protocol.runs import Finished, Paused
 from actors.messages.session import SessionKey, run_of
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime, TurnQuery

@@ -23,8 +23,8 @@ from actors.interfaces.transport import EarlyReply
 from actors.layers.rewinds import RewindRequest
 from actors.messages import protocol as p
 from actors.messages.codec import encode
+from actors.messages.config import KIB, MIB
 from actors.messages.event import USER
-from actors.messages.limits import KIB, MIB
 from actors.rules.prompt import history as contents
 from actors.testing import ScriptedModel
 from runtime import Runtime

@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator
 
 from actors import Content, CustomAgent, Event, EventActions, InvocationContext, LlmAgent
-from actors.messages.llm.model import LlmRequest, LlmResponse
+from actors.messages.llm import LlmRequest, LlmResponse
 from actors.testing import PatternModel
 from runtime import Runtime
 from tests.support.agents.conversation_tools import Gate

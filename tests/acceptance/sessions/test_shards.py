@@ -13,7 +13,7 @@ from actors.errors import DefinitionError, SessionNotFoundError, TooLargeError, 
 from actors.layers.listing.messages import TurnCounts
 from actors.messages.event import USER
 from actors.messages.session import SessionKey
-from actors.rules.capacity.sharding import shard_of
+from actors.rules.sharding import shard_of
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Settings
 from runtime.stores.memory import SqlMemoryStore

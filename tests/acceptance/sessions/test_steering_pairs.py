@@ -12,7 +12,7 @@ import pytest
 from actors import START, Content, Event, Flow, Graph, LlmAgent, LlmRequest, LlmResponse, Part, RunConfig, Task, ToolContext, tool
 from actors.errors import OverloadedError, StoreError, TurnCancelledError
 from actors.messages.content import FunctionCall
-from actors.messages.protocol.outcomes import Finished, Paused
+from actors.messages.protocol.runs import Finished, Paused
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime
 from runtime.driver.turns.turn import Turn

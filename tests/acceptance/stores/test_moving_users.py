@@ -27,7 +27,7 @@ from actors.layers.placing.messages import (
     StageUserRows,
 )
 from actors.layers.users import HoldUser, ReleaseUser
-from actors.messages.protocol.request import Request
+from actors.messages.protocol.base import Request
 from actors.refs import Ref
 from actors.testing import PatternModel
 from runtime import Runtime

@@ -10,9 +10,8 @@ import pytest
 
 from actors import BaseAgent, LlmAgent, LlmRequest, LlmResponse, LongRunningFunctionTool
 from actors.errors import AgentFailedError, InvalidMessageError
-from actors.messages.protocol.outcomes import Paused
-from actors.testing import PatternModel
-from actors.testing.models import responses
+from actors.messages.protocol.runs import Paused
+from actors.testing import PatternModel, responses
 from tests.support.agents.workflow_agents import answer, par, run, says, seq, short
 from tests.support.fixtures.lossy_engine import Loss, Victim, lossy_runtime
 from tests.support.runtimes import Deploy, stored

@@ -20,7 +20,7 @@ from actors import (
     ToolContext,
     tool,
 )
-from actors.messages.protocol.outcomes import Finished
+from actors.messages.protocol.runs import Finished
 from actors.testing import PatternModel
 from tests.support.agents.conversation_tools import look_up
 from tests.support.agents.workflow_agents import answer, asks, asks_and_hears, loop, par, run, says, seq, short, state

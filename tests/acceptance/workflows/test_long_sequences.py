@@ -9,7 +9,7 @@ import pytest
 
 from actors import Content, Event, LlmAgent, LlmRequest, LlmResponse, LoopAgent, RunConfig, SequentialAgent
 from actors.agent import views
-from actors.messages.codec import decode_event
+from actors.messages.event import decode_event
 from runtime import Runtime
 
 

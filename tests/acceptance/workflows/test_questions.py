@@ -27,9 +27,8 @@ from actors import (
     node,
     tool,
 )
-from actors.messages.llm.model import LlmRequest, LlmResponse
-from actors.testing import ScriptedModel
-from actors.testing.models import Reply, responses
+from actors.messages.llm import LlmRequest, LlmResponse
+from actors.testing import Reply, ScriptedModel, responses
 from runtime import Runtime
 from tests.acceptance.graphs.test_pauses_and_attempts import answers, asked
 from tests.support.agents.workflow_agents import loop, par, seq

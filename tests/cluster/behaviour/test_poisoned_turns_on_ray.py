@@ -13,7 +13,7 @@ import ray
 
 from actors import Content, FunctionCall, FunctionTool, LlmAgent, LlmRequest, LlmResponse, Part
 from actors.errors import AgentLostError
-from actors.rules.recovery.suspects import MAX_ATTEMPTS, MAX_LOSSES, MAX_TOGETHER
+from actors.rules.suspects import MAX_ATTEMPTS, MAX_LOSSES, MAX_TOGETHER
 from runtime.settings import Settings
 from tests.support.polling import until
 from tests.support.runtimes import Deploy

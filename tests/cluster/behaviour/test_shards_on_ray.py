@@ -15,7 +15,7 @@ from actors import Event, LlmAgent
 from actors.errors import DeploymentExistsError, DeploymentNotFoundError
 from actors.messages.protocol.statistics import Statistics
 from actors.messages.session import SessionKey
-from actors.rules.capacity.sharding import shard_of
+from actors.rules.sharding import shard_of
 from actors.testing import PatternModel
 from runtime import Runtime, Settings
 from runtime.cluster.transport.ray_actors import list_named_actors

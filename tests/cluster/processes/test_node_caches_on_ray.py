@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from actors import LlmAgent
-from actors.messages.limits import MIB
+from actors.messages.config import MIB
 from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.settings import Settings

@@ -12,7 +12,7 @@ import pytest
 from actors.errors import ModelConfigurationError, ModelError, ModelServiceError
 from actors.messages.content import Content, FunctionCall
 from actors.messages.event import Usage
-from actors.messages.llm.model import FunctionDeclaration, LlmRequest
+from actors.messages.llm import FunctionDeclaration, LlmRequest
 from runtime.models.anthropic import AnthropicModel
 from tests.support.models.model_calls import HELLO, streamed, whole
 from tests.support.servers.chat_server import MessagesServer, message, message_events, said, thought, use

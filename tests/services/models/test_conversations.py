@@ -12,8 +12,8 @@ import pytest
 from actors import LlmAgent, LongRunningFunctionTool, RunConfig, tool
 from actors.errors import AgentFailedError, ModelServiceError
 from actors.interfaces.model import Model
-from actors.messages.protocol.outcomes import Finished
-from actors.rules.prompt.arrange import NO_ANSWER
+from actors.messages.protocol.runs import Finished
+from actors.rules.prompt.compiler import NO_ANSWER
 from runtime import Runtime
 from runtime.models.fallback import FallbackModel
 from tests.support.models.vendors import (

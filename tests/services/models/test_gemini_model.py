@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from actors.errors import ModelConfigurationError, ModelError, ModelResponseError, ModelServiceError
 from actors.messages.content import Content, FunctionCall, FunctionResponse, Part
 from actors.messages.event import Usage
-from actors.messages.llm.model import FunctionDeclaration, LlmRequest, LlmResponse
+from actors.messages.llm import FunctionDeclaration, LlmRequest, LlmResponse
 from runtime.models.gemini import Gemini
 from tests.support.models.model_calls import HELLO, streamed, whole
 from tests.support.servers.gemini_server import Failure, Gate, GeminiServer, HangUp, Json, Raw, Reply, Stream, answer, call, text

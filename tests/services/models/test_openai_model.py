@@ -12,7 +12,7 @@ import pytest
 from actors.errors import ModelConfigurationError, ModelError, ModelServiceError
 from actors.messages.content import Content, FunctionCall, Part
 from actors.messages.event import Usage
-from actors.messages.llm.model import LlmRequest, LlmResponse
+from actors.messages.llm import LlmRequest, LlmResponse
 from runtime.models.openai import OpenAIModel
 from tests.support.models.model_calls import HELLO, streamed, whole
 from tests.support.servers.chat_server import ChatServer, chat

@@ -17,11 +17,10 @@ from actors import Event, EventActions
 from actors.errors import SessionExistsError, TooLargeError
 from actors.interfaces.stores import PutState
 from actors.messages import protocol as p
-from actors.messages.codec import encode
+from actors.messages.codec import decode, encode
 from actors.messages.session import SessionKey
-from actors.messages.typed import decode
 from actors.refs import SessionRef
-from actors.rules.capacity.sharding import shard_of
+from actors.rules.sharding import shard_of
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.services.test_sqlite_store import in_threads
 from tests.support.session_pair import SHARDS, SessionPair

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from actors import Event
 from actors.layers.stores.schedule import ScheduleRow, run_name
-from actors.messages.background import OVER, BackgroundRun
-from actors.messages.codec import decode_event
+from actors.messages.event import decode_event
 from actors.messages.session import SessionKey, run_of
+from actors.messages.turn_info import OVER, BackgroundRun
 from tests.simulation.background.staff import HEARINGS, Hearing
 from tests.simulation.drivers import APP
 

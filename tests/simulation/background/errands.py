@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from actors.messages.background import OnDone
+from actors.messages.config import OnDone
 from tests.simulation.faults import (
     Fault,
     FaultPlan,

@@ -14,9 +14,9 @@ from actors.layers.background.messages import RunsReply, StartRun
 from actors.layers.schedules.messages import WatchSchedules
 from actors.layers.stores.schedule import ScheduleRow
 from actors.messages import protocol as p
-from actors.messages.background import BackgroundRun
-from actors.messages.codec import decode_event
+from actors.messages.event import decode_event
 from actors.messages.session import SessionKey
+from actors.messages.turn_info import BackgroundRun
 from tests.simulation.background.check import problems
 from tests.simulation.background.errands import Errands, Nudge
 from tests.simulation.background.staff import HEARINGS, LAST, staff

@@ -25,7 +25,7 @@ from actors import (
     SequentialAgent,
     ToolContext,
 )
-from actors.messages.background import Background
+from actors.messages.config import Background
 from tests.simulation.agents import ask, under_way
 from tests.simulation.background.errands import Doing, Errands, Hand, Talker, check_balance
 from tests.simulation.scripts import ScriptError

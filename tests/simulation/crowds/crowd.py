@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from actors.messages.limits import Limits
+from actors.messages.config import Limits
 from tests.simulation.faults import CALM, Fault, FaultPlan, Network
 from tests.simulation.programs import Wish
 

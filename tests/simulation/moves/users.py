@@ -16,9 +16,9 @@ from actors.layers.placing.client import StoresSessionRef
 from actors.layers.schedules.messages import ChangeSchedule, CreateSchedule, ListSchedules, ScheduleChange
 from actors.layers.stores.schedule import SchedulePlan, ScheduleRow, Timing
 from actors.messages import protocol as p
-from actors.messages.codec import decode_event, encode
+from actors.messages.codec import encode
 from actors.messages.content import Content
-from actors.messages.event import Event
+from actors.messages.event import Event, decode_event
 from actors.messages.session import SessionKey
 
 APP = "sim"

@@ -12,8 +12,8 @@ import msgspec
 from actors import Event
 from actors.errors import BudgetExceededError
 from actors.layers.spending.rules.report import UsageCollector, day_of
-from actors.rules.accounting.turn_usage import packed
-from actors.rules.checks.budget_question import scope_of
+from actors.rules.accounting import packed
+from actors.rules.checks.questions import scope_of
 from tests.simulation.agents import OtherModel
 from tests.simulation.faults import Fault, FaultPlan, are_at_store, fault_plan
 from tests.simulation.invariants import problems

@@ -12,9 +12,9 @@ import msgspec
 from actors import Budget, Event, RunConfig
 from actors.errors import RaygroveError
 from actors.layers.spending.messages import UsageReport
-from actors.messages.codec import decode_event
+from actors.messages.event import decode_event
 from actors.messages.session import SessionKey
-from actors.rules.checks.budget_question import scope_of
+from actors.rules.checks.questions import scope_of
 from tests.simulation.agents import OtherModel
 from tests.simulation.cluster import Trace
 from tests.simulation.drivers import APP, Driver

@@ -16,8 +16,7 @@ from actors.errors import RequestError
 from actors.layers.listing.rules import open_calls
 from actors.layers.trees.tree import AgentTree
 from actors.layers.updates.versions import VersionRecord
-from actors.messages.codec import decode_event
-from actors.messages.event import Event
+from actors.messages.event import Event, decode_event
 from runtime.driver import tree_updates
 from tests.model.history import Ask
 from tests.simulation.drivers import APP, unless_lost

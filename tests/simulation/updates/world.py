@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from typing import Any
 
 from actors import BaseAgent, FunctionCall, LlmAgent, LlmRequest, LlmResponse, LongRunningFunctionTool, Part
-from actors.definitions.tree.spec import AgentSpec
+from actors.definitions.spec import AgentSpec
 from actors.interfaces.transport import Link
 from actors.layers.trees.tree import AgentTree
 from actors.layers.updates.rules import MarkedVersion, Marks, known_still, marks_of, serves_any

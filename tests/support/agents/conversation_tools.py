@@ -24,7 +24,7 @@ from actors import (
     Toolset,
     tool,
 )
-from actors.messages.llm.model import FunctionDeclaration
+from actors.messages.llm import FunctionDeclaration
 
 
 @tool

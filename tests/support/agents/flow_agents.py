@@ -9,8 +9,7 @@ from typing import Any
 import pydantic
 
 from actors import Content, Flow, FunctionCall, FunctionResponse, LlmAgent, LlmRequest, LlmResponse, Part, Task, tool
-from actors.testing import ScriptedModel
-from actors.testing.models import Reply
+from actors.testing import Reply, ScriptedModel
 from runtime import Turn
 
 ME: dict[str, Any] = {"user_id": "ada", "session_id": "s1"}

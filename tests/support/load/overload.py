@@ -15,8 +15,7 @@ import msgspec
 
 from actors import LlmAgent
 from actors.errors import OverloadedError
-from actors.testing import PatternModel
-from actors.testing.models import Reply
+from actors.testing import PatternModel, Reply
 from runtime import Runtime
 from tests.support.load.http_clients import AT_ONCE, Bear, Overload, Told, places
 from tests.support.load.tally import Tally

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from actors.interfaces.model import Model
 from actors.messages.content import Content
-from actors.messages.llm.model import LlmRequest, LlmResponse
+from actors.messages.llm import LlmRequest, LlmResponse
 
 HELLO = LlmRequest(contents=[Content.of_text("hello")])
 

@@ -21,7 +21,7 @@ import pytest
 from actors.errors import ModelError, ModelServiceError
 from actors.interfaces.model import Model
 from actors.messages.content import Content
-from actors.messages.llm.model import LlmRequest, LlmResponse
+from actors.messages.llm import LlmRequest, LlmResponse
 from runtime.models.fallback import FallbackModel
 from runtime.models.service import ServiceModel
 from tests.support.models.model_calls import HELLO, streamed, whole

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from actors import Event, Price
 from actors.layers.spending.rules.report import UsageCollector
-from actors.rules.accounting.turn_usage import Amounts, Spender, Spent, add_used, amounts_of, packed
+from actors.rules.accounting import Amounts, Spender, Spent, add_used, amounts_of, packed
 from runtime import Runtime
 
 NO_PRICES: Mapping[str, Price] = {}

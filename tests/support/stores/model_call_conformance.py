@@ -12,10 +12,9 @@ from actors.interfaces.stores import CreateSession, HideEvents, RemoveSession
 from actors.layers.recording.rules import RequestPacker, reachable, unpacked
 from actors.layers.stores.parts import SessionStore
 from actors.layers.stores.records import AddModelCall, DeleteModelCalls, ModelCallRow
-from actors.messages.codec import encode
-from actors.messages.llm.recorded import PackedCall
+from actors.messages.codec import decode, encode
+from actors.messages.protocol.log import PackedCall
 from actors.messages.session import SessionKey
-from actors.messages.typed import decode
 from runtime.stores.sql.schema import model_call_parts
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.support.stores.store_writes import APP, OTHER, S1, S2, event, turn

@@ -26,8 +26,7 @@ from actors import (
     Part,
     SequentialAgent,
 )
-from actors.testing import ScriptedModel
-from actors.testing.models import Reply
+from actors.testing import Reply, ScriptedModel
 from tests.support.vectors.vector_agents import TOOLS, ConstantCallback, FailingAgent, SayingAgent, SilentAgent
 
 TRANSFER = "transfer_to_agent"

@@ -6,7 +6,7 @@ import pytest
 
 from actors.agent.views import MIN_EVENTS, FirstSight, SightKey, ViewMemory
 from actors.messages.session import SessionKey
-from actors.rules.capacity.eviction import OVERHEAD
+from actors.rules.eviction import OVERHEAD
 from actors.rules.prompt.history import History
 
 KEY = SightKey(SessionKey("app", "ada", "s"), None, latest_only=False)

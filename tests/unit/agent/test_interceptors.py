@@ -13,8 +13,8 @@ from actors.behaviours.interceptor import CallModel, RunInterceptor
 from actors.definitions.agents.base import BaseAgent
 from actors.layers.interceptors import INTERCEPTORS
 from actors.messages import protocol as p
-from actors.messages.codec import decode_event
 from actors.messages.config import RunConfig
+from actors.messages.event import decode_event
 from actors.testing import ScriptedModel
 from tests.docs.pages import blocks
 from tests.support.fixtures.runner_fixture import RunnerFixture

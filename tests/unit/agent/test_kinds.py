@@ -10,9 +10,9 @@ import pytest
 from actors import BaseAgent, Content, Event, SequentialAgent
 from actors.agent.actor import AgentKind, with_callbacks
 from actors.agent.invocation import Invocation
-from actors.definitions.tree.spec import AgentSpec
+from actors.definitions.spec import AgentSpec
 from actors.layers.kinds import KINDS
-from actors.messages.protocol.outcomes import AnyOutcome, Finished
+from actors.messages.protocol.runs import AnyOutcome, Finished
 from tests.support.fixtures.runner_fixture import RunnerFixture
 
 

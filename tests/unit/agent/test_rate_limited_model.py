@@ -20,7 +20,7 @@ from actors.layers.limiter.limits import ModelLimits
 from actors.layers.limiter.rate_limiter import LEASE_S, RENEW_S
 from actors.messages.event import Usage
 from actors.refs import Ref
-from actors.rules.recovery.backoff import Backoff
+from actors.rules.backoff import Backoff
 from actors.testing import ScriptedModel
 from runtime.engine.local import LocalLink
 from tests.support.fixtures.session_fixture import KEY, settled

@@ -16,8 +16,7 @@ from actors.layers.trees.tree import AgentTree
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.event import USER, Event
-from actors.messages.protocol.base import Ack
-from actors.messages.protocol.lifecycle import Stop
+from actors.messages.protocol.base import Ack, Stop
 from actors.messages.session import SessionKey
 from actors.testing import PatternModel
 from tests.support.any_message import decode_message

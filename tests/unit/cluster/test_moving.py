@@ -15,7 +15,7 @@ from actors.errors import ActorLostError, ClusterError
 from actors.layers.trees.process_groups import Replica
 from actors.messages.codec import encode
 from actors.messages.event import now_s
-from actors.messages.protocol.lifecycle import Stop
+from actors.messages.protocol.base import Stop
 from runtime.cluster.processes import moving
 from runtime.cluster.processes.pool import Pool
 from runtime.cluster.rules.nodes import DrainNotice, Node, next_move

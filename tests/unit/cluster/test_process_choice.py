@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from actors.interfaces.transport import HostLimit
 from actors.layers.trees.process_groups import replica_of
 from actors.messages.session import SessionKey
-from actors.rules.capacity.sharding import shard_of
+from actors.rules.sharding import shard_of
 from runtime.cluster.rules.process_choice import (
     AGENTS_PER_HOST,
     HOST_BYTES,

@@ -15,9 +15,9 @@ import ray.util.metrics
 from actors.interfaces.telemetry import NO_TELEMETRY
 from actors.messages.content import FunctionCall
 from actors.messages.event import Usage
-from actors.messages.llm.model import LlmRequest, LlmResponse
+from actors.messages.llm import LlmRequest, LlmResponse
 from actors.messages.protocol.base import TurnRef
-from actors.messages.protocol.outcomes import Cancelled, Failed, Finished
+from actors.messages.protocol.runs import Cancelled, Failed, Finished
 from actors.messages.session import SessionKey
 from runtime.cluster.ray_metrics import RayMetrics
 from runtime.observability.figures import Figure, of_counts

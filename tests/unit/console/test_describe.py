@@ -17,10 +17,9 @@ from actors.layers.limiter.messages import ModelWait
 from actors.layers.listing.messages import LiveRun, PendingCall
 from actors.messages.content import Content
 from actors.messages.event import Usage
-from actors.messages.llm.model import LlmResponse
+from actors.messages.llm import LlmResponse
 from actors.messages.turn_info import LostProcess, TurnInfo
-from actors.testing import ScriptedModel
-from actors.testing.models import Reply, reply_parts
+from actors.testing import Reply, ScriptedModel, reply_parts
 from runtime import Runtime, Settings
 from runtime.driver.operation import local_time
 from runtime.driver.turns.turn_description import AgentShare, OpenToolCall, TurnDescription

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, ValidationError
 
-from actors.definitions.agents.output_type import output_type
+from actors.definitions.schemas import output_type
 
 
 class Point(BaseModel):

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from actors import LlmAgent, Plugin
-from actors.definitions.agents.callback import UserCallback
-from actors.definitions.agents.plugin import hooks
+from actors.definitions.agents.callbacks import UserCallback, hooks
 from actors.errors import DefinitionError
 from actors.layers.trees.tree import AgentTree
 from actors.testing import ScriptedModel

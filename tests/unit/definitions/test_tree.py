@@ -27,8 +27,8 @@ from actors import (
 )
 from actors.errors import AgentTreeError, DefinitionError
 from actors.layers.trees.tree import AgentTree
+from actors.messages.config import Limits
 from actors.messages.flow import CONTROLLER
-from actors.messages.limits import Limits
 from actors.messages.topology import AgentNode
 from actors.testing import PatternModel, ScriptedModel
 

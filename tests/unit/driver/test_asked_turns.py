@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from actors.messages.limits import Limits
+from actors.messages.config import Limits
 from actors.messages.session import SessionKey, TurnKey
-from actors.rules.capacity.backlog import MIN_RETRY_S, Backlog
+from actors.rules.queues import MIN_RETRY_S, Backlog
 from runtime.driver.turns.asked_turns import AskedTurns
 from runtime.driver.turns.refused_lines import PASSED_S, PROBE_S
 

@@ -21,9 +21,9 @@ from actors.errors import (
 )
 from actors.messages.codec import encode
 from actors.messages.protocol.base import StoredEvent
-from actors.messages.protocol.outcomes import Failed
+from actors.messages.protocol.runs import Failed
 from actors.messages.session import SessionKey
-from actors.rules.recovery.failures import failure
+from actors.rules.failures import failure
 from runtime.driver.turns.client import TurnClient
 from runtime.driver.turns.state import TurnState
 from runtime.driver.turns.turn import Turn

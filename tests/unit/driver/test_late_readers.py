@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from actors import Content
 from actors.agent.event_writer import PartialEvents
 from actors.messages import protocol as p
-from actors.messages.codec import decode_event, encode
+from actors.messages.codec import encode
+from actors.messages.event import decode_event
 from actors.refs import SessionRef
-from actors.rules.delivery.event_buffer import EventBuffer
+from actors.rules.event_buffer import EventBuffer
 from runtime.driver.turns.state import LoopSignal, TurnState
 from runtime.driver.turns.subscriber import Subscriber
 from tests.support import inside

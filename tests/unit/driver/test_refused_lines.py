@@ -7,9 +7,9 @@ import random
 import pytest
 
 from actors.errors import DrainingError, OverloadedError
-from actors.messages.limits import Limits
+from actors.messages.config import Limits
 from actors.messages.session import SessionKey, TurnKey
-from actors.rules.capacity.backlog import Backlog
+from actors.rules.queues import Backlog
 from runtime.driver.turns.refused_lines import FORGET_S, PASSED_S, PROBE_S, Line, RefusedLines, lines_of
 
 

@@ -15,7 +15,7 @@ from actors import Content, Event
 from actors.errors import RuntimeClosedError
 from actors.messages import protocol as p
 from actors.messages.codec import encode
-from actors.rules.delivery.event_buffer import EventBuffer
+from actors.rules.event_buffer import EventBuffer
 from runtime.driver.turns.state import LoopSignal, TurnState, Woken, wake_together
 from tests.support.fixtures.session_fixture import KEY, settled
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from actors.rules.capacity.eviction import CacheEviction
+from actors.rules.eviction import CacheEviction
 from runtime.engine.process.node_caches import NodeCaches
 
 MAX_BYTES = 1_000_000
@@ -16,7 +16,7 @@ MAX_BYTES = 1_000_000
 PROGRAM = """
 import sys
 from pathlib import Path
-from actors.rules.capacity.eviction import CacheEviction
+from actors.rules.eviction import CacheEviction
 from runtime.engine.process.node_caches import NodeCaches
 cache = CacheEviction(0, 60.0)
 cache.use("key", 300_000, 0.0)

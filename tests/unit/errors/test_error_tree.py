@@ -11,9 +11,8 @@ import pytest
 from actors import errors
 from actors.errors import ModelServiceError, RaygroveError, SessionNotFoundError, tree
 from actors.errors.tracebacks import rebuild
-from actors.messages.codec import encode
+from actors.messages.codec import decode, encode
 from actors.messages.protocol.base import ErrorReply
-from actors.messages.typed import decode
 
 FACTS = ["one", "two", "three", "four", "five"]
 

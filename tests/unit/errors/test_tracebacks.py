@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from actors.behaviours.lifecycle import first_result
-from actors.definitions.agents.callback import UserCallback
+from actors.definitions.agents.callbacks import UserCallback
 from actors.errors import AgentFailedError, NotEncodableError, PluginFailedError, RaygroveError
 from actors.errors.tracebacks import (
     MAX_BYTES,

@@ -10,8 +10,8 @@ import pytest
 from actors.errors import InvalidIdError
 from actors.errors.user_code import MAX_ERROR_TEXT, error_text, in_thread, is_cancellation
 from actors.messages.codec import encode
-from actors.messages.protocol.outcomes import Failed
-from actors.rules.recovery.failures import failure
+from actors.messages.protocol.runs import Failed
+from actors.rules.failures import failure
 from tests.support.agents.hostile_code import UnprintableError
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from actors import Failed, Finished, LoopAgent, ParallelAgent, Paused, SequentialAgent, Supervision
-from actors.definitions.tree.spec import AgentSpec
+from actors.definitions.spec import AgentSpec
 from actors.layers.workflows.run import run_loop, run_parallel, run_sequential
-from actors.messages.protocol.outcomes import AnyOutcome
+from actors.messages.protocol.runs import AnyOutcome
 from actors.rules.routing.resumption import child_after_seq
 from actors.testing import ManualClock
 

@@ -10,7 +10,7 @@ import pytest
 from actors.errors import InvalidScheduleError
 from actors.layers.schedules.rules import check_interval, first_due_s, timing_of
 from actors.layers.stores.schedule import Timing
-from actors.messages.limits import Limits
+from actors.messages.config import Limits
 
 NOW_S = datetime(2026, 11, 24, 8, tzinfo=UTC).timestamp()
 LIMITS = Limits(min_schedule_interval_s=60, max_schedule_ahead_days=30)

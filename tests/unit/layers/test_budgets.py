@@ -35,7 +35,7 @@ from actors.layers.spending.rules.budgets import (
     tokens_of,
     warning_of,
 )
-from actors.rules.accounting.turn_usage import Amounts, Spent
+from actors.rules.accounting import Amounts, Spent
 
 PRICES = {"m": Price(input=1_000_000, output=2_000_000)}
 SPENT: Spent = {

@@ -7,7 +7,7 @@ from actors.layers.recording.messages import Recording
 from actors.layers.recording.rules import RequestPacker, unpacked
 from actors.messages.codec import encode
 from actors.messages.content import CodeExecutionResult, ExecutableCode, FileData
-from actors.messages.llm.model import FunctionDeclaration, LlmRequest
+from actors.messages.llm import FunctionDeclaration, LlmRequest
 
 SECRET = "4111-1111"
 EVERYWHERE = [

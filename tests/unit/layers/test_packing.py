@@ -13,8 +13,8 @@ from actors import Blob, Content, FunctionCall, Part
 from actors.errors import NotEncodableError
 from actors.layers.recording.rules import GROUP, MissingPartError, RequestPacker, reachable, unpacked
 from actors.messages.codec import encode
-from actors.messages.llm.model import FunctionDeclaration, LlmRequest
-from actors.messages.llm.recorded import PackedPart
+from actors.messages.llm import FunctionDeclaration, LlmRequest
+from actors.messages.protocol.log import PackedPart
 
 LARGE = 10**6
 

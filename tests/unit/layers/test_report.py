@@ -13,7 +13,7 @@ from actors.errors import DefinitionError
 from actors.layers.spending.messages import MOST_TURNS, UsageReport, UsageSums
 from actors.layers.spending.rules.budgets import cost, price_of
 from actors.layers.spending.rules.report import CostlyTurns, UsageCollector, day_of
-from actors.rules.accounting.turn_usage import Amounts, Spent, packed
+from actors.rules.accounting import Amounts, Spent, packed
 
 TURN = packed(
     {

@@ -18,8 +18,8 @@ from actors.errors import (
     TransferLimitExceededError,
 )
 from actors.layers.workflows.rules import TURN_LIMITS, backoff, decide, decision_text, record
-from actors.messages.protocol.outcomes import Failed
-from actors.rules.recovery.failures import failure
+from actors.messages.protocol.runs import Failed
+from actors.rules.failures import failure
 from actors.testing import ManualClock
 from runtime.frontends.console.lines import event_lines
 

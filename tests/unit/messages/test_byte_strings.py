@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.messages.codec import encode
-from actors.messages.forms.byte_strings import ByteStrings
-from actors.messages.typed import decode
+from actors.messages.codec import decode, encode
+from actors.messages.topology import ByteStrings
 
 
 @given(st.lists(st.binary(max_size=5)))

@@ -10,9 +10,8 @@ from google.genai import types
 
 from actors.errors import InvalidMessageError, NotEncodableError
 from actors.messages.content import Blob, Content, FunctionCall, Part
-from actors.messages.llm.drafts import ContentDrafts, draft_of_content, draft_of_response, own_content
-from actors.messages.llm.fields import Fields, GenerateContentConfig
-from actors.messages.llm.model import LlmResponse
+from actors.messages.drafts import ContentDrafts, draft_of_content, draft_of_response, own_content
+from actors.messages.llm import Fields, GenerateContentConfig, LlmResponse
 
 CALL = Content(
     role="model", parts=[Part(text="a", thought=True), Part(function_call=FunctionCall(id="c", name="f", args={"x": {"y": 1}}))]

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.messages.llm.lazy_list import LazyList
+from actors.messages.drafts import LazyList
 
 
 def lazy(numbers: list[int]) -> LazyList:

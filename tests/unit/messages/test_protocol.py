@@ -17,10 +17,10 @@ from actors.errors import NotEncodableError
 from actors.messages import content as nouns
 from actors.messages import event as events
 from actors.messages import protocol as p
-from actors.messages.codec import decode_event, encode, plain
+from actors.messages.codec import decode, encode, plain
 from actors.messages.content import Blob
+from actors.messages.event import decode_event
 from actors.messages.topology import AgentNode, Topology
-from actors.messages.typed import decode
 from actors.rules.checks.user_message import artifact_name, checked, has_blobs, placeholder
 from tests.support.any_message import MESSAGES, decode_message
 from tests.support.fixtures.log_events import call, image, resp, said

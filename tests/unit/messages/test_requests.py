@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from actors.messages.protocol.request import Request, replies_to
+from actors.messages.protocol.base import Request, replies_to
 from tests.support.fixtures.session_fixture import SessionFixture
 
 OPENED = "TurnBegun | TurnResumed | TurnJoined | MessageLeft | CancelRequired | ResumeRequired | NotLeader"

@@ -30,7 +30,7 @@ from actors import (
     Task,
     tool,
 )
-from actors.messages.protocol.outcomes import for_users
+from actors.messages.protocol.runs import for_users
 from actors.messages.shown import shown
 
 

@@ -17,7 +17,7 @@ from tests.support.sources import sources
 PROGRAM = """
 import sys, threading
 import msgspec
-from actors.messages import typed
+from actors.messages import codec
 
 FRESH = '''
 class Inner(msgspec.Struct):
@@ -38,11 +38,11 @@ for number in range(200):
     value = Outer(middle=[Middle(inner=[Inner(one=["x"], two={"y": [1]})])], last=Middle(other=Inner(one=["z"])))
     raw, text, plain = msgspec.msgpack.encode(value), msgspec.json.encode(value), msgspec.to_builtins(value)
     ways = [
-        lambda: typed.decoder(Outer).decode(raw),
-        lambda: typed.json_decoder(Outer).decode(text),
-        lambda: typed.decode(raw, Outer),
-        lambda: typed.decode_json(text, Outer),
-        lambda: typed.convert(plain, Outer),
+        lambda: codec.decoder(Outer).decode(raw),
+        lambda: codec.json_decoder(Outer).decode(text),
+        lambda: codec.decode(raw, Outer),
+        lambda: codec.decode_json(text, Outer),
+        lambda: codec.convert(plain, Outer),
     ]
     got, start = [], threading.Barrier(len(ways))
     def read(way):
@@ -97,4 +97,4 @@ def reads_of_types(nodes: Iterable[ast.AST]) -> Iterator[ast.Call]:
 
 def test_no_other_module_has_msgspec_read_a_type() -> None:
     found = {each.path.as_posix() for each in sources("actors", "runtime", "raygrove") for _ in reads_of_types(each.nodes)}
-    assert found == {"actors/messages/typed.py"}
+    assert found == {"actors/messages/codec.py"}

@@ -15,7 +15,7 @@ from actors.errors import ModelConfigurationError
 from actors.messages import content as ours
 from actors.messages.content import Blob, Content, FunctionCall, FunctionResponse, Part
 from actors.messages.event import Usage
-from actors.messages.llm.model import FunctionDeclaration, LlmRequest
+from actors.messages.llm import FunctionDeclaration, LlmRequest
 from runtime.models.genai_types import from_response, generate_config, to_genai, wire_content
 
 MIRRORED = ["Part", "Content", "Blob", "FileData", "FunctionCall", "FunctionResponse", "ExecutableCode", "CodeExecutionResult"]

@@ -12,7 +12,7 @@ import pytest
 
 from actors.errors import UnknownModelError
 from actors.interfaces.model import Model
-from actors.messages.llm.model import LlmRequest, LlmResponse
+from actors.messages.llm import LlmRequest, LlmResponse
 from actors.testing import PatternModel
 from runtime.models.fallback import FallbackModel
 from runtime.models.gemini import Gemini

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.messages.content import Blob, Content, ExecutableCode, FileData, FunctionCall, FunctionResponse, Part
-from actors.messages.llm.model import FunctionDeclaration, LlmRequest, LlmResponse
+from actors.messages.llm import FunctionDeclaration, LlmRequest, LlmResponse
 from runtime.models.anthropic import answers as anthropic_answers
 from runtime.models.anthropic import messages as anthropic
 from runtime.models.genai_types import wire_content

@@ -9,7 +9,7 @@ import pytest
 from actors.layers.listing.messages import ListTurns
 from actors.layers.services import session_actor
 from actors.messages import protocol as p
-from actors.messages.protocol.request import Route, replies_to
+from actors.messages.protocol.base import Route, replies_to
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
 from actors.session.environment import SessionEnvironment

@@ -8,7 +8,7 @@ from actors.interfaces.transport import Link
 from actors.layers.placing.client import StoresSessionRef, stores_client
 from actors.messages.session import SessionKey, Shard
 from actors.refs import SessionRef
-from actors.rules.capacity.sharding import holds
+from actors.rules.sharding import holds
 
 
 class NoLink(Link):

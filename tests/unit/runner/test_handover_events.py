@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from actors import CallbackContext, LlmAgent, LlmRequest, LlmResponse, ToolContext
 from actors.messages import protocol as p
 from actors.messages.codec import encode
-from actors.rules.delivery import handover_events
+from actors.rules import handover_events
 from actors.testing import PatternModel
 from tests.support.fixtures.runner_fixture import RunnerFixture
 from tests.support.machine.folders import quick_folder

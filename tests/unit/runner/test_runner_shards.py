@@ -20,10 +20,11 @@ from actors.layers.services import session_actor
 from actors.layers.toolsets import OpenToolsets
 from actors.layers.trees.tree import AgentTree
 from actors.messages import protocol as p
-from actors.messages.codec import decode_event, encode
+from actors.messages.codec import encode
+from actors.messages.event import decode_event
 from actors.messages.session import SessionKey, Shard
 from actors.refs import RunnerRef, SessionRef
-from actors.rules.capacity.sharding import all_shards
+from actors.rules.sharding import all_shards
 from actors.runner.actor import RunnerActor
 from actors.runner.environment import RunnerEnvironment
 from actors.session.environment import SessionEnvironment

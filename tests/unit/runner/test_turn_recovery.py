@@ -22,9 +22,9 @@ from actors.layers.services import runner_actor
 from actors.layers.toolsets import OpenToolsets
 from actors.layers.trees.tree import AgentTree
 from actors.messages import protocol as p
-from actors.messages.codec import encode, encode_event
-from actors.messages.event import USER, Event, EventActions
-from actors.messages.llm.model import LlmRequest, LlmResponse
+from actors.messages.codec import encode
+from actors.messages.event import USER, Event, EventActions, encode_event
+from actors.messages.llm import LlmRequest, LlmResponse
 from actors.refs import RunnerRef, SessionRef
 from actors.runner.environment import RunnerEnvironment
 from actors.testing import PatternModel, ScriptedModel

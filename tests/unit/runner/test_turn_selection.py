@@ -13,7 +13,7 @@ import pytest
 from actors import CallbackContext, Content, Event, LlmAgent, LlmRequest, LlmResponse, Plugin
 from actors.errors import ModelConfigurationError
 from actors.messages import protocol as p
-from actors.messages.codec import encode_event
+from actors.messages.event import encode_event
 from actors.testing import ScriptedModel
 from tests.support.fixtures.runner_fixture import RunnerFixture
 from tests.support.fixtures.session_fixture import KEY, settled

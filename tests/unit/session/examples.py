@@ -47,8 +47,8 @@ from actors.layers.updates.messages import GetVersions, UseVersions
 from actors.layers.updates.versions import NO_VERSIONS
 from actors.layers.users import HoldUser, ReleaseUser, RemoveUser, UserHeld, UserRemoved
 from actors.messages import protocol as p
-from actors.messages.codec import decode_event, encode
-from actors.messages.event import now_s
+from actors.messages.codec import encode
+from actors.messages.event import decode_event, now_s
 from actors.messages.protocol.turns import ScheduledTime
 from actors.messages.session import SessionKey
 from actors.session.environment import ONLY_STORE, StorePlace

@@ -12,9 +12,9 @@ from actors import Content, LlmRequest
 from actors.errors import StoreUnavailableError
 from actors.layers.recording.messages import GetModelCalls
 from actors.layers.recording.rules import RequestPacker
-from actors.messages.llm.recorded import PackedCall, PackedPart
+from actors.messages.protocol.log import PackedCall, PackedPart
 from actors.messages.session import SessionKey, Shard
-from actors.rules.capacity.sharding import shard_of
+from actors.rules.sharding import shard_of
 from tests.support import inside
 from tests.support.fixtures.session_fixture import KEY, OTHER, SessionFixture
 

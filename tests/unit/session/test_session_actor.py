@@ -20,7 +20,8 @@ from actors.errors import (
 from actors.layers.listing.client import get_turn
 from actors.layers.rewinds import RewindRequest
 from actors.messages import protocol as p
-from actors.messages.codec import decode_event, encode
+from actors.messages.codec import encode
+from actors.messages.event import decode_event
 from tests.support.fixtures.log_events import resp
 from tests.support.fixtures.session_fixture import KEY, OTHER, TREE, HeldCommits, SessionFixture, settled
 

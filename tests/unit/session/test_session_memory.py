@@ -13,10 +13,11 @@ from actors import Event
 from actors.errors import StoreUnavailableError
 from actors.interfaces.stores import SessionRow, Write
 from actors.messages import protocol as p
-from actors.messages.codec import decode_event, encode
-from actors.messages.limits import KIB, Limits
+from actors.messages.codec import encode
+from actors.messages.config import KIB, Limits
+from actors.messages.event import decode_event
 from actors.messages.session import SessionKey
-from actors.rules.delivery.event_buffer import MAX_BYTES
+from actors.rules.event_buffer import MAX_BYTES
 from tests.support.fixtures.session_fixture import KEY, OTHER, SessionFixture, settled
 from tests.support.inside import FRESH_S, IDLE_S, PAGE, PAGE_BYTES, TAIL, TAIL_BYTES
 

@@ -13,7 +13,7 @@ from actors.errors import StoreError
 from actors.interfaces.stores import PutState, Write
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey, Shard
-from actors.rules.capacity.sharding import all_shards
+from actors.rules.sharding import all_shards
 from tests.support.fixtures.session_fixture import KEY, OTHER, FailingStore, SessionFixture, state_of
 from tests.support.sharded_runtimes import one_session_per_shard
 

@@ -12,7 +12,8 @@ from actors.errors import InvocationNotFoundError, TooLargeError
 from actors.layers.forks import ForkSession
 from actors.layers.rewinds import RewindRequest
 from actors.messages import protocol as p
-from actors.messages.codec import decode_event, encode
+from actors.messages.codec import encode
+from actors.messages.event import decode_event
 from actors.messages.session import SessionKey, SessionPlace
 from tests.support import inside
 from tests.support.fixtures.session_fixture import KEY, OTHER, SessionFixture, state_of

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import msgspec
 
 from actors.behaviours.model_call import Templates
-from actors.definitions.tree.spec import AgentSpec
+from actors.definitions.spec import AgentSpec
 from actors.errors import FlowLimitExceededError, FlowStalledError, TemplateError
 from actors.layers.flows.definitions.flow import FlowPlan
 from actors.layers.flows.rules.board import Board, last_tasks
@@ -28,7 +28,7 @@ from actors.messages.content import Content
 from actors.messages.event import Event, EventActions, new_event_id
 from actors.messages.flow import FlowMark, TaskChange, Work
 from actors.messages.json_types import Progress
-from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused
+from actors.messages.protocol.runs import AnyOutcome, Finished, Paused
 from actors.rules.prompt import instructions
 
 DEFINITION = "definition"

@@ -24,9 +24,8 @@ from actors.behaviours.tool_calls import (
     held_decisions,
     pause_of,
 )
+from actors.definitions.spec import AgentSpec, OwnTools
 from actors.definitions.tools.base import Tool
-from actors.definitions.tree.own_tools import OwnTools
-from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.model import Model
 from actors.layers.flows.definitions.flow import FlowPlan
 from actors.layers.flows.definitions.task import ResultOf
@@ -46,7 +45,7 @@ from actors.messages.content import Content, FunctionCall
 from actors.messages.event import USER, Event
 from actors.messages.flow import FlowMark, TaskNode, Work
 from actors.messages.json_types import JsonValue
-from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused
+from actors.messages.protocol.runs import AnyOutcome, Finished, Paused
 from actors.rules.prompt import instructions
 from actors.rules.routing.resumption import is_failure
 

@@ -10,9 +10,8 @@ from typing import Never
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from actors.definitions.agents.base import BaseAgent, wrongly_defined
+from actors.definitions.agents.base import BaseAgent, ShownByChanges, wrongly_defined
 from actors.definitions.agents.llm import LlmAgent
-from actors.definitions.agents.shown import ShownByChanges
 from actors.definitions.tools.base import Tool
 from actors.errors import DefinitionError
 from actors.errors.hints import did_you_mean

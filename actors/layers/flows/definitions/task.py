@@ -10,10 +10,9 @@ from typing import Any, Literal, Never
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from actors.definitions.agents.asking_tool import AskingTool
-from actors.definitions.agents.base import BaseAgent, wrongly_defined
+from actors.definitions.agents.agent_tools import AskingTool
+from actors.definitions.agents.base import BaseAgent, ShownByChanges, wrongly_defined
 from actors.definitions.agents.llm import as_tool
-from actors.definitions.agents.shown import ShownByChanges
 from actors.definitions.tools.base import Tool
 from actors.errors import DefinitionError, NotEncodableError
 from actors.errors.hints import problems

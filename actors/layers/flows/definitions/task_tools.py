@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 import pydantic
 
-from actors.definitions.tools.base import Tool
+from actors.definitions.schemas import json_schema
+from actors.definitions.tools.base import Tool, Toolset
 from actors.definitions.tools.context import ToolContext
-from actors.definitions.tools.json_schema import json_schema
-from actors.definitions.tools.toolset import Toolset
 from actors.errors.hints import did_you_mean, problems
 from actors.layers.flows.rules.board import Board, cycle
 from actors.layers.flows.rules.prompt import (
@@ -27,7 +26,7 @@ from actors.layers.flows.rules.prompt import (
 )
 from actors.messages.flow import TaskChange, TaskNode
 from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
-from actors.messages.llm.model import FunctionDeclaration
+from actors.messages.llm import FunctionDeclaration
 
 MAX_CALLS_OF_A_TASK = 50
 """Model calls after which a task fails that says nothing else. A model that never finishes its task would use up the turn's."""

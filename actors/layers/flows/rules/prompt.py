@@ -18,9 +18,8 @@ from actors.messages.content import Content, FunctionCall, FunctionResponse, Par
 from actors.messages.event import USER, Event, RequestedInput
 from actors.messages.flow import FlowMark
 from actors.messages.json_types import JsonValue
-from actors.rules.checks.budget_question import without_questions
-from actors.rules.prompt.arrange import IncludeContents, arrange
-from actors.rules.prompt.compiler import Compiler, Warn
+from actors.rules.checks.questions import without_questions
+from actors.rules.prompt.compiler import Compiler, IncludeContents, Warn, arrange
 from actors.rules.prompt.history import History
 
 END_TURN = "end_turn"

@@ -24,8 +24,8 @@ from actors.layers.graphs.definitions.nodes import FunctionNode, ParallelWorker,
 from actors.layers.graphs.rules.progress import Given
 from actors.messages.graph import NodeInfo
 from actors.messages.json_types import JsonValue
-from actors.messages.protocol.outcomes import AnyOutcome, Failed
-from actors.rules.recovery.failures import error_of
+from actors.messages.protocol.runs import AnyOutcome, Failed
+from actors.rules.failures import error_of
 
 
 class FailedBelow(NamedTuple):

@@ -25,10 +25,10 @@ from actors.messages.content import Content, FunctionCall, Part
 from actors.messages.event import NO_ACTIONS, Event, EventActions
 from actors.messages.graph import REQUEST_INPUT, NodeInfo, Route
 from actors.messages.json_types import JsonMapping, JsonValue
-from actors.messages.protocol.outcomes import Failed
+from actors.messages.protocol.runs import Failed
 from actors.messages.shown import shown
-from actors.rules.checks.answer_form import read_json
-from actors.rules.recovery.failures import failure_event
+from actors.rules.checks.user_message import read_json
+from actors.rules.failures import failure_event
 
 INPUT = "node_input"
 """The parameter that takes what the node before has given."""

@@ -14,8 +14,8 @@ from actors.layers.graphs.rules.sight import UserAnswers
 from actors.messages.event import Event
 from actors.messages.graph import NextAttempt, NodeInfo, Route
 from actors.messages.json_types import JsonMapping, JsonValue
-from actors.messages.protocol.outcomes import AnyOutcome, Failed
-from actors.rules.checks.answer_form import fitted
+from actors.messages.protocol.runs import AnyOutcome, Failed
+from actors.rules.checks.user_message import fitted
 
 
 class Asked(NamedTuple):

@@ -38,9 +38,9 @@ from actors.messages.content import Content
 from actors.messages.event import NO_ACTIONS, Event, EventActions
 from actors.messages.graph import NextAttempt, NodeInfo, NodeTask, Route, Unstored
 from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
-from actors.messages.protocol.outcomes import Failed, Finished, Paused
-from actors.rules.checks.confirmation import REJECTED
-from actors.rules.recovery.failures import classes_of, failure, failure_event
+from actors.messages.protocol.runs import Failed, Finished, Paused
+from actors.rules.checks.questions import REJECTED
+from actors.rules.failures import classes_of, failure, failure_event
 
 logger = logging.getLogger(__name__)
 

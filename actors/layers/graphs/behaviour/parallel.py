@@ -16,8 +16,8 @@ from actors.messages.content import Content
 from actors.messages.event import Event
 from actors.messages.graph import NodeInfo
 from actors.messages.json_types import JsonValue
-from actors.messages.protocol.outcomes import Failed
-from actors.rules.checks.answer_form import read_json
+from actors.messages.protocol.runs import Failed
+from actors.rules.checks.user_message import read_json
 
 
 class ParallelRun:

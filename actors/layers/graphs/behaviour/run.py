@@ -15,7 +15,7 @@ from typing import cast
 import msgspec
 
 from actors.behaviours.lifecycle import known_failure, log_failure, run_lifecycle
-from actors.definitions.tree.spec import AgentSpec
+from actors.definitions.spec import AgentSpec
 from actors.errors import ActorLostError, FencedError, NodeTimeoutError, SeveralOutputsError, StarvedJoinError
 from actors.errors.hints import did_you_mean
 from actors.errors.tracebacks import whole_traceback
@@ -29,8 +29,8 @@ from actors.layers.graphs.runs import ASKED, GraphInvocation
 from actors.messages.content import Content
 from actors.messages.event import Event
 from actors.messages.graph import NextAttempt, NodeInfo, Route, is_below, node_at
-from actors.messages.protocol.outcomes import AnyOutcome, Failed, Finished, Paused, path_of_words
-from actors.rules.recovery.failures import classes_of, failure, failure_event
+from actors.messages.protocol.runs import AnyOutcome, Failed, Finished, Paused, path_of_words
+from actors.rules.failures import classes_of, failure, failure_event
 
 logger = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pydantic
 
+from actors.definitions.agents.agent_tools import as_delegate
 from actors.definitions.agents.base import Placement
-from actors.definitions.agents.delegate_tool import as_delegate
 from actors.layers.graphs.definitions.edges import Edge
 from actors.layers.graphs.definitions.graph import FunctionGraph, Graph
 from actors.layers.graphs.definitions.nodes import INPUT_BINDING, FunctionNode

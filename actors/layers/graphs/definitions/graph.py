@@ -11,7 +11,7 @@ from pydantic import Field
 
 from actors.definitions.agents.base import BaseAgent
 from actors.definitions.agents.llm import LlmAgent
-from actors.definitions.agents.output_type import OutputType
+from actors.definitions.schemas import OutputType
 from actors.errors import GraphValidationError
 from actors.layers.graphs.definitions.checks import StateSchema
 from actors.layers.graphs.definitions.edges import AgentName, Edge, EdgeReader, name_of_end

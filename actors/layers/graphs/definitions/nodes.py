@@ -12,10 +12,8 @@ from typing import Any, Final, Literal, Never, overload
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from actors.definitions.agents.base import BaseAgent, Placement, wrongly_defined
-from actors.definitions.agents.fields import refuse_unnamed
-from actors.definitions.agents.output_type import OutputType, output_type
-from actors.definitions.agents.shown import ShownByChanges
+from actors.definitions.agents.base import BaseAgent, Placement, ShownByChanges, refuse_unnamed, wrongly_defined
+from actors.definitions.schemas import OutputType, output_type
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import CallbackContext, ReadonlyContext
 from actors.definitions.tools.function import FunctionTool
@@ -27,7 +25,7 @@ from actors.layers.graphs.definitions.context import NodeContext
 from actors.messages.content import Content
 from actors.messages.json_types import JsonMapping, JsonObject
 from actors.messages.shown import shown
-from actors.rules.checks.answer_form import read_json
+from actors.rules.checks.user_message import read_json
 
 
 class RetryConfig(ShownByChanges, BaseModel):

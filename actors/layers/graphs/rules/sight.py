@@ -12,7 +12,7 @@ from actors.messages.event import USER, Event
 from actors.messages.graph import NodeInfo, NodeTask, is_below, is_of_tool, scope_of
 from actors.messages.json_types import JsonValue
 from actors.messages.topology import CHAT, TASK
-from actors.rules.checks.answer_form import answered
+from actors.rules.checks.user_message import answered
 
 
 def is_said_before(event: Event, agent: str, path: str, invocation_id: str, *, is_chat: bool) -> bool:

@@ -31,10 +31,9 @@ from actors.errors import NoPriceError
 from actors.messages.config import Budget
 from actors.messages.costs import BudgetWarning, Price
 from actors.messages.json_types import JsonObject
-from actors.messages.llm.model import LlmRequest
-from actors.rules.accounting.turn_usage import US, Amounts, Spent
-from actors.rules.checks.budget_question import more_of
-from actors.rules.checks.confirmation import CONFIRMED
+from actors.messages.llm import LlmRequest
+from actors.rules.accounting import US, Amounts, Spent
+from actors.rules.checks.questions import CONFIRMED, more_of
 
 PER = 1_000_000
 """Prices are for so many tokens."""

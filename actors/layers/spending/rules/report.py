@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 from actors.layers.spending.messages import UsageReport, UsageSums, UsedTurn
 from actors.layers.spending.rules.budgets import cost, currency_of, price_of, weights
 from actors.messages.costs import Price
-from actors.rules.accounting.turn_usage import NUMBERS, US, Amounts, Key, Spent, add_to, first_part_of, spenders_of
+from actors.rules.accounting import NUMBERS, US, Amounts, Key, Spent, add_to, first_part_of, spenders_of
 
 At = TypeVar("At")
 """What names a turn."""

@@ -14,11 +14,11 @@ import msgspec
 from starlette.responses import Response
 
 from actors.errors import ClusterError, InvocationNotFoundError, RaygroveError, SessionNotFoundError, TurnError
-from actors.messages import typed
+from actors.messages import codec
+from actors.messages.codec import from_plain
 from actors.messages.config import OnConcurrentTurn
 from actors.messages.content import Part
 from actors.messages.event import Event, new_event_id, now_s
-from actors.messages.forms.plain_form import from_plain
 from actors.messages.json_types import JsonObject
 from actors.messages.session import Session
 from runtime.driver.turns.turn import Turn
@@ -95,7 +95,7 @@ async def body_of(call: Call, type: type[T]) -> T:
     given: JsonObject | None = await call.body(JsonObject | None)  # type: ignore[arg-type]
     plain = {_WORD.sub(lambda found: found[1].upper(), name): value for name, value in (given or {}).items()}
     try:
-        return typed.convert(plain, type)
+        return codec.convert(plain, type)
     except msgspec.ValidationError as error:
         raise HttpError(422, f"the body is wrong: {error}") from None
 
@@ -164,7 +164,7 @@ async def create_session(call: Call) -> SessionForm:
 def _imported(number: int, given: JsonObject) -> Event:
     """An event of an earlier conversation. Raises HttpError when it does more than say something."""
     try:
-        event = typed.convert({name: value for name, value in given.items() if name != "actions"}, Event)
+        event = codec.convert({name: value for name, value in given.items() if name != "actions"}, Event)
     except msgspec.ValidationError as error:
         raise HttpError(422, f"event {number} is wrong: {error}") from None
     if event.long_running_tool_ids or any(given.get("actions", {}).values()):

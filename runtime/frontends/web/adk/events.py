@@ -19,8 +19,7 @@ from actors.messages.content import FunctionCall
 from actors.messages.event import ADK_FIELDS, USER, Event
 from actors.messages.graph import REQUEST_INPUT, NodeInfo, node_at, without_tools
 from actors.messages.json_types import JsonObject, JsonValue
-from actors.rules.checks.confirmation import REQUEST_CONFIRMATION, SUFFIX, unwrapped
-from actors.rules.checks.credentials import REQUEST_CREDENTIAL
+from actors.rules.checks.questions import REQUEST_CONFIRMATION, REQUEST_CREDENTIAL, SUFFIX, unwrapped
 from runtime.frontends.web import problems
 from runtime.frontends.web.adk.checkpoints import Checkpoint, Checkpoints
 

@@ -21,7 +21,7 @@ from starlette.staticfiles import StaticFiles
 
 from actors.errors import DefinitionError, InvocationNotFoundError, RequestError
 from actors.messages.json_types import JsonObject
-from actors.messages.llm.model import LlmRequest
+from actors.messages.llm import LlmRequest
 from actors.messages.session import Session
 from runtime.driver.services.outline import AgentInfo
 from runtime.frontends.web.adk.spans import spans_of

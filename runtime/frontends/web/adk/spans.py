@@ -17,7 +17,7 @@ import msgspec
 
 from actors.messages.event import USER, Event
 from actors.messages.json_types import JsonObject
-from actors.messages.llm.model import LlmRequest
+from actors.messages.llm import LlmRequest
 from actors.messages.session import Session
 from runtime.driver.services.outline import AgentInfo
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from actors.layers.stores.schedule import Schedule
-from actors.messages import typed
+from actors.messages import codec
 from actors.messages.content import Content
 from actors.messages.session import Session, SessionPlace
 from actors.messages.turn_info import TurnInfo
@@ -63,7 +63,7 @@ def _encoded(place: object) -> str:
 
 def _decoded(cursor: str, kind: type[T], parameter: str = "before") -> T:
     try:
-        return typed.decode_json(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)), kind)
+        return codec.decode_json(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)), kind)
     except (ValueError, msgspec.DecodeError):
         raise BadRequestError(f"{parameter} must be the `next` of an earlier page") from None
 

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from actors.errors import InvocationNotFoundError, TurnError
 from actors.layers.listing.messages import PendingCall
-from actors.messages.protocol.outcomes import Paused
+from actors.messages.protocol.runs import Paused
 from actors.messages.turn_info import TurnInfo
 from runtime.driver.inputs import ID, LimitQuery
 from runtime.driver.turns.turn import Turn

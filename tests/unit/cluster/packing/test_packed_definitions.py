@@ -32,7 +32,7 @@ from actors import (
     Task,
     tool,
 )
-from actors.definitions.tree.spec import AgentSpec
+from actors.definitions.spec import AgentSpec
 from actors.errors import DefinitionError, UnknownAgentError
 from actors.layers.custom.definitions import InvocationContext
 from actors.layers.flows.definitions import FlowAgent

@@ -16,7 +16,7 @@ from ray.exceptions import ActorDiedError, ActorUnavailableError
 
 from actors.errors import ActorLostError, ActorRestartsError, ClusterError
 from actors.interfaces.transport import Link
-from actors.rules.recovery.backoff import Backoff
+from actors.rules.backoff import Backoff
 from runtime.cluster.transport import peer, wires
 from runtime.cluster.transport.link import RETRY_S, ProcessUnreachableError
 from runtime.cluster.transport.peer import PATIENCE_S, PAUSE_S, QUIET_S

@@ -10,7 +10,7 @@ import pytest
 from actors.errors import ActorLostError, FencedError, RaygroveError, StoreError, StoreUnavailableError
 from actors.messages import protocol as p
 from actors.refs import SessionRef
-from actors.rules.recovery.backoff import Backoff
+from actors.rules.backoff import Backoff
 from actors.runner.turns import TurnCloser
 from tests.support.fixtures.session_fixture import KEY
 

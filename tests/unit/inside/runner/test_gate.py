@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from actors.errors import TurnCancelledError
 from actors.messages.session import SessionKey
-from actors.rules.capacity.opening_window import OF_SESSION_ACTOR, least_opened, opened_at_once
+from actors.rules.queues import OF_SESSION_ACTOR, least_opened, opened_at_once
 from actors.runner.admission import OpenSlot, TurnGate
 from tests.support.fixtures.direct_fixture import until
 from tests.support.fixtures.session_fixture import settled

@@ -9,9 +9,10 @@ import pytest
 from actors import Content, FunctionResponse, Part
 from actors.errors import NotEncodableError
 from actors.messages import protocol as p
-from actors.messages.codec import MAX_DEPTH, encode_event
+from actors.messages.codec import MAX_DEPTH
+from actors.messages.event import encode_event
 from actors.messages.json_types import JsonValue
-from actors.rules.checks.confirmation import REQUEST_CONFIRMATION
+from actors.rules.checks.questions import REQUEST_CONFIRMATION
 from actors.rules.checks.user_message import checked
 from actors.runner.start import NOTHING_FOUND, PreparedMessage, user_event
 from tests.support.fixtures.session_fixture import KEY

@@ -18,7 +18,7 @@ from actors.layers.spending.turn_spending import Spending
 from actors.layers.stores.records import TurnId, TurnName, UsageFilter
 from actors.messages.event import now_s
 from actors.messages.session import SessionKey
-from actors.rules.accounting.turn_usage import Amounts, packed
+from actors.rules.accounting import Amounts, packed
 from actors.session.log.event_scan import EventScan
 from actors.session.log.logs import SessionLogs
 from actors.session.log.open_turn import SessionTurn

@@ -16,7 +16,7 @@ from actors.errors import StoreUnavailableError
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.session import SessionKey
-from actors.rules.delivery.event_buffer import EventBuffer, cost
+from actors.rules.event_buffer import EventBuffer, cost
 from actors.session.subscriptions import FORGET_S, LINGER_S, Outbox, Subscriptions
 from tests.support.fixtures.session_fixture import KEY, OTHER, Clock, settled
 from tests.support.fixtures.streamed_events import complete, page, partial, texts

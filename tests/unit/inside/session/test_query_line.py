@@ -12,7 +12,7 @@ from actors.errors import OverloadedError
 from actors.layers.listing.messages import CountTurns, GetTurn
 from actors.layers.spending.messages import ReserveSpending
 from actors.messages import protocol as p
-from actors.messages.limits import Limits
+from actors.messages.config import Limits
 from actors.messages.session import SessionKey
 from actors.session.lanes import AT_ONCE, QueryLine
 

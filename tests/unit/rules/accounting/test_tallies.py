@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.messages import protocol as p
-from actors.messages.tally import BOUNDS_S, MODEL_CALL, SCHEDULE, TOOL_CALL, TURN, VERSION, Tally, sums
-from actors.rules.accounting.tallies import MAX_SERIES, OTHERS, Tallies
+from actors.messages.protocol.statistics import BOUNDS_S, MODEL_CALL, SCHEDULE, TOOL_CALL, TURN, VERSION, Tally, sums
+from actors.rules.accounting import MAX_SERIES, OTHERS, Tallies
 
 
 def told(tallies: Tallies) -> dict[tuple[str, ...], int]:

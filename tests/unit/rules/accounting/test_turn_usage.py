@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from actors import Usage
 from actors.layers.spending.rules.report import models_of_packed, sum_of_packed
-from actors.rules.accounting.turn_usage import Amounts, Spender, Spent, add_used, amounts_of, packed, together, unpacked
+from actors.rules.accounting import Amounts, Spender, Spent, add_used, amounts_of, packed, together, unpacked
 
 COUNTS = st.none() | st.integers(0, 10**9)
 USAGES = st.builds(

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.errors import OverloadedError
-from actors.messages.limits import Limits
+from actors.messages.config import Limits
 from actors.messages.session import SessionKey, TurnKey
-from actors.rules.capacity.backlog import Backlog
+from actors.rules.queues import Backlog
 from tests.support.tries import tries
 
 NARROW = Limits(

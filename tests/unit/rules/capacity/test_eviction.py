@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.rules.capacity.eviction import OVERHEAD, CacheEviction, LruDict
+from actors.rules.eviction import OVERHEAD, CacheEviction, LruDict
 from tests.support.tries import tries
 
 MOST = 10 * OVERHEAD

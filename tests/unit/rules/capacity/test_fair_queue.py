@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.rules.capacity.fair_queue import FairQueue, weights
+from actors.rules.queues import FairQueue, weights
 from tests.support.tries import tries
 
 Item = tuple[str, str, int]

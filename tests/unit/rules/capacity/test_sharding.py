@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from actors.layers.sharing import may_share
 from actors.messages.protocol.statistics import Statistics
 from actors.messages.session import SessionKey, Shard
-from actors.rules.capacity.sharding import all_shards, holds, shard_name, shard_of
+from actors.rules.sharding import all_shards, holds, shard_name, shard_of
 from runtime.driver.statistics import by_agent
 
 numbers = st.integers(1, 40)

@@ -9,7 +9,7 @@ import pytest
 from actors import Budget, Content, FunctionCall, FunctionResponse, Part
 from actors.errors import InvalidMessageError
 from actors.layers.spending.rules.budgets import BudgetAnswers
-from actors.rules.checks.budget_question import checked_answer, full_answer, question, scope_of, without_questions
+from actors.rules.checks.questions import checked_answer, full_answer, question, scope_of, without_questions
 
 CALL = question("turn", "0a", {}).long_running_tool_ids[0]
 

@@ -8,7 +8,7 @@ import pytest
 
 from actors import LlmAgent, LongRunningFunctionTool
 from actors.errors import DefinitionError
-from actors.rules.checks.confirmation import refusal
+from actors.rules.checks.questions import refusal
 from actors.rules.prompt.history import History
 from tests.support.fixtures.log_events import call, event, resp
 

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from actors import Blob, Content, FunctionCall, FunctionResponse, LlmResponse, Part
 from actors.errors import ModelResponseError, NotEncodableError
-from actors.messages.codec import encode, encode_event
-from actors.messages.event import Event
-from actors.messages.typed import decode
+from actors.messages.codec import decode, encode
+from actors.messages.event import Event, encode_event
 from actors.rules.checks.model_answer import MALFORMED, ModelAnswer, checked_response, large_data, placeholder
 from tests.support import fuzz_values as fuzzing
 from tests.support.tries import tries

@@ -22,10 +22,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.messages.codec import encode, flaw
+from actors.messages.codec import decode, encode, flaw
 from actors.messages.json_types import JsonValue
-from actors.messages.typed import decode
-from actors.rules.checks.result_values import MOST_ITEMS, any_form, fast_form
+from actors.rules.checks.values import MOST_ITEMS, any_form, fast_form
 
 
 class Colour(Enum):

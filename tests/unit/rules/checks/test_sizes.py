@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from actors.errors import InvalidIdError, TooLargeError
 from actors.messages.codec import encode
-from actors.messages.limits import Limits
+from actors.messages.config import Limits
 from actors.rules.checks import state as scopes
-from actors.rules.checks.sizes import ENVELOPE, results_to_drop
+from actors.rules.checks.values import ENVELOPE, results_to_drop
 from runtime import Settings
 from tests.support.fixtures.session_fixture import SessionFixture
 

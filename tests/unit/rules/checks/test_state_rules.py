@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from actors.errors import NotEncodableError
 from actors.rules.checks.state import check, merge, only_temp, overwritten, split, take_back, without_temp
-from actors.rules.checks.state_values import check_value, stored_delta
+from actors.rules.checks.values import check_value, stored_delta
 
 keys = st.builds("{}{}".format, st.sampled_from(["", "", "app:", "user:", "temp:"]), st.sampled_from(["a", "b", "c", ""]))
 values = st.one_of(st.none(), st.integers(), st.text(max_size=3), st.lists(st.integers(), max_size=2))

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from actors import AgentTool, FunctionTool, LlmAgent, Tool, ToolContext, tool
 from actors.errors import DefinitionError
-from actors.messages.llm.model import FunctionDeclaration
-from actors.rules.checks.tool_names import flaw_of_name, safe_name, safe_names
+from actors.messages.llm import FunctionDeclaration
+from actors.rules.checks.ids import flaw_of_name, safe_name, safe_names
 
 OPENAI = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 ANTHROPIC = re.compile(r"[a-zA-Z0-9_-]{1,64}")

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from actors import Content, Part
 from actors.messages import protocol as p
-from actors.rules.delivery.answers import MAX_BYTES, MERGE_BYTES, AnswerId, AnswerPartials, AnswersUnderWay
-from actors.rules.delivery.partials import rest_of
+from actors.rules.partials import MAX_BYTES, MERGE_BYTES, AnswerId, AnswerPartials, AnswersUnderWay, rest_of
 from tests.support.fixtures.streamed_events import complete, partial, texts
 
 FIRST, SECOND = AnswerId(1, 1, 0), AnswerId(1, 1, 1)

@@ -8,9 +8,9 @@ from __future__ import annotations
 import pytest
 
 from actors import Content, FunctionCall, Part
-from actors.messages.codec import decode_event
-from actors.rules.delivery.event_buffer import EventBuffer
-from actors.rules.delivery.partials import merged
+from actors.messages.event import decode_event
+from actors.rules.event_buffer import EventBuffer
+from actors.rules.partials import merged
 from tests.support.fixtures.streamed_events import complete, page, partial, texts
 
 

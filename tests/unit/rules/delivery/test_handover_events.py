@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.messages.protocol.base import StoredEvent
-from actors.rules.delivery.handover_events import MAX_BYTES, MAX_EVENTS, HandoverEvents, events_missed_by_agents, following
+from actors.rules.handover_events import MAX_BYTES, MAX_EVENTS, HandoverEvents, events_missed_by_agents, following
 
 speakers = st.lists(st.sampled_from(["user", "a", "b", "c"]), max_size=2 * MAX_EVENTS)
 """Who has said each event of a log."""

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors import Content, FunctionResponse, Part
-from actors.rules.checks.answer_form import fitted, flaw, misfit, shapeless
+from actors.rules.checks.user_message import fitted, flaw, misfit, shapeless
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=8)

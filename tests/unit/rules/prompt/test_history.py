@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors import Content, Event, Part
-from actors.rules.prompt.arrange import IncludeContents
-from actors.rules.prompt.compiler import Warn
+from actors.rules.prompt.compiler import IncludeContents, Warn
 from actors.rules.prompt.history import History
 from actors.rules.routing.branches import is_visible, tool_branch, tool_root
 from tests.support.fixtures.log_events import call, event, image, resp, said, shown, thought

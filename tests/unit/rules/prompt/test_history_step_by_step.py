@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from actors import Content, Event, FunctionResponse, Part
-from actors.rules.prompt.arrange import NO_ANSWER, arrange, latest_slice
-from actors.rules.prompt.compiler import FOREIGN_MARK, Compiler, Entry
+from actors.rules.prompt.compiler import FOREIGN_MARK, NO_ANSWER, Compiler, Entry, arrange, latest_slice
 from actors.rules.prompt.history import History
 from actors.rules.routing.branches import is_visible
 from tests.support.fixtures.log_events import call, event, image, resp, said, thought

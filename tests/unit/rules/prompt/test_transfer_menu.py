@@ -13,13 +13,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from actors.definitions.agents.agent_tools import transfer_tools
 from actors.definitions.tools.base import Tool
-from actors.definitions.tools.transfer import transfer_tools
 from actors.messages.codec import encode
-from actors.messages.limits import DEFAULT_LIMITS
-from actors.rules.prompt.agent_search import MAX_FOUND, AgentSearch, words
-from actors.rules.prompt.transfer_menu import TransferMenu
-from actors.rules.routing.transfer import Target
+from actors.messages.config import DEFAULT_LIMITS
+from actors.rules.routing.transfer import MAX_FOUND, AgentSearch, Target, TransferMenu, words
 from tests.support.fixtures.tool_contexts import tool_context
 
 MOST = DEFAULT_LIMITS.max_listed_targets

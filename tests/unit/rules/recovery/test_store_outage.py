@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.rules.recovery.backoff import Backoff
-from actors.rules.recovery.store_outage import LONGEST_PAUSE_S, StoreOutage, after_failure, after_success, pause_s
+from actors.rules.backoff import LONGEST_PAUSE_S, Backoff, StoreOutage, after_failure, after_success, pause_s
 
 TIMEOUT_S = 30.0
 

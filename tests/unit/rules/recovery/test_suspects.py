@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.messages.protocol.progress import RunLosses
-from actors.rules.recovery.suspects import (
+from actors.messages.protocol.turns import RunLosses
+from actors.rules.suspects import (
     MAX_ATTEMPTS,
     MAX_BEGINNING,
     MAX_LOSSES,

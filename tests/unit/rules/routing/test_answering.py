@@ -11,9 +11,9 @@ from actors import Content, Event, EventActions, FunctionCall, FunctionResponse,
 from actors.layers.listing.rules import open_calls
 from actors.messages.flow import FlowMark
 from actors.messages.graph import NodeInfo
-from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused, for_users, words_call
-from actors.rules.routing.answering import CallFacts, WaitingTask, as_answer, is_taken, waiting_task
+from actors.messages.protocol.runs import AnyOutcome, Finished, Paused, for_users, words_call
 from actors.rules.routing.branches import tool_branch
+from actors.rules.routing.pending import CallFacts, WaitingTask, as_answer, is_taken, waiting_task
 
 NEVER = CallFacts()
 WAITS = CallFacts(is_waiting=True)

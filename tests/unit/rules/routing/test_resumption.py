@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from actors.messages.protocol.progress import TurnProgress
+from actors.messages.protocol.turns import TurnProgress
 from actors.messages.topology import AgentNode, Topology
 from actors.rules.routing.branches import agent_of_key, state_key
 from actors.rules.routing.resumption import agent_state, child_after_seq, child_towards, entry, through_flows

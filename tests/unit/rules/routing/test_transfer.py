@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from actors.definitions.tools.transfer import TransferTool
-from actors.messages.limits import DEFAULT_LIMITS
-from actors.messages.llm.model import FunctionDeclaration
+from actors.definitions.agents.agent_tools import TransferTool
+from actors.messages.config import DEFAULT_LIMITS
+from actors.messages.llm import FunctionDeclaration
 from actors.messages.topology import AgentNode, Topology
-from actors.rules.prompt.transfer_menu import TransferMenu
-from actors.rules.routing.transfer import Target, route_refusal, transfer_targets
+from actors.rules.routing.transfer import Target, TransferMenu, route_refusal, transfer_targets
 from tests.support.fixtures.tool_contexts import tool_context
 from tests.support.fixtures.topologies import topologies
 from tests.support.tries import tries

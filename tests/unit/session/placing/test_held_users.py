@@ -16,7 +16,7 @@ from actors.layers.retention.messages import ArchiveOldEvents, PruneSessions
 from actors.layers.schedules.messages import AwaitDue
 from actors.layers.users import HoldUser, ReleaseUser, UserHeld
 from actors.messages import protocol as p
-from actors.messages.protocol.request import Lane
+from actors.messages.protocol.base import Lane
 from actors.session.environment import StorePlace
 from tests.support.fixtures.session_fixture import SessionFixture, settled
 from tests.unit.session.examples import (

@@ -7,7 +7,7 @@ import pytest
 
 from actors.layers.listing.client import get_turn
 from actors.messages import protocol as p
-from actors.messages.codec import decode_event
+from actors.messages.event import decode_event
 from tests.support.fixtures.session_fixture import KEY, SessionFixture
 
 LOST, NEXT = "runner/1", "runner/2"

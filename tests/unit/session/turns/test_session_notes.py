@@ -8,8 +8,8 @@ import pytest
 
 from actors.errors import FencedError
 from actors.messages import protocol as p
-from actors.messages.codec import decode_event, encode
-from actors.messages.event import Event
+from actors.messages.codec import encode
+from actors.messages.event import Event, decode_event
 from tests.support.fixtures.session_fixture import KEY, SessionFixture
 
 

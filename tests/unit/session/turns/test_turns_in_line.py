@@ -12,7 +12,7 @@ from actors.layers.listing.client import count_turns, get_turn, list_turns
 from actors.layers.listing.messages import ListTurns, TurnCounts
 from actors.messages import protocol as p
 from actors.messages.codec import encode
-from actors.messages.limits import DEFAULT_LIMITS
+from actors.messages.config import DEFAULT_LIMITS
 from tests.support.fixtures.session_fixture import KEY, HeldCommits, SessionFixture, settled
 
 LOST, NEXT = "runner/1", "runner/2"

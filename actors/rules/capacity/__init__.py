@@ -1,1 +1,0 @@
-"""Who gets which resource: model permits, cache, processes, nodes and shards."""
