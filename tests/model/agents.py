@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from itertools import cycle
@@ -12,7 +13,10 @@ from tests.model.runs import MODEL_CALLS, Ended, FailedError, Run, StoppedError,
 from tests.model.shown import shown
 from tests.model.story import CANCELLED, fold
 from tests.simulation.scenarios import Node
-from tests.simulation.scripts import ScriptError, scripted
+from tests.simulation.scripts import ScriptError, described, scripted, usage
+
+OWN_TOOLS = 8
+"""So many tools an agent of a conversation has, beside those that are agents."""
 
 MAY_WAIT = frozenset({"ask", "confirm"})
 """Tools whose response may come in a later turn."""
@@ -94,6 +98,8 @@ def _step(turn: Turn, node: Node, branch: str | None, seen: Callable[[], Sequenc
         raise FailedError(node.name, "ValueError")
     if seen is not None:
         log = seen()
+    if "hooked" in node.manners and not (asked := _counted(turn, node, branch, "asked")) % 4:
+        return turn.say(_itself(turn, node, branch, asked))
     try:
         turn.use(MODEL_CALLS, node.name, branch)
     except FailedError:
@@ -139,11 +145,47 @@ def _linger(turn: Turn, node: Node, branch: str | None) -> None:
 
 def _answer(turn: Turn, node: Node, branch: str | None, seen: Sequence[Event]) -> Event:
     """One answer of the model. 5.6: calls that may wait are listed on the event, and those that need consent."""
-    parts = [_with_id(turn, part) for part in scripted(node, turn.show(node.name, branch, seen))]
+    contents = turn.show(node.name, branch, seen)
+    parts = [_with_id(turn, part) for part in scripted(node, contents, told=_told(turn, node, branch))]
     calls = [part.function_call for part in parts if part.function_call is not None]
     waiting = [call.id for call in calls if call.name in MAY_WAIT]
     consent = {call.id: {"confirmed": False} for call in calls if call.name == "confirm"}
-    return turn.event(node.name, branch, *parts, long_running_tool_ids=tuple(waiting), requested_tool_confirmations=consent)
+    more: dict[str, Any] = {"state_delta": {} if calls else _kept(node, parts[0].text or "")}
+    if "hooked" in node.manners:
+        heard = _counted(turn, node, branch, "heard")
+        more["state_delta"] |= {f"{node.name}_asked": _counted(turn, node, branch, "asked"), f"{node.name}_heard": heard}
+        more["custom_metadata"] = {"heard": heard}
+    more |= {"long_running_tool_ids": tuple(waiting), "requested_tool_confirmations": consent}
+    return turn.event(node.name, branch, *parts, usage=usage(node, contents), **more)
+
+
+def _itself(turn: Turn, node: Node, branch: str | None, asked: int) -> Event:
+    """5.5 Callbacks: what `before_model` returns takes the call's place, and does not count for `max_llm_calls`."""
+    text = f'["{node.name} answers itself"]'
+    return turn.event(node.name, branch, Part(text=text), state_delta={f"{node.name}_asked": asked, **_kept(node, text)})
+
+
+def _counted(turn: Turn, node: Node, branch: str | None, what: str) -> int:
+    return int(fold(turn.seen(node.name, branch)).get(f"{node.name}_{what}", 0)) + 1
+
+
+def _kept(node: Node, text: str) -> dict[str, Any]:
+    """5.7 Output: the final response is stored under `output_key`, with a schema as data."""
+    if "lists" in node.manners:
+        return {f"{node.name}_out": json.loads(text)}
+    return {f"{node.name}_out": text} if "keeps" in node.manners else {}
+
+
+def _told(turn: Turn, node: Node, branch: str | None) -> str:
+    """5.2 System instruction: the root's global one, its own, its identity, and 3 the targets; 5.3 with values of the state."""
+    state, targets = fold(turn.seen(node.name, branch)), turn.tree.targets(node.name)
+    root, parent = turn.tree.root, turn.tree.parents.get(node.name)
+    is_global = root.kind == "llm" and root.told and not turn.tree.is_tool(node.name)
+    marks = [f"<<all {state.get('asked_1', '')}>>"] if is_global else []
+    marks += [f"<<{'|'.join(str(state.get(key, '')) for key in node.told)}>>", f'"{node.name}"', f'"knows_{node.name}"']
+    marks += [f"- {target}" for target in targets]
+    marks += [f"parent agent, `{parent.name}`"] if parent is not None and parent.name in targets else []
+    return described(marks, OWN_TOOLS + len(node.experts) + bool(targets), targets)
 
 
 def _with_id(turn: Turn, part: Part) -> Part:
@@ -159,7 +201,7 @@ def _tools(turn: Turn, node: Node, branch: str | None, calls: Sequence[FunctionC
     actions: dict[str, Any] = {"state_delta": {}}
     for call in calls:
         if call not in waiting:
-            response, acts = _result(turn, node.name, branch, call)
+            response, acts = _made(turn, node, branch, call)
             responses.append(_response(call, response))
             actions |= {**acts, "state_delta": {**actions["state_delta"], **acts.get("state_delta", {})}}
     if responses:
@@ -194,9 +236,9 @@ def _decided(
     written: dict[str, Any] = {}
     for call in calls:
         if call.name == "confirm" and answers[call.id].get("confirmed") is True:
-            response, acts = _result(turn, node.name, branch, call)
+            response, acts = _made(turn, node, branch, call)
             responses.append(_response(call, response))
-            written |= acts["state_delta"]
+            written |= acts.get("state_delta", {})
         elif call.name == "confirm":
             responses.append(_response(call, {"error": "rejected"}))
     if responses:
@@ -221,9 +263,30 @@ def _result(turn: Turn, agent: str, branch: str | None, call: FunctionCall) -> t
             return {"result": "later"}, {}
         case "escalate":
             return {"result": None}, {"escalate": True}
+        case "note":
+            turn.ran.append(call.id or "")
+            key = call.args["key"]
+            return {"result": key}, {"state_delta": {f"{scope}{agent}_noted": key for scope in ("", "user:", "app:")}}
+        case "break_down":
+            return {"error": "it breaks down"}, {}
+        case "transfer_to_agent" if call.args["agent_name"] not in turn.tree.targets(agent):
+            # 3 Wrong transfers: the model gets an error, and goes on.
+            return {"error": "it is no target"}, {}
         case "transfer_to_agent":
             return {"result": None}, {"transfer_to_agent": call.args["agent_name"]}
     return asked_as_tool(turn, agent, branch, call), {}
+
+
+def _made(turn: Turn, node: Node, branch: str | None, call: FunctionCall) -> tuple[dict[str, Any], dict[str, Any]]:
+    """5.5 Callbacks: `before_tool` takes the call's place, `after_tool` replaces its result, `on_tool_error` its error."""
+    if "hooked" not in node.manners:
+        return _result(turn, node.name, branch, call)
+    if str((call.args or {}).get("key")).endswith("_1"):
+        return {"result": "instead"}, {}
+    response, acts = _result(turn, node.name, branch, call)
+    if call.name == "break_down":
+        return {"result": "mended"}, acts
+    return ({"result": f"{response['result']}!"} if call.name == "note" else response), acts
 
 
 def asked_as_tool(turn: Turn, agent: str, branch: str | None, call: FunctionCall) -> dict[str, Any]:
@@ -266,5 +329,7 @@ def runs_children(turn: Turn, node: Node, branch: str | None) -> Run:
         escalated |= ended.escalated
         if ended.error:
             return Ended(escalated=escalated)
-    turn.say(turn.event(node.name, branch, Part(text=f"{node.name} ends")))
+    state = fold(turn.seen(node.name, branch))
+    text = " ".join((node.name, "ends", *(str(state.get(key)) for key in node.told)))
+    turn.say(turn.event(node.name, branch, Part(text=text)))
     return Ended(escalated=escalated)

@@ -256,7 +256,7 @@ class Turn:
 
     def show(self, agent: str, branch: str | None, seen: Sequence[Event]) -> Sequence[Content]:
         """What the model of an agent is shown of the events that it sees."""
-        self.asked.append((agent, shown(seen, agent, branch)))
+        self.asked.append((agent, shown(seen, agent, branch, brief="brief" in self.tree.nodes[agent].manners)))
         return self.asked[-1][1]
 
 

@@ -39,6 +39,15 @@ class Tree:
         """True for an agent that is asked as a tool of others, and for what is below it."""
         return agent in self._tools
 
+    def targets(self, agent: str) -> Sequence[str]:
+        """3 Targets: its children, its parent and the others below that, each only if that is allowed and an LLM agent has it."""
+        node, parent = self.nodes[agent], self.parents.get(agent)
+        found = [child.name for child in node.children]
+        if parent is not None and parent.kind == "llm":
+            found += [parent.name] if "stays" not in node.manners else []
+            found += [child.name for child in parent.children if child is not node] if "alone" not in node.manners else []
+        return found
+
     def lineage(self, agent: str) -> Collection[str]:
         """The agent, and all above it."""
         parent = self.parents.get(agent)
@@ -116,7 +125,7 @@ def pieces_of(event: Event) -> Sequence[Event]:
 def are_same(expected: Event, found: Event) -> bool:
     """True if two events say and do the same. Results that came one after the other may have any order."""
     in_any_order = not (found.custom_metadata or {}).keys().isdisjoint((MORE_RESULTS, PIECES))
-    return rendered(expected, in_any_order) == rendered(found, in_any_order)
+    return rendered(expected, in_any_order) == rendered(found, in_any_order) and expected.usage in (None, found.usage)
 
 
 def rendered(event: Event, in_any_order: bool = False) -> Sequence[object]:
@@ -133,6 +142,7 @@ def rendered(event: Event, in_any_order: bool = False) -> Sequence[object]:
         {key: value for key, value in actions.state_delta.items() if not key.endswith(NEWEST)},
         [actions.transfer_to_agent, bool(actions.escalate), bool(actions.skip_summarization), event.error_code],
         [decision[field] for field in ("decision", "child", "attempt", "of") if field in decision],
+        (event.custom_metadata or {}).get("heard"),
     ]
 
 

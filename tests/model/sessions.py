@@ -88,9 +88,9 @@ def shared_state(history: History) -> Iterator[str]:
         for key, value in changes if takes_back else dict(changes).items():
             set_to.setdefault((story.id[0] if key.startswith("user:") else "", key), []).append(value)
     for (user, session), found in history.found.items():
-        for key, value in found.state.items():
-            allowed = set_to.get((user if key.startswith("user:") else "", key), [])
-            if key.startswith(SHARED) and allowed and value not in allowed and has_all:
+        for (of, key), allowed in set_to.items() if found.log and has_all else ():
+            value = found.state.get(key)
+            if key.startswith(SHARED) and of in ("", user) and value not in allowed:
                 yield f"{user}/{session}: {key} is {value}, and sessions have set it to {allowed} last"
 
 

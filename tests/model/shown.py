@@ -28,13 +28,14 @@ def _world(branch: str | None) -> str:
     return ".".join(parts[: last + 1])
 
 
-def shown(log: Sequence[Event], agent: str, branch: str | None) -> list[Content]:
-    """The contents of the agent's next request.
+def shown(log: Sequence[Event], agent: str, branch: str | None, *, brief: bool = False) -> list[Content]:
+    """The contents of the agent's next request. `brief`: it has `include_contents="none"`.
 
     Every content with calls is followed directly by one content with a response to each; of several responses the latest counts.
     A call that was never answered is left out, unless it waits for the user.
     """
     seen = [event for event in log if event.content is not None and is_seen(event.branch, branch)]
+    seen = _newest_part(seen, agent) if brief else seen
     callers = {call.id: event.author for event in seen for call in event.function_calls()}
     undecided = {call_id for event in seen for call_id in event.actions.requested_tool_confirmations}
     results = {
@@ -55,6 +56,32 @@ def shown(log: Sequence[Event], agent: str, branch: str | None) -> list[Content]
         if calls:
             contents.append(Content(role="user", parts=[Part(function_response=_response(call, results)) for call in calls]))
     return contents
+
+
+def _newest_part(seen: list[Event], agent: str) -> list[Event]:
+    """From the newest event of the user or of another agent on. A transfer does not begin it, nor do mere responses of the user.
+
+    A late answer extends it back to the message that began the turn of its call."""
+    first = next((place for place in range(len(seen) - 1, -1, -1) if _opens(seen[place], agent)), 0)
+    while True:
+        called = {call.id for event in seen[first:] for call in event.function_calls()}
+        answered = {response.id for event in seen[first:] for response in event.function_responses()} - called
+        asking = [event for event in seen[:first] if event.author == agent and _calls(event, answered)]
+        if not asking:
+            return seen[first:]
+        turn = asking[-1].invocation_id
+        first = next(place for place, event in enumerate(seen) if event.invocation_id == turn and event.author == "user")
+
+
+def _calls(event: Event, ids: set[str | None]) -> bool:
+    return any(call.id in ids for call in event.function_calls())
+
+
+def _opens(event: Event, agent: str) -> bool:
+    if event.author == "user":
+        return any(part.function_response is None for part in event.content.parts) if event.content is not None else False
+    names = [*(call.name for call in event.function_calls()), *(each.name for each in event.function_responses())]
+    return event.author != agent and "transfer_to_agent" not in names
 
 
 def _is_dropped(call: FunctionCall | None, event: Event, results: dict[str | None, FunctionResponse]) -> bool:

@@ -30,6 +30,13 @@ TREES = [
     Node(kind="par", name="root", children=[llm("asks", ASK), llm("works", WORK, WORK), Node(kind="says", name="says", times=2)]),
     Node(kind="seq", name="root", children=[llm("fails", fails=1), llm("works")], supervision="restart"),
     Node(kind="loop", name="root", children=[llm("fails", fails=2), llm("works")], supervision="skip", times=2),
+    llm(
+        "root",
+        Step(does="note"),
+        Step(does="transfer", to="below"),
+        told=["asked_0", "below_out"],
+        children=[llm("below", Step(does="murmur"), Step(does="break"), manners=["brief", "lists", "hooked"])],
+    ),
     Node(kind="custom", name="root", children=[llm("works", WORK), Node(kind="flow", name="flow", tasks=[[], [0], [0]])]),
 ]
 

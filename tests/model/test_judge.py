@@ -19,6 +19,7 @@ from actors.errors import (
     TurnCancelledError,
     TurnStateError,
     TurnTimeoutError,
+    UnknownAgentError,
 )
 from tests.model import readers, sessions, steering, tools, turns
 from tests.model.history import Ask, Found, TurnRecord
@@ -113,6 +114,15 @@ def _(tale: Tale, broken: bool) -> None:
     tale.history.found["ada", "s2"] = Found(log=log, state={"user:a": 3})
 
 
+def test_what_was_written_for_all_sessions_is_stored() -> None:
+    tale = Tale()
+    tale.message("e-1", state_delta={"user:a": 1})
+    del tale.state["user:a"]
+    assert [each.partition(" (")[0] for each in problems(tale.over())] == [
+        "ada/s1: user:a is None, and sessions have set it to [1] last"
+    ]
+
+
 @breaks(sessions.created_once)
 def _(tale: Tale, broken: bool) -> None:
     tale.give(tale.ask("create"), ended="done")
@@ -147,6 +157,16 @@ def _(tale: Tale, broken: bool) -> None:
         tale.give(other, ended=RepeatMismatchError("e-1", "s1"))
 
 
+def test_a_request_that_says_something_else_does_not_join_a_turn_that_has_forgotten_its_own() -> None:
+    tale = Tale()
+    ask = tale.ask("run", "e-1", fingerprint="a")
+    tale.message("e-1")
+    answer = tale.model("e-1")
+    tale.give(ask, answer)
+    tale.give(tale.ask("run", "e-1", fingerprint="b", message=Content.of_text("ho")), answer)
+    assert list(turns.other_requests(Story(tale.over(), HERE)))
+
+
 @breaks(turns.message_is_kept)
 def _(tale: Tale, broken: bool) -> None:
     ask = tale.ask("run", "e-1")
@@ -163,6 +183,17 @@ def _(tale: Tale, broken: bool) -> None:
     tale.give(running, tale.model("e-2"))
     if broken:
         tale.message("e-3")
+
+
+@breaks(turns.wrong_is_refused)
+def _(tale: Tale, broken: bool) -> None:
+    wrong = tale.ask("run", "e-1", how="wrong")
+    if broken:
+        tale.message("e-1")
+        tale.give(wrong, tale.model("e-1"))
+        tale.end("e-1")
+    else:
+        tale.give(wrong, ended=UnknownAgentError("nobody"))
 
 
 @pytest.mark.parametrize("broken", [False, True])
@@ -460,6 +491,24 @@ def _(tale: Tale, broken: bool) -> None:
     if not broken:
         tale.response("e-1", "c", {"error": "cancelled"})
     tale.end("e-1", "cancelled")
+
+
+def test_a_response_on_another_branch_is_noticed() -> None:
+    tale = Tale()
+    tale.message("e-1")
+    tale.call("e-1", "c", branch="b")
+    tale.response("e-1", "c", {"result": 1})
+    assert list(turns.calls_are_answered(Story(tale.over(), HERE)))
+
+
+@pytest.mark.parametrize("delta", [{}, {"a": 1}])
+def test_a_message_has_the_changes_with_which_it_was_sent(delta: dict[str, int]) -> None:
+    tale = Tale()
+    ask = tale.ask("run", "e-1", given={"state_delta": {"a": 1, "temp:b": 2}})
+    tale.message("e-1", state_delta=delta)
+    tale.give(ask, tale.model("e-1"))
+    tale.end("e-1")
+    assert bool(problems(tale.over())) == (not delta)
 
 
 @breaks(turns.one_answer)
@@ -797,6 +846,31 @@ def _(tale: Tale, broken: bool) -> None:
     tale.history.begin_tool("c").saw_first = {} if broken else {"k": 1}
     tale.response("e-1", "c", {"result": 1})
     tale.end("e-1")
+
+
+@breaks(tools.scopes_are_seen)
+def _(tale: Tale, broken: bool) -> None:
+    tale.turn("e-0")
+    for turn, temp, seen in (("e-1", 1, 1), ("e-2", 2, 1 if broken else 2)):
+        ask = tale.ask("run", turn, given={"state_delta": {"user:k": temp, "temp:t": temp}})
+        tale.message(turn, state_delta={"user:k": temp})
+        call = tale.call(turn, turn)
+        tale.history.begin_tool(turn).saw_first = {"user:k": temp, "temp:t": seen}
+        tale.give(ask, call, tale.response(turn, turn, {"result": 1}))
+        tale.end(turn)
+
+
+@pytest.mark.parametrize("seen", [0, 1])
+def test_a_tool_sees_what_another_session_has_written(seen: int) -> None:
+    tale = Tale()
+    before = tale.message("e-0", state_delta={"app:k": 0})
+    actions = msgspec.structs.replace(before.actions, state_delta={"app:k": 1})
+    tale.history.store(("bob", "s"), msgspec.structs.replace(before, id="of bob", actions=actions))
+    tale.ask("run", "e-1")
+    tale.message("e-1")
+    tale.call("e-1", "c")
+    tale.history.begin_tool("c").saw_first = {"app:k": seen}
+    assert bool(list(tools.scopes_are_seen(Story(tale.over(), HERE)))) == (seen == 0)
 
 
 @breaks(tools.calls_see_each_other)

@@ -38,6 +38,8 @@ def other_requests(story: Story) -> Iterator[str]:
         turn = story.turns.get(ask.turn)
         kept = (turn.messages[0].custom_metadata or {}).get("raygrove:fingerprint") if turn and turn.messages else None
         has_ended = ask.kind == "end" and ask.ended != "TurnCancelledError"
+        if kept is None and turn and turn.messages and ask.message and ask.begins and ask.message.text != turn.messages[0].text:
+            kept = next((each.fingerprint for each in others if ask.fingerprint), None)
         if kept and ask.fingerprint not in ("", kept) and (has_ended or ask.events):
             yield f"{ask} was given {seqs(ask.events)} and {ask.ended} of a turn that began with another request"
 
@@ -48,6 +50,10 @@ def message_is_kept(story: Story) -> Iterator[str]:
         sent = {ask.message.text for ask in story.of_turn(turn.id) if ask.begins and not ask.steers and ask.message}
         if sent and turn.messages and turn.messages[0].text not in sent:
             yield f"turn {turn.id} began with {turn.messages[0].text!r}, and {sorted(sent)} were sent"
+        deltas = [ask.given.get("state_delta", {}) for ask in story.of_turn(turn.id) if ask.begins and ask.message]
+        plain = [{key: value for key, value in delta.items() if not key.startswith("temp:")} for delta in deltas]
+        if sent and turn.messages and turn.messages[0].actions.state_delta not in plain:
+            yield f"turn {turn.id} began with the changes {turn.messages[0].actions.state_delta}, and {plain} were sent"
         if sent and turn.events[0] not in turn.messages:
             yield f"turn {turn.id} has event {turn.events[0].seq} before its message"
         for event in turn.messages:
@@ -64,6 +70,13 @@ def refused_is_not_stored(story: Story) -> Iterator[str]:
         asks = [ask for ask in story.of_turn(turn.id) if ask.begins and turn.events[0].id in story.shown]
         if asks and all(ask.kind == "refusal" for ask in asks):
             yield f"turn {turn.id} is in the log, and {asks[0]} was refused with {asks[0].ended}"
+
+
+def wrong_is_refused(story: Story) -> Iterator[str]:
+    """2 Order of a turn: a message without content, for an agent that there is not, or to an unknown call is refused."""
+    for ask in story.asks:
+        if ask.how == "wrong" and ask.ended and ask.kind not in ("refusal", "store", "cluster"):
+            yield f"{ask} came to {ask.ended}, and must be refused"
 
 
 def record_says_the_end(story: Story) -> Iterator[str]:
@@ -438,7 +451,8 @@ def _cancels(other: Ask, ask: Ask) -> bool:
 
 
 def calls_are_answered(story: Story) -> Iterator[str]:
-    """2 Cancellation: each call of a turn that is over has one response, in a cancelled one at least the error "cancelled".
+    """2 Cancellation: each call of a turn that is over has one response, of its agent and on its branch; if it was
+    cancelled at least the error "cancelled".
 
     While the store takes nothing a cancelled turn ends all the same, and its calls stay without one. So does a question below an
     agent that is a tool, which cannot pause the turn, and the call of a run that has failed, or was stopped by a failure, where
@@ -452,6 +466,8 @@ def calls_are_answered(story: Story) -> Iterator[str]:
             own = [
                 event for event, _ in answers if event.author != USER and not (is_seal(event) and late and late[-1] > event.seq)
             ]
+            if call_id in turn.calls and (wrong := [each for each in own if _place(each) != _place(turn.calls[call_id][0])]):
+                yield f"events {seqs(wrong)} answer call {call_id}, which is of {_place(turn.calls[call_id][0])}"
             if len(own) > 1 and story.changed_at == NEVER:
                 yield f"call {call_id} has {len(own)} responses of its agent: {seqs(own)}"
         if record is None or record.status not in over:
@@ -461,6 +477,10 @@ def calls_are_answered(story: Story) -> Iterator[str]:
             is_open = call_id not in turn.answers and not asks_below and call.name != "linger"
             if is_open and event.id in story.shown and not _was_given_up(story, turn, event):
                 yield f"call {call.name} of {event.author} at {event.seq} has no response in a turn that is {record.status}"
+
+
+def _place(event: Event) -> tuple[str, str | None]:
+    return event.author, event.branch
 
 
 def _was_given_up(story: Story, turn: Turn, event: Event) -> bool:
@@ -619,6 +639,7 @@ TURN_RULES = (
     other_requests,
     message_is_kept,
     refused_is_not_stored,
+    wrong_is_refused,
     record_says_the_end,
     one_turn_at_a_time,
     order_of_turns,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -44,7 +44,7 @@ from tests.model.history import History, ToolRun
 from tests.model.said import NEWEST
 from tests.simulation.cluster import HostProcess
 from tests.simulation.scenarios import Node
-from tests.simulation.scripts import QUOTED, scripted
+from tests.simulation.scripts import QUOTED, digest, scripted, usage
 from tests.simulation.virtual_loop import PROCESS, VirtualLoop
 from tests.support.agents.failing_agents import SKIP, FailingCallback, restart
 from tests.support.agents.workflow_agents import count_begun, count_ended
@@ -138,15 +138,33 @@ class Tools:
         tool_context.state[key] = key
         return key
 
+    async def note(self, key: str, tool_context: ToolContext) -> str:
+        """Write state of all scopes."""
+        noted = begun(self._notes(), tool_context)
+        noted.saw_first = dict(tool_context.state)
+        for scope in ("", "user:", "app:", "temp:"):
+            tool_context.state[name := f"{scope}{tool_context.agent_name}_noted"] = key
+            self._notes().write(noted, name, key)
+        return key
+
     def all(self) -> Sequence[Tool]:
         """The tools of every LLM agent."""
         confirm = FunctionTool(self.confirm, require_confirmation=True)
         waiting = LongRunningFunctionTool(ask)
         return FunctionTool(self.work), confirm, waiting, exit_loop, FunctionTool(escalate), FunctionTool(self.linger)
 
+    def more(self) -> Sequence[Tool]:
+        """Those that agents of conversations have besides."""
+        return FunctionTool(self.note), FunctionTool(break_down)
+
 
 def ask() -> None:
     """Ask the user."""
+
+
+def break_down() -> None:
+    """Break down."""
+    raise OSError("it breaks down")
 
 
 def escalate(tool_context: ToolContext) -> None:
@@ -228,7 +246,9 @@ class StepModel:
                 if self._node.pieces:
                     await asyncio.sleep(PIECE_S)
                 yield LlmResponse(content=Content.of_text(piece, role="model"), partial=True)
-        yield LlmResponse(content=Content(role="model", parts=self._named(parts, request)), usage=tokens_of(request))
+        yield LlmResponse(
+            content=Content(role="model", parts=self._named(parts, request)), usage=usage(self._node, request.contents)
+        )
 
     def _named(self, parts: Sequence[Part], request: LlmRequest) -> Sequence[Part]:
         """Every second model of a simulation gives all calls the same id that agents of a turn make at about the same time."""
@@ -243,7 +263,7 @@ class StepModel:
         ]
 
     def _parts(self, request: LlmRequest) -> Sequence[Part]:
-        return scripted(self._node, request.contents, ends=self._ends(request))
+        return scripted(self._node, request.contents, ends=self._ends(request), told=digest(request) if self._node.told else "")
 
     def _ends(self, request: LlmRequest) -> bool:
         """Two in three models end when they are told to."""
@@ -311,11 +331,12 @@ class RunsChildren(CustomAgent):
     """Speaks, runs each of its children, and speaks again, unless one was late. In its actor it is without them.
 
     Attributes:
-        names: of its children.
+        names: of its children. `told`: keys of the state whose values it says at last.
         impatient_for: those that may be late.
     """
 
     names: Sequence[str]
+    told: Sequence[str] = ()
     impatient_for: Sequence[str] = ()
 
     async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
@@ -328,24 +349,25 @@ class RunsChildren(CustomAgent):
                 return
             if type(outcome).__name__ != "Finished":
                 return
-        yield Event(content=Content.of_text(f"{self.name} ends", role="model"))
+        told = [str(context.state.get(key)) for key in self.told]
+        yield Event(content=Content.of_text(" ".join((self.name, "ends", *told)), role="model"))
 
 
-def build(node: Node, notes: Notes = history_here) -> BaseAgent:
+def build(node: Node, notes: Notes = history_here, *, is_root: bool = True) -> BaseAgent:
     """The agent of a node, with all below it."""
-    children = [build(child, notes) for child in node.children]
+    children = [build(child, notes, is_root=False) for child in node.children]
     supervision: dict[str, Any] = {}
     if node.supervision:
         supervision = {"supervision": SKIP if node.supervision == "skip" else restart(3, backoff_s=0.2, within_s=100_000)}
     match node.kind:
         case "llm":
-            return _llm(node, children, notes)
+            return _llm(node, children, notes, is_root=is_root)
         case "says":
             return Says(name=node.name, times=node.times)
         case "custom":
             late = [child.name for child in node.children if _is_late(child)]
             names = [child.name for child in children]
-            return RunsChildren(name=node.name, sub_agents=children, names=names, impatient_for=late)
+            return RunsChildren(name=node.name, sub_agents=children, names=names, told=node.told, impatient_for=late)
         case "flow":
             return _flow(node, notes)
         case "graph":
@@ -362,8 +384,8 @@ def _is_late(node: Node) -> bool:
     return any(each.is_late for each in node.all())
 
 
-def _llm(node: Node, children: list[BaseAgent], notes: Notes) -> BaseAgent:
-    experts = [Expert(build(expert, notes), PATIENCE_S if _is_late(expert) else None) for expert in node.experts]
+def _llm(node: Node, children: list[BaseAgent], notes: Notes, *, is_root: bool) -> BaseAgent:
+    experts = [Expert(build(expert, notes, is_root=False), PATIENCE_S if _is_late(expert) else None) for expert in node.experts]
     callbacks: dict[str, Any] = {}
     if node.fails or node.counts:
         callbacks["before_agent_callback"] = count_begun
@@ -371,8 +393,68 @@ def _llm(node: Node, children: list[BaseAgent], notes: Notes) -> BaseAgent:
         callbacks["after_agent_callback"] = count_ended
     if node.fails:
         callbacks["before_model_callback"] = Late(node.fails) if node.is_late else FailingCallback(node.fails, False)
-    tools = [*Tools(notes).all(), *experts]
+    tools = [*Tools(notes).all(), *experts, *(Tools(notes).more() if node.told or node.manners else ())]
+    if node.told:
+        values = "|".join(f"{{{key}?}}" for key in node.told)
+        callbacks |= {"instruction": f"<<{values}>> ${{x}}", "description": f"knows_{node.name}"}
+        callbacks |= {"global_instruction": "<<all {asked_1?}>>"} if is_root else {}
+    if "hooked" in node.manners:
+        callbacks |= HOOKS
+    for manner in node.manners:
+        callbacks |= FIELDS.get(manner, {"output_key": f"{node.name}_out"} if manner in ("keeps", "lists") else {})
+    if "lists" in node.manners:
+        callbacks["output_schema"] = list[str]
     return LlmAgent(name=node.name, model=StepModel(node, notes), sub_agents=children, tools=tools, **callbacks)
+
+
+FIELDS: Mapping[str, dict[str, Any]] = {
+    "brief": {"include_contents": "none"},
+    "stays": {"disallow_transfer_to_parent": True},
+    "alone": {"disallow_transfer_to_peers": True},
+}
+"""Fields of agents with these manners. What is set at all may change what an agent is as a node."""
+
+
+def _count_asked(context: CallbackContext, request: LlmRequest) -> LlmResponse | None:
+    """Count model calls in the state; the agent answers every fourth one itself."""
+    key = f"{context.agent_name}_asked"
+    context.state[key] = asked = context.state.get(key, 0) + 1
+    return None if asked % 4 else LlmResponse(content=Content.of_text(f'["{context.agent_name} answers itself"]', role="model"))
+
+
+def _count_answers(context: CallbackContext, response: LlmResponse) -> None:
+    """Count answers in the state, and in what they say besides."""
+    if not response.partial:
+        key = f"{context.agent_name}_heard"
+        context.state[key] = heard = context.state.get(key, 0) + 1
+        # It is a draft, whose fields may be set.
+        response.custom_metadata = {"heard": heard}  # type: ignore[misc]
+
+
+def _in_place_of_second(tool: Tool, args: JsonObject, context: ToolContext) -> JsonObject | None:
+    """The result of every second of several calls, which are not made."""
+    return {"result": "instead"} if str(args.get("key")).endswith("_1") else None
+
+
+def _more_of_result(tool: Tool, args: JsonObject, context: ToolContext, result: JsonValue) -> JsonValue:
+    return f"{result}!" if tool.name == "note" and isinstance(result, str) else None
+
+
+def _nothing(*_: object) -> None: ...
+
+
+def _in_place_of_error(tool: Tool, args: JsonObject, context: ToolContext, error: Exception) -> JsonObject | None:
+    return {"result": "mended"} if tool.name == "break_down" else None
+
+
+HOOKS = {
+    "before_model_callback": _count_asked,
+    "after_model_callback": _count_answers,
+    "before_tool_callback": _in_place_of_second,
+    "after_tool_callback": [_nothing, _more_of_result],
+    "on_tool_error_callback": _in_place_of_error,
+}
+"""The callbacks of agents that are hooked."""
 
 
 def _graph(node: Node, children: list[BaseAgent]) -> BaseAgent:

@@ -28,6 +28,13 @@ async def do_beside(player: Player, act: Act, invocation_id: str) -> None:
             await _elsewhere(player, act, invocation_id)
         case "withdraw":
             await player.withdraw(f"{invocation_id}-withdrawn-{act.share:.3f}", act.share)
+        case "wrong":
+            wrongs: Sequence[dict[str, Any]] = (
+                {"message": "hi", "run_config": player.config(agent="nobody")},
+                {"message": ""},
+                {"response": {"yes": 1}, "call_id": "no call"},
+            )
+            await player.follow(player.driver(), f"{invocation_id}-wrong", "wrong", **_at(wrongs, act.share))
         case "unnamed":
             await player.follow(player.driver(), "", "unnamed", message="hi")
         case "rewind" | "fork" | "delete" | "note" | "archive":

@@ -153,8 +153,12 @@ class Player:
     def request(self, invocation_id: str) -> dict[str, Any]:
         """What a driver asks with for a turn of the scenario."""
         key = f"asked_{self.turns_begun % 2}"
-        written = {"state_delta": {key: invocation_id, invocation_id: 1}} if self._scenario.writes else {}
-        return {"message": f"do {invocation_id}", "fingerprint": self._fingerprints.get(invocation_id, ""), **written}
+        written: dict[str, Any] = {"state_delta": {key: invocation_id, invocation_id: 1}} if self._scenario.writes else {}
+        if self._scenario.shares:
+            written["state_delta"] |= {f"{scope}asked": invocation_id for scope in ("user:", "app:", "temp:")}
+        agent = [*self._scenario.addressed, *[""] * self.turns_begun][self.turns_begun - 1]
+        config = {"run_config": self.config(agent=agent)} if agent else {}
+        return {"message": f"do {invocation_id}", "fingerprint": self._fingerprints.get(invocation_id, ""), **written, **config}
 
     async def ask(self, invocation_id: str, message: str, how: str = "run", **asked: Any) -> Ask:
         """Run a turn until a driver knows how it ended: one that is lost is replaced by another, which asks again."""

@@ -11,8 +11,25 @@ import msgspec
 Kind = Literal["llm", "says", "custom", "seq", "loop", "par", "flow", "graph"]
 
 Does = Literal[
-    "say", "work", "trickle", "ask", "confirm", "expert", "experts", "transfer", "hand", "exit", "escalate", "fail", "linger"
+    "say",
+    "work",
+    "trickle",
+    "ask",
+    "confirm",
+    "expert",
+    "experts",
+    "transfer",
+    "hand",
+    "exit",
+    "escalate",
+    "fail",
+    "linger",
+    "note",
+    "murmur",
+    "break",
 ]
+
+Manner = Literal["brief", "stays", "alone", "keeps", "lists", "hooked"]
 
 _DEEDS: Sequence[Does] = ("work", "ask", "confirm", "say", "exit")
 
@@ -25,7 +42,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             model fail; "work" calls the tool that takes time, `often` times at once; of "trickle" the calls end one after the
             other, `takes_s` apart; "linger" calls a tool that takes long; "ask" and "confirm" call tools that wait for the user,
             "expert" an agent that is a tool, "experts" several of them and the tool that takes time at once; "transfer" hands
-            over; "hand" asks the user and hands over in one answer.
+            over, or tries to where it may not; "hand" asks the user and hands over in one answer; "note" calls a tool that writes
+            state of all scopes, "murmur" says something beside a call of "work", "break" calls a tool that raises.
         to: the agent of "expert", "transfer" and "hand", the agents of "experts".
         takes_s: how long a tool takes.
     """
@@ -40,7 +58,11 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An agent.
 
     Attributes:
-        steps: an LLM agent's script; after its last step it says something.
+        steps: an LLM agent's script; after its last step it says something. `odd`: the same in turns with an odd number, if any.
+        told: the keys of the state whose values are in its instruction; what its model is told is in all that it says at last.
+        manners: "brief" sees only the newest part of the conversation; "stays" may not hand back to the agent above, and "alone"
+            to none beside it; "keeps" has an output that is kept, "lists" one that is data; "hooked" has callbacks around its
+            models and its tools.
         fails: so many of its first runs fail.
         is_late: these do not fail, but take longer than anything waits for them.
         counts: it counts its runs, in the state, by a callback before and after each; before them so does one that fails.
@@ -55,6 +77,9 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     children: Sequence[Node] = ()
     steps: Sequence[Step] = ()
+    odd: Sequence[Step] = ()
+    told: Sequence[str] = ()
+    manners: Sequence[Manner] = ()
     experts: Sequence[Node] = ()
     fails: int = 0
     is_late: bool = False
@@ -102,6 +127,7 @@ Deed = Literal[
     "withdraw",
     "unnamed",
     "barge",
+    "wrong",
 ]
 
 
@@ -115,7 +141,7 @@ class Act(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             the same invocation id, "repeat" the same one by the same program, "elsewhere" a turn in another session. Calls are
             answered from the last one on ("backwards"), all in one message ("together"), or not at all ("leave"). "withdraw": a
             message is put in line and cancelled there, "unnamed": one comes without an invocation id, "barge": one
-            interrupts an answer as soon as its first words are seen; the session is changed.
+            interrupts an answer as soon as its first words are seen, "wrong": one has to be refused; the session is changed.
             When the turn is over: retry it, run it again from one of its events, cancel it, answer one of its calls in whatever
             state that is ("late"); rewind, fork, delete or prune the session, archive it, append an event to it ("note").
         after_s: after the turn was started, or is over; of an answer: after the other answer was sent.
@@ -155,7 +181,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
         then: after the turns the session is forked, or rewound; "": neither.
         thinks_s: how long users think before they answer.
         is_hasty: users answer as soon as they see a call, by the program that they have.
-        writes: messages come with changes of the state.
+        writes: messages come with changes of the state. `shares`: of all scopes.
+        addressed: the agents to which the messages of the turns are addressed; "": to none.
         opened_at_once: how many turns the Runner opens at the same time; 0: more than any scenario has.
     """
 
@@ -175,6 +202,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     thinks_s: float = 0.0
     is_hasty: bool = False
     writes: bool = False
+    shares: bool = False
+    addressed: Sequence[str] = ()
     opened_at_once: int = 0
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from tests.simulation.background.errands import errands
 from tests.simulation.background.play import play as play_errands
+from tests.simulation.conversations import case as conversation
+from tests.simulation.conversations import played as play_conversation
 from tests.simulation.crowds.crowd import crowd
 from tests.simulation.crowds.play import play as play_crowd
 from tests.simulation.frame import Left, World
@@ -47,6 +49,7 @@ WORLDS: Mapping[str, World] = {
     "deployments": World(case, played, 300, part=15, one_in=10, more=20_000),
     "replacing": World(replacing, played, 150, part=15, one_in=10),
     "standbys": World(standing_by, played, 150, part=15, one_in=10, more=2_000),
+    "conversations": World(conversation, play_conversation, part=12, one_in=2, more=5_000),
     "background": World(errands, play_errands, one_in=12, more=3_000),
     "crowds": World(crowd, play_crowd, one_in=12, more=5_000),
     "limits": World(traffic, _judged(play_limits, of_limits), one_in=12, more=5_000),

@@ -7,12 +7,15 @@ are in tests/unit/inside.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from actors import RunConfig
+from actors.agent import views
 from actors.interfaces.stores import TurnRow
 from actors.layers import holds, sharing
 from actors.layers.listing import service as listing
@@ -68,6 +71,15 @@ def change(monkeypatch: pytest.MonkeyPatch, of: str, **figures: float) -> None:
     """Have figures be others: `change(monkeypatch, "archiving", KEPT=1)`."""
     for name, value in figures.items():
         monkeypatch.setattr(_FIGURES[of], name, value)
+
+
+@contextmanager
+def short_memory() -> Iterator[None]:
+    """In the block a log is soon longer than what is kept of it in memory, than one page, and than what agents compile alone."""
+    with ExitStack() as patches:
+        for module, figure, value in ((session_log, "TAIL", 5), (reader, "PAGE", 7), (views, "MIN_EVENTS", 5)):
+            patches.enter_context(mock.patch.object(module, figure, value))
+        yield
 
 
 def around(monkeypatch: pytest.MonkeyPatch, step: str, wrapper: Callable[..., Any]) -> None:
