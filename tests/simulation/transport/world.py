@@ -22,9 +22,8 @@ QUIET_STEPS = 2_000
 
 SMALLER = {
     "frames._NUMBERS_A_FRAME": MAX_PAYLOAD // 8,
-    "reader.MAX_PAYLOAD": MAX_PAYLOAD,
-    "outbox.MAX_PAYLOAD": MAX_PAYLOAD,
-    "outbox.GATHERED_BYTES": 100,
+    "frames.MAX_PAYLOAD": MAX_PAYLOAD,
+    "frames.GATHERED_BYTES": 100,
     "client.MAX_PAYLOAD": MAX_PAYLOAD,
     "client.ACK_REPLIES": 4,
     "client.ACK_BYTES": 200,
