@@ -27,19 +27,17 @@ if TYPE_CHECKING:
     from actors.layers.stores.schedule import Schedule
     from actors.messages.protocol.log import CallAttempt
     from actors.messages.turn_info import TurnInfo
-    from runtime.driver.flows import TaskResult
-    from runtime.driver.questions import Question
     from runtime.driver.ray_data import RunTurns
-    from runtime.driver.reports.flow_board import BoardTask, FlowBoard
     from runtime.driver.runtime import Runtime
-    from runtime.driver.scripts.results import MapResult
+    from runtime.driver.scripts.inputs import MapResult
+    from runtime.driver.scripts.questions import Question
     from runtime.driver.scripts.turn_map import TurnMap
+    from runtime.driver.services.deployment import RuntimeStatistics
     from runtime.driver.services.outline import AgentInfo
-    from runtime.driver.statistics import RuntimeStatistics
+    from runtime.driver.turns.description import TurnDescription
     from runtime.driver.turns.finding import CallQuery, TurnQuery
-    from runtime.driver.turns.reasons import SelectionReason
-    from runtime.driver.turns.turn import Turn, TurnResult
-    from runtime.driver.turns.turn_description import TurnDescription
+    from runtime.driver.turns.reports import BoardTask, FlowBoard, SelectionReason
+    from runtime.driver.turns.turn import TaskResult, Turn, TurnResult
     from runtime.frontends.console.lines import event_lines
     from runtime.integrations.code.tool import python_tool
     from runtime.integrations.openapi.auth import ApiKeyAuth, BasicAuth, BearerAuth
@@ -101,24 +99,24 @@ _MODULES = {
     "CallAttempt": "actors.messages.protocol.log",
     "DeploymentEvent": "runtime.observability.logs.kept",
     "EdgeReason": "actors.layers.graphs.rules.shape",
-    "BoardTask": "runtime.driver.reports.flow_board",
-    "FlowBoard": "runtime.driver.reports.flow_board",
+    "BoardTask": "runtime.driver.turns.reports",
+    "FlowBoard": "runtime.driver.turns.reports",
     "LogLine": "runtime.observability.logs.kept",
-    "MapResult": "runtime.driver.scripts.results",
+    "MapResult": "runtime.driver.scripts.inputs",
     "OpenApiTools": "runtime.integrations.openapi.tools",
     "PendingCall": "actors.layers.listing.messages",
-    "Question": "runtime.driver.questions",
+    "Question": "runtime.driver.scripts.questions",
     "RecordedCall": "actors.layers.recording.messages",
     "RunTurns": "runtime.driver.ray_data",
     "Runtime": "runtime.driver.runtime",
-    "RuntimeStatistics": "runtime.driver.statistics",
-    "SelectionReason": "runtime.driver.turns.reasons",
+    "RuntimeStatistics": "runtime.driver.services.deployment",
+    "SelectionReason": "runtime.driver.turns.reports",
     "Schedule": "actors.layers.stores.schedule",
     "Settings": "runtime.settings",
     "SkillToolset": "runtime.integrations.skills.toolset",
-    "TaskResult": "runtime.driver.flows",
+    "TaskResult": "runtime.driver.turns.turn",
     "Turn": "runtime.driver.turns.turn",
-    "TurnDescription": "runtime.driver.turns.turn_description",
+    "TurnDescription": "runtime.driver.turns.description",
     "TurnInfo": "actors.messages.turn_info",
     "TurnMap": "runtime.driver.scripts.turn_map",
     "TurnQuery": "runtime.driver.turns.finding",

@@ -16,7 +16,7 @@ from raygrove.shadowing import hidden_packages
 if TYPE_CHECKING:
     from actors.testing import PatternModel, ScriptedModel
     from raygrove.plugin.options import Options
-    from runtime import Runtime
+    from runtime.driver.runtime import Runtime
     from runtime.frontends.testing.frozen_clock import FrozenClock
     from runtime.frontends.testing.runtimes import TestRuntimes
 

@@ -12,8 +12,8 @@ from actors.errors.hints import explains_wrong_calls
 from actors.messages.codec import plain
 from actors.messages.event import USER
 from runtime.driver.runtime import Runtime
-from runtime.driver.scripts.results import MapResult
-from runtime.driver.scripts.retries import ErrorKind
+from runtime.driver.scripts.inputs import MapResult
+from runtime.driver.scripts.turn_map import ErrorKind
 from runtime.settings import Settings
 
 if TYPE_CHECKING:

@@ -25,28 +25,19 @@ from actors.messages.event import USER, new_invocation_id
 from actors.messages.json_types import JsonMapping
 from actors.messages.topology import Topology
 from actors.rules.checks.ids import checked_app_name, checked_id, checked_key, checked_known_id, checked_known_key
-from runtime.driver.arguments import checked_choice, checked_number
-from runtime.driver.checked_tree import checked_tree
+from runtime.driver.arguments import RunOptions, checked_choice, checked_number, run_config_of
 from runtime.driver.ending import Drained, drain, drain_async, leave, stop
 from runtime.driver.engine_client import EngineClient
-from runtime.driver.flow_plans import checked_plan, one_task_flow
-from runtime.driver.questions import OnQuestion, TaskRun
-from runtime.driver.run_options import RunOptions, run_config_of
-from runtime.driver.scripts.answering import Answering
-from runtime.driver.scripts.inputs import MapInput
-from runtime.driver.scripts.questions import AnswerRun, begin_asking, question
-from runtime.driver.scripts.results import MapResult
-from runtime.driver.scripts.retries import ErrorKind, Retries
-from runtime.driver.scripts.turn_map import Inputs, MapOptions, TurnMap
-from runtime.driver.services.agents import DeployedTree
+from runtime.driver.scripts.inputs import MapInput, MapResult
+from runtime.driver.scripts.questions import AnswerRun, OnQuestion, TaskRun, begin_asking, question
+from runtime.driver.scripts.turn_map import Answering, ErrorKind, Inputs, MapOptions, Retries, TurnMap
+from runtime.driver.services.deployed_tree import DeployedTree, checked_tree
 from runtime.driver.services.services import Services, TurnCalls
 from runtime.driver.tree_updates import TreeUpdates
-from runtime.driver.turns.answers import Answers, to_answers
-from runtime.driver.turns.program_turns import ProgramTurns
+from runtime.driver.turns.program_turns import ProgramTurns, to_answers
 from runtime.driver.turns.state import TurnState
-from runtime.driver.turns.turn import OnLeave, Turn
-from runtime.driver.upgrade import WITHIN_S, Successor, upgrade
-from runtime.driver.upgrade_report import UpgradeReport
+from runtime.driver.turns.turn import Answers, OnLeave, Turn
+from runtime.driver.upgrade import WITHIN_S, Successor, UpgradeReport, upgrade
 from runtime.driver.waits import Awaited, Blocking
 from runtime.engine.deployment import Deployment, FlowRegistry
 from runtime.engine.interface import Engine, LoopClock
@@ -430,7 +421,7 @@ class Runtime(Services[Blocking]):
             DefinitionError: the flow has no tasks, or lacks one of `tasks`; or its agents are not in the tree.
             InvalidMessageError, InvalidIdError, NotEncodableError, RequestError, RuntimeClosedError: see `run`.
         """
-        plan = checked_plan(self._tree, flow, tasks)
+        plan = self._tree.plan_of(flow, tasks)
         if message is None:
             message = f"Complete the tasks of the flow {flow.name!r}."
         start = self._program.message(user_id, session_id, message, run_config, state_delta, invocation_id, auto_create_session)
@@ -496,7 +487,7 @@ class Runtime(Services[Blocking]):
     ) -> TaskRun:
         if on_question is not None and not callable(on_question):
             raise RequestError(f"on_question must be a function of a Question, not {type(on_question).__name__}")
-        flow = one_task_flow(self._tree, objective, agents, options)
+        flow = self._tree.one_task_flow(objective, agents, options)
         turn = self.run_flow(
             flow,
             user_id=user_id,

@@ -31,9 +31,8 @@ from actors.layers.updates.versions import (
 )
 from actors.messages.event import now_s
 from actors.messages.topology import FLOW
-from runtime.driver.checked_tree import checked_tree
 from runtime.driver.engine_client import EngineClient
-from runtime.driver.services.agents import DeployedTree
+from runtime.driver.services.deployed_tree import DeployedTree, checked_tree
 from runtime.driver.turns.program_turns import ProgramTurns
 from runtime.driver.turns.turn import Turn
 from runtime.engine.deployment import plans_of

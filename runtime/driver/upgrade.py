@@ -7,7 +7,7 @@ next start of the app takes over the trees that the notice names, also where the
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -15,15 +15,16 @@ import msgspec
 from actors.errors import ClusterError, DefinitionError, RaygroveError, RequestError, UpgradeRefusedError
 from actors.layers.updates.versions import TreeVersion
 from actors.messages.event import now_s
+from actors.messages.shown import Shown
 from runtime.driver.ending import drain
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.turns.program_turns import ProgramTurns
-from runtime.driver.upgrade_report import UpgradeReport
 from runtime.engine.store_urls import shown_session_store
 
 if TYPE_CHECKING:
     from runtime.cluster.deployment.engine import RayEngine
     from runtime.cluster.deployment.joined import JoinedEngine
+
 
 WITHIN_S = 60.0
 """How long turns may take to end, by default. Longer ones go on in the successor."""
@@ -145,3 +146,28 @@ def _start(app: str, successor: Successor, release: str) -> None:
             time.sleep(RETRY_S)
         else:
             return
+
+
+class UpgradeReport(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What an upgrade has done.
+
+    Attributes:
+        release_before: the raygrove of the deployment, in words; "": one that does not say so.
+        release_after: the raygrove of the program that upgrades it.
+        version_before, version_after: the versions of the tree that new turns get; "": there were no versions.
+        kept: other versions of the tree that the new deployment has taken over.
+        left: turns that had not ended when the deployment stopped, and that the new one goes on with.
+        paused: turns that wait for answers.
+        away_s: for how long no deployment was there, in seconds.
+        took_s: how long it all took, in seconds.
+    """
+
+    release_before: str
+    release_after: str
+    version_before: str
+    version_after: str
+    kept: Sequence[str] = ()
+    left: int = 0
+    paused: int = 0
+    away_s: float = 0.0
+    took_s: float = 0.0

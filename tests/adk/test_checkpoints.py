@@ -20,8 +20,8 @@ from google.adk.tools import LongRunningFunctionTool, exit_loop
 from google.adk.workflow import START, Workflow
 from google.genai import types
 
-from runtime import Runtime
 from runtime.adk import from_adk
+from runtime.driver.runtime import Runtime
 from runtime.frontends.web.adk.checkpoints import Checkpoints
 from runtime.frontends.web.adk.events import adk_events
 from runtime.web import app_for

@@ -15,8 +15,8 @@ from google.genai import types
 
 from actors import Paused
 from actors.errors import NotCarriedOverError
-from runtime import Runtime
 from runtime.adk import from_adk
+from runtime.driver.runtime import Runtime
 from tests.adk import programs
 from tests.support.runtimes import Deploy, author_texts, stored_state
 

@@ -20,7 +20,7 @@ from google.genai import types
 from pydantic import BaseModel
 
 from actors import Event
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.adk import programs
 from tests.support.runtimes import Deploy, stored_state
 

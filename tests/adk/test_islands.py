@@ -19,8 +19,8 @@ from google.genai import types
 
 from actors import Content, FunctionResponse, Part
 from actors.errors import DefinitionError
-from runtime import Runtime
 from runtime.adk import from_adk
+from runtime.driver.runtime import Runtime
 from tests.adk import programs
 from tests.adk.notes import log, noted, noted_lines
 from tests.support.runtimes import Deploy, author_texts, run_turn, stored_state

@@ -18,8 +18,8 @@ from google.adk.workflow import START, Workflow
 from google.genai import types
 
 from actors import Content, Event, FunctionResponse, Part, RunConfig
-from runtime import Runtime
 from runtime.adk import from_adk
+from runtime.driver.runtime import Runtime
 from tests.adk import programs
 from tests.adk.notes import log, noted, noted_lines
 from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime

@@ -22,8 +22,8 @@ from pydantic import BaseModel
 
 from actors import Content, FunctionResponse, Part
 from actors.errors import DefinitionError
-from runtime import Runtime
 from runtime.adk import from_adk
+from runtime.driver.runtime import Runtime
 from tests.adk import programs
 from tests.adk.notes import noted, noted_lines
 from tests.support.runtimes import Deploy, author_texts, run_turn

@@ -18,7 +18,7 @@ pytest.importorskip(
 from playwright.sync_api import Browser, Locator, Page, Response, Route, expect, sync_playwright
 
 from actors import LlmAgent
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.web import app_for
 from tests.support.agents.page_agents import desk, large, pipeline
 from tests.support.agents.web_agents import Gate, SteppedModel

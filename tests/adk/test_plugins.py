@@ -23,8 +23,8 @@ from google.genai import types
 
 from actors import Event
 from actors.errors import AgentFailedError
-from runtime import Runtime
 from runtime.adk import from_adk
+from runtime.driver.runtime import Runtime
 from tests.adk import programs
 from tests.support.runtimes import Deploy, author_texts, run_turn
 

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("google.adk", reason="google-adk has an environment of its own: make test-adk", exc_type=ImportError)
 
 from actors import Content, Event, FunctionResponse, Part, RunConfig, Session
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.adk import programs
 from tests.adk.notes import log
 from tests.support.runtimes import Deploy

@@ -18,7 +18,7 @@ from google.genai import types
 from pydantic import BaseModel
 
 from actors import Event
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.adk import programs
 
 _ID = re.compile(r"(?:adk-|call-|e-)?(?:[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 
 from actors import Content, LlmAgent, LlmRequest, LlmResponse
 from actors.testing import PatternModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.benchmarks.figures import Figure, median, timed_ms
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.workloads import ROOT, run_turn, runtime

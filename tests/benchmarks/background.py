@@ -24,7 +24,7 @@ from actors import (
 from actors.messages.event import USER
 from actors.messages.json_types import JsonObject
 from actors.testing import PatternModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.benchmarks.figures import Figure, interleaved, median
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.workloads import instant_agent, run_turn, runtime

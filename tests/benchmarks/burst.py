@@ -14,7 +14,7 @@ import uvloop
 
 from actors import LlmAgent
 from actors.errors import RaygroveError
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.benchmarks.figures import Figure, median, percentile
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.sessions import DelayedModel

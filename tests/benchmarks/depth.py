@@ -12,7 +12,7 @@ from actors.messages.content import Content, FunctionCall, Part
 from actors.messages.event import USER
 from actors.messages.llm import LlmRequest, LlmResponse
 from actors.testing import PatternModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.benchmarks.figures import Figure, interleaved, median
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.workloads import run_turn, runtime, write_history

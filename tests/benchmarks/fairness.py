@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.benchmarks.figures import Figure, median
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.workloads import APP, SENTENCE, instant_agent, runtime

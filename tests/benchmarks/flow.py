@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from actors import Content, Flow, FunctionCall, LlmAgent, LlmRequest, LlmResponse, Part, RunConfig, Task
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.benchmarks.figures import Figure, median, timed_ms
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.workloads import runtime

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 from actors import LlmAgent
 from actors.interfaces.model import Model
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.models.anthropic import AnthropicModel
 from runtime.models.gemini import Gemini
 from runtime.models.openai import OpenAIModel

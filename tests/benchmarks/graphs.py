@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 from actors import START, BaseAgent, FunctionNode, Graph, JoinNode, LlmAgent, NodeContext, ParallelAgent
 from actors.testing import PatternModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.benchmarks.figures import BLOCK, Block, Figure, median, paired, timed_ms
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.workloads import APP, run_turn, runtime

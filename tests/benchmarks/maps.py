@@ -11,7 +11,7 @@ import uvloop
 
 from actors import LlmAgent
 from actors.messages.event import USER
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.benchmarks.figures import Figure, median
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.sessions import DelayedModel

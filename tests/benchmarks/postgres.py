@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 import msgspec
 import uvloop
 
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.benchmarks.figures import Figure, median
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.throughput import talk

@@ -15,7 +15,7 @@ import msgspec
 
 from actors import BaseAgent
 from actors.interfaces.transport import EarlyReply
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.engine.local import LocalLink
 from tests.benchmarks.plan import TINY
 from tests.benchmarks.workloads import instant_agent, run_turn, runtime

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from actors import BaseAgent, Content, LlmAgent, LlmRequest, LlmResponse
-from runtime import Runtime
-from runtime.driver.statistics import RuntimeStatistics
+from runtime.driver.runtime import Runtime
+from runtime.driver.services.deployment import RuntimeStatistics
 from tests.benchmarks.figures import Figure, median
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.workloads import ROOT, SENTENCE, runtime

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 from actors import Content, Event, LlmAgent, RunConfig
 from actors.testing import ScriptedModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.benchmarks.figures import Figure, median, timed_ms
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.workloads import runtime

@@ -12,7 +12,7 @@ from typing import NamedTuple, get_args
 import uvloop
 
 from actors.messages.event import USER
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.benchmarks.figures import OURS, Figure, median, percentile
 from tests.benchmarks.floor import Floor, Wire
 from tests.benchmarks.plan import Plan

@@ -8,7 +8,7 @@ from itertools import cycle
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.benchmarks.figures import Figure, interleaved, median, percentile
 from tests.benchmarks.floor import Floor, Wire
 from tests.benchmarks.plan import Plan

@@ -14,7 +14,7 @@ import msgspec
 import ray
 
 from actors.messages.event import USER
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.web import app_for
 from tests.benchmarks.figures import Figure, interleaved, median, percentile
 from tests.benchmarks.plan import Plan

@@ -16,7 +16,7 @@ from actors.messages.codec import encode
 from actors.messages.event import USER, new_event_id, new_invocation_id, now_s
 from actors.messages.session import SessionKey
 from actors.testing import PatternModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.settings import Settings
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.benchmarks.plan import Plan

@@ -31,7 +31,7 @@ from actors import (
     tool,
 )
 from actors.testing import PatternModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.frontends.evaluation.criteria import load_criteria
 from runtime.frontends.evaluation.eval_sets import load_eval_sets
 from runtime.frontends.evaluation.evaluate import CaseResult, evaluate

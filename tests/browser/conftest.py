@@ -11,7 +11,8 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Route, expect, sync_playwright
 
 from actors import ModelLimits, Price
-from runtime import Runtime, Settings
+from runtime.driver.runtime import Runtime
+from runtime.settings import Settings
 from runtime.web import app_for
 from tests.browser.apps import concierge, errands, line, press, shop, stepped
 from tests.support.runtimes import Deploy

@@ -17,7 +17,7 @@ from playwright.sync_api import Page, sync_playwright
 from actors import LlmAgent, LlmRequest, LlmResponse, ParallelAgent, SequentialAgent, ToolContext, tool
 from actors.messages.event import Usage
 from actors.testing import PatternModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.web import app_for
 from tests.browser.apps import two_cases
 from tests.browser.conftest import ARGUMENTS, CHROMIUM

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.browser.conftest import Opened, say
 from tests.support.agents.web_agents import Gate
 from tests.support.runtimes import run_turn

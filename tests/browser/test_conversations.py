@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 
 from actors import AgentTool, Content, Event, LlmAgent, ToolContext, tool
 from actors.testing import ScriptedModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.web import app_for
 from tests.browser.apps import concierge
 from tests.browser.conftest import Opened, say

@@ -12,7 +12,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from actors import LlmAgent
 from actors.testing import PatternModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.frontends.web import monitoring
 from runtime.web import app_for
 from tests.browser.conftest import Opened

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.browser.apps import two_cases
 from tests.browser.conftest import Opened
 from tests.support.polling import until

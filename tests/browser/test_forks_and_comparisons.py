@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.browser.conftest import Opened, say
 from tests.support.runtimes import run_turn
 

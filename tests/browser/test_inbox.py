@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from actors import Budget, RunConfig
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.browser.conftest import Opened
 from tests.support.runtimes import run_turn, stored
 

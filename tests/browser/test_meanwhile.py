@@ -15,8 +15,9 @@ from starlette.requests import Request
 
 from actors import LlmAgent
 from actors.testing import PatternModel
-from runtime import Runtime, Settings
+from runtime.driver.runtime import Runtime
 from runtime.frontends.web.problems import NotAuthenticatedError
+from runtime.settings import Settings
 from runtime.web import Principal, app_for
 from tests.browser.apps import stepped
 from tests.browser.conftest import Opened, say

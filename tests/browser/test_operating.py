@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.web import Principal, StaticTokens, app_for
 from tests.browser.conftest import Opened
 from tests.support.runtimes import run_turn

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from runtime import BatchItem, CaseTurn, Runtime
+from runtime import BatchItem, CaseTurn
+from runtime.driver.runtime import Runtime
 from runtime.web import Principal, StaticTokens, app_for
 from tests.browser.conftest import Opened, say
 from tests.support.runtimes import run_turn

@@ -12,7 +12,8 @@ from playwright.sync_api import Locator, Page, expect
 
 from actors import LlmAgent
 from actors.testing import PatternModel
-from runtime import Runtime, Settings
+from runtime.driver.runtime import Runtime
+from runtime.settings import Settings
 from runtime.web import Principal, StaticTokens, app_for
 from tests.browser.apps import concierge
 from tests.browser.conftest import Opened

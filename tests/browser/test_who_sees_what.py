@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from actors import Part
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.frontends.web.app import OPERATIONS
 from runtime.web import Principal, StaticTokens, app_for
 from tests.support.runtimes import run_turn, stored

@@ -13,7 +13,7 @@ import msgspec
 
 from actors import Event
 from actors.messages.session import SessionKey
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.chaos.storm_faults import Faults
 from tests.chaos.storm_program import APP, Program, start_program

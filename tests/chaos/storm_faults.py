@@ -10,7 +10,7 @@ from collections import Counter
 from contextlib import suppress
 
 from actors.errors import RaygroveError
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.model.history import History
 
 LOOK_S = 0.05

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.model.asking import perform
 from tests.model.history import Ask
 from tests.model.journal import READ, Journal

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from actors import Content, Event, FunctionCall, FunctionDeclaration, LlmAgent, LlmRequest, LlmResponse, McpTools, Part, Paused
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 
 LISTS_ONLY = "json-schema-ref-no-deref"
 """The scenario whose server has a tool that cannot be called."""

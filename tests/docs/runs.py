@@ -24,7 +24,7 @@ from typing import Any
 import pytest
 
 from actors.testing import ScriptedModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.models import registry
 from tests.docs.pages import Block
 

@@ -47,7 +47,7 @@ API = {
         "actors.messages.costs",
         "actors.layers.spending.messages",
         "actors.layers.stores",
-        "runtime.driver.turns.turn_description",
+        "runtime.driver.turns.description",
         "actors.messages.turn_info",
         "runtime.frontends.console",
     ),

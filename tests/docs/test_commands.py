@@ -14,7 +14,7 @@ import pytest
 
 from actors import LlmAgent
 from actors.testing import PatternModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.docs.links import broken
 from tests.docs.pages import ROOT, Page, blocks, pages
 

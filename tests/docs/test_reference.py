@@ -12,8 +12,8 @@ import typer
 
 from actors import ModelLimits, RunConfig, errors
 from actors.errors import RaygroveError, tree
-from runtime import Settings
 from runtime.frontends.console.cli import app
+from runtime.settings import Settings
 from tests.docs.pages import ROOT, Page
 
 REFERENCE = Page(ROOT / "docs" / "reference.md")

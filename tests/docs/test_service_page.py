@@ -14,7 +14,7 @@ import pytest
 
 import raygrove
 import runtime.web
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.frontends.loading.app import load_app
 from runtime.web import Principal, StaticTokens, app_for
 from tests.docs.pages import ROOT, Page

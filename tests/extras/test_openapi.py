@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
 
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.frontends.web.app import OPERATIONS
 from runtime.frontends.web.operation import HttpOperation
 from runtime.web import Principal, StaticTokens, app_for

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, get_args
 from actors import Content, Event, FunctionResponse, Part, RunConfig
 from actors.errors import RaygroveError
 from actors.messages.event import USER
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.frontends.web.adk.events import AdkEvents
 from runtime.settings import Settings
 from tests.graph.kit import Kit

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from actors import LlmAgent, RunConfig, tool
 from actors.errors import ModelServiceError
 from actors.messages.config import Streaming
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.models.anthropic import AnthropicModel
 from runtime.models.openai import OpenAIModel
 from tests.support.runtimes import Deploy, author_texts, run_turn, stored_state

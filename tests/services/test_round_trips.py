@@ -12,7 +12,8 @@ import pytest
 from actors import LlmAgent
 from actors.messages.json_types import JsonMapping
 from actors.testing import PatternModel
-from runtime import Runtime, Settings
+from runtime.driver.runtime import Runtime
+from runtime.settings import Settings
 from runtime.stores.sql import writers
 from runtime.testing import FrozenClock
 from tests.support.runtimes import Deploy

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from actors.errors import RaygroveError
 from actors.layers.flows.definitions import FlowPlan
 from actors.refs import RunnerRef
-from runtime import Runtime
-from runtime.driver.event_loop import Portal
+from runtime.driver.engine_client import Portal
+from runtime.driver.runtime import Runtime
 from runtime.engine.interface import Engine
 from tests.model.asking import perform
 from tests.model.history import Ask

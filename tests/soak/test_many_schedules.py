@@ -16,7 +16,7 @@ import pytest
 
 from actors import LlmAgent
 from actors.testing import PatternModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.support.machine.terminal import Tell
 from tests.support.polling import until
 from tests.support.runtimes import Deploy

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.settings import Settings
 from tests.benchmarks.figures import percentile
 from tests.support.load.overload import Load, RuntimeLoad, by_turns, clients_of, looking_agent

@@ -14,7 +14,7 @@ import pytest
 
 from actors import CallbackContext, LlmAgent
 from actors.testing import PatternModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.support.machine.terminal import Tell
 from tests.support.runtimes import Deploy
 

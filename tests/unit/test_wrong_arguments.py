@@ -16,7 +16,7 @@ from actors import Flow, FlowAgent, LlmAgent, RunConfig, SequentialAgent, Task
 from actors.errors import DefinitionError, RaygroveError, RequestError
 from actors.errors.hints import explains_all_wrong_calls
 from runtime import Runtime, Settings
-from runtime.driver.run_options import run_config_of
+from runtime.driver.arguments import run_config_of
 
 ROOT: Any = LlmAgent(name="root", model="gemini-2.5-flash")
 AGENT: Any = LlmAgent

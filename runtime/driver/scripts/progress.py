@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from runtime.driver.notebook import is_notebook
+from runtime.driver.turns.turn import is_notebook
 
 LINE_EVERY_S = 10.0
 """Time between two lines where there is neither a terminal nor a notebook."""

@@ -1,6 +1,6 @@
-"""How an answer of a type is asked for, and read.
+"""Scripts that ask and wait: how `rt.ask` asks for an answer of a type and reads it, and how `rt.run_task` waits for a result.
 
-Rules of this file:
+Rules for answers of a type:
 
 - A root with an `output_schema` answers with JSON, and so does a root that is no LLM agent, if its last agent has one: that is a
   plain turn, whose text is read.
@@ -11,29 +11,30 @@ Rules of this file:
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+import msgspec
 import pydantic
 
 from actors.definitions.agents import BaseAgent
 from actors.errors import AgentFailedError, DefinitionError, OutputSchemaError, RequestError, TaskFailedError
 from actors.errors.hints import problems
-from actors.layers.flows.definitions import FlowPlan
+from actors.layers.flows.definitions import Flow, FlowPlan
+from actors.layers.flows.rules.prompt import ASK_USER
 from actors.messages.event import USER
 from actors.messages.json_types import JsonMapping
 from actors.messages.protocol.runs import Paused
 from actors.messages.protocol.turns import StartTurn
-from actors.messages.shown import shown
-from runtime.driver.flow_plans import checked_plan, one_task_flow
-from runtime.driver.flows import last_result
-from runtime.driver.run_options import RunOptions
-from runtime.driver.services.agents import DeployedTree
-from runtime.driver.turns.given import as_text
+from actors.messages.shown import Shown, shown
+from runtime.driver.arguments import RunOptions
+from runtime.driver.services.deployed_tree import DeployedTree
 from runtime.driver.turns.program_turns import ProgramTurns
-from runtime.driver.turns.turn import OnLeave, Turn, TurnResult
+from runtime.driver.turns.turn import OnLeave, TaskResult, Turn, TurnResult, as_text
 
 OBJECTIVE = "Answer the user's message."
 """Of the task that asks an agent for an answer of a type."""
@@ -180,8 +181,8 @@ def _author(result: TurnResult) -> str:
 
 
 def _task(tree: DeployedTree, agent: BaseAgent | str, wanted: Any) -> Asking:
-    flow = one_task_flow(tree, OBJECTIVE, [agent], {"name": "answer", "result_type": wanted})
-    plan = checked_plan(tree, flow, None)
+    flow = tree.one_task_flow(OBJECTIVE, [agent], {"name": "answer", "result_type": wanted})
+    plan = tree.plan_of(flow)
     [kind] = plan.results.values()
 
     def read(result: TurnResult) -> Any:
@@ -198,3 +199,105 @@ def check_answered(result: TurnResult) -> None:
     """Raise TaskFailedError when a turn waits for a person instead of having an answer."""
     if isinstance(result.outcome, Paused):
         raise TaskFailedError("ask", "pending", "its turn waits for the answer to a long-running call: start it with rt.run")
+
+
+def last_result(flow: Flow, tasks: Mapping[str, TaskResult]) -> Any:
+    """The result of a flow's last task. Raises TaskFailedError when it has none."""
+    name = flow.name_of(flow.tasks[-1])
+    task = tasks.get(name, TaskResult(name=name, status="pending"))
+    if task.status != "successful":
+        paused = (
+            "the turn waits for the answer to a long-running call: give run_task on_question=…, which answers the questions of "
+            "interactive tasks, or run such a task with run_flow"
+        )
+        raise TaskFailedError(name, task.status, task.reason or paused)
+    return task.result
+
+
+class Question(Shown, msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent of an interactive task asks the user.
+
+    Attributes:
+        call_id: the call that the answer is for.
+        task: the task that it asks about; the first of them, when it works on several.
+    """
+
+    text: str
+    call_id: str
+    agent: str
+    task: str
+
+
+OnQuestion = Callable[[Question], Any]
+"""Returns the answer to a question, any JSON value but None, or an awaitable of it."""
+
+
+class TaskRun:
+    """A flow of `run_task` that is under way.
+
+    Args:
+        on_question: answers questions; None leaves the turn at the first.
+        run_config: options of the turn, which also hold for what comes after an answer.
+    """
+
+    def __init__(self, flow: Flow, turn: Turn, on_question: OnQuestion | None, run_config: RunOptions | None) -> None:
+        self._flow = flow
+        self._turn = turn
+        self._on_question = on_question
+        self._run_config = run_config
+        self._interactive = {node.name for node in flow.plan.nodes if node.interactive}
+        self._known: dict[str, Question] = {}
+
+    def result(self) -> Any:
+        """Wait for the result of the task, and have its questions answered. Raises what `run_task` raises."""
+        result = self._turn.result()
+        while asked := self._asked(result):
+            answers = {}
+            for question in asked:
+                answer = self._answer(question)
+                answers[question.call_id] = _checked(
+                    question, asyncio.run(_awaited(answer)) if inspect.isawaitable(answer) else answer
+                )
+            self._turn = self._turn.answer(answers, run_config=self._run_config)
+            result = self._turn.result()
+        return last_result(self._flow, result.tasks)
+
+    async def result_async(self) -> Any:
+        """See `result`. A function that is not async is called in a thread, so that it may wait for the user."""
+        result = await self._turn
+        while asked := self._asked(result):
+            answers = {}
+            for question in asked:
+                answer = await asyncio.to_thread(self._answer, question)
+                answers[question.call_id] = _checked(question, await answer if inspect.isawaitable(answer) else answer)
+            self._turn = self._turn.answer(answers, run_config=self._run_config)
+            result = await self._turn
+        return last_result(self._flow, result.tasks)
+
+    def _answer(self, question: Question) -> Any:
+        assert self._on_question is not None
+        return self._on_question(question)
+
+    def _asked(self, result: TurnResult) -> Sequence[Question]:
+        """The questions at which the turn waits."""
+        if self._on_question is None or not isinstance(result.outcome, Paused):
+            return ()
+        for event in result.events:
+            about = [task for task in event.flow.tasks if task in self._interactive] if event.flow is not None else []
+            for call in event.function_calls():
+                if about and call.id and call.name == ASK_USER:
+                    text = str((call.args or {}).get("question", ""))
+                    self._known[call.id] = Question(text=text, call_id=call.id, agent=event.author, task=about[0])
+        return [self._known[call_id] for call_id in result.outcome.call_ids if call_id in self._known]
+
+
+async def _awaited(answer: Any) -> Any:
+    return await answer
+
+
+def _checked(question: Question, answer: object) -> object:
+    if answer is None:
+        raise RequestError(
+            f"on_question returned None for {question.text!r}: it has to return the answer, as a text for instance"
+        )
+    return answer

@@ -1,28 +1,47 @@
-"""Turns over many inputs, a limited number at once: `for result in rt.map(…)` or `async for result in rt.map(…)`."""
+"""Turns over many inputs, a limited number at once: `for result in rt.map(…)` or `async for result in rt.map(…)`.
+
+An attempt that failed is followed by another where that is worth it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sized
+import time
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from actors.errors import RaygroveError, RequestError
+import msgspec
+
+from actors.errors import (
+    ActorLostError,
+    AgentFailedError,
+    DefinitionError,
+    OverloadedError,
+    PluginFailedError,
+    RaygroveError,
+    RequestError,
+    RuntimeClosedError,
+    TurnCancelledError,
+    TurnError,
+)
 from actors.layers.stores.batch import BatchItem
 from actors.messages.content import Content
-from actors.messages.event import now_s
+from actors.messages.event import Event, now_s
+from actors.messages.protocol.runs import Paused
 from actors.messages.shown import shown
-from runtime.driver.engine_client import EngineClient
-from runtime.driver.event_loop import TICK_S, LoopCall
-from runtime.driver.scripts.answering import Answering
-from runtime.driver.scripts.inputs import InputReader
+from actors.rules.backoff import Backoff
+from runtime.driver.arguments import checked_number
+from runtime.driver.engine_client import TICK_S, EngineClient, LoopCall
+from runtime.driver.scripts.inputs import InputReader, MapInput, MapResult
 from runtime.driver.scripts.progress import Counts, Display, display
-from runtime.driver.scripts.results import MapResult
-from runtime.driver.services.recording import BatchRecorder
+from runtime.driver.scripts.questions import Asking
+from runtime.driver.services.batches import BatchRecorder
+from runtime.driver.turns.turn import OnLeave, Turn
 
 HELD = 10
 """Results that a map in order holds back at most, for each of its `concurrency`."""
@@ -298,3 +317,149 @@ def _text_of(given: object) -> str:
     if isinstance(said, Content):
         return said.text
     return said if isinstance(said, str) else shown(said)
+
+
+StartAttempt = Callable[[MapInput, str, str], Turn]
+"""Starts a turn for an input, with the ids of its session and of itself."""
+
+
+@dataclass(frozen=True)
+class Answering:
+    """Answers inputs. Its coroutine runs on the portal's loop.
+
+    An attempt that failed, or was cancelled, in an earlier run is no attempt of this one: the next follows at once.
+
+    Attributes:
+        retries: which failures are worth another attempt.
+        on_leave: what becomes of the turn when the map is left.
+    """
+
+    start: StartAttempt
+    question: Asking
+    retries: Retries
+    on_leave: OnLeave
+
+    async def answer(self, given: MapInput) -> MapResult:
+        """Have an input answered. Raises RuntimeClosedError or ActorLostError when the deployment is gone."""
+        began_s = time.monotonic()
+        attempt, failed = 0, 0
+        while True:
+            attempt += 1
+            result = await self._attempt(given, attempt)
+            error = result.error
+            if error is not None and ends_map(error):
+                raise error
+            if error is None or (not result.is_repeated and failed >= self.retries.of(error)):
+                return msgspec.structs.replace(result, duration_s=time.monotonic() - began_s)
+            if not result.is_repeated:
+                failed += 1
+                await asyncio.sleep(BACKOFF.after_attempts(failed))
+
+    async def _attempt(self, given: MapInput, attempt: int) -> MapResult:
+        """One attempt. It waits for as long as the deployment has more to do than it may."""
+        while True:
+            result = await self._turn(given, attempt)
+            if not isinstance(result.error, OverloadedError):
+                return result
+            await asyncio.sleep(result.error.retry_after_s)
+
+    async def _turn(self, given: MapInput, attempt: int) -> MapResult:
+        session_id, invocation_id = given.ids(attempt)
+        base = MapResult(
+            index=given.index,
+            input=given.given,
+            user_id=given.user_id,
+            session_id=session_id,
+            invocation_id=invocation_id,
+            attempts=attempt,
+            state_delta=given.state_delta,
+        )
+        turn: Turn | None = None
+        try:
+            try:
+                turn = self.start(given, session_id, invocation_id)
+                result = await turn
+                output = None if isinstance(result.outcome, Paused) else self.question.read(result)
+                ended = {"result": result, "output": output, "events": result.events}
+            except RaygroveError as error:
+                ended = {"error": error, "events": await _events(turn) if turn is not None else ()}
+            is_repeated = turn is not None and await turn.aio.is_repeated()
+        except asyncio.CancelledError:
+            if turn is not None:
+                self._leave(turn)
+            raise
+        return msgspec.structs.replace(base, is_repeated=is_repeated, **ended)
+
+    def _leave(self, turn: Turn) -> None:
+        if self.on_leave == "cancel":
+            turn.cancel()
+        else:
+            turn.detach()
+
+
+async def _events(turn: Turn) -> Sequence[Event]:
+    """The complete events of a turn that has failed."""
+    events = []
+    try:
+        async for event in turn:
+            if not event.partial:
+                events.append(event)
+    except RaygroveError:
+        # The error with which the turn has ended, which the caller has.
+        pass
+    return events
+
+
+BACKOFF = Backoff(first_s=0.5, longest_s=30.0)
+"""The waits before further attempts."""
+
+HOPELESS = (RequestError, DefinitionError, TurnCancelledError)
+"""Errors that a plain number of retries leaves as they are: another attempt would fail as well, or was not wanted."""
+
+ErrorKind = type[BaseException] | str
+"""A class of errors; or the name of one that an agent's own code raises."""
+
+
+class Retries:
+    """How often each kind of error is retried.
+
+    Args:
+        given: a number, for any error but those in `HOPELESS`; or numbers by kind of error.
+
+    Raises:
+        RequestError: `given` is neither.
+    """
+
+    def __init__(self, given: int | Mapping[ErrorKind, int]) -> None:
+        self._number = 0
+        self._kinds: list[tuple[ErrorKind, int]] = []
+        if not isinstance(given, Mapping):
+            self._number = checked_number("retries", given)
+            return
+        for kind, number in given.items():
+            if not isinstance(kind, str) and not (isinstance(kind, type) and issubclass(kind, BaseException)):
+                raise RequestError(f"retries has the key {kind!r}: give a class of errors, or the name of one")
+            self._kinds.append((kind, checked_number(f"retries[{_name(kind)}]", number)))
+
+    def of(self, error: BaseException) -> int:
+        """The number of attempts that may follow the first one that failed with this error."""
+        if not self._kinds:
+            return 0 if isinstance(error, HOPELESS) else self._number
+        return next((number for kind, number in self._kinds if _is(error, kind)), 0)
+
+
+def _name(kind: ErrorKind) -> str:
+    return kind if isinstance(kind, str) else kind.__name__
+
+
+def _is(error: BaseException, kind: ErrorKind) -> bool:
+    if isinstance(kind, type) and isinstance(error, kind):
+        return True
+    # Of what an agent's own code raised, the driver gets the name of the class.
+    raised = str(error.args[1]) if isinstance(error, AgentFailedError | PluginFailedError) else ""
+    return _name(kind) in (raised, type(error).__name__)
+
+
+def ends_map(error: BaseException) -> bool:
+    """True for an error that all further inputs would meet: the deployment is gone."""
+    return isinstance(error, RuntimeClosedError | ActorLostError) and not isinstance(error, TurnError)

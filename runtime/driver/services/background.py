@@ -16,9 +16,8 @@ from actors.messages.json_types import JsonObject
 from actors.messages.turn_info import BackgroundRun
 from actors.rules.checks import user_message as messages
 from actors.rules.checks.ids import checked_known_key
-from runtime.driver.arguments import checked_choice
+from runtime.driver.arguments import checked_choice, has_function_responses, to_content
 from runtime.driver.operation import AppOperation, Command, Option, Table, local_time, table
-from runtime.driver.user_message import has_function_responses, to_content
 from runtime.driver.waits import Awaited, M, RuntimeService, waits
 
 MOST_SHOWN = 60

@@ -10,8 +10,7 @@ from actors.layers.memory import ForgetSession, RememberSession, SearchMemory
 from actors.messages.session import MemoryEntry, SessionKey
 from actors.rules.checks.ids import checked_known_id, checked_known_key
 from runtime.driver.arguments import checked_text
-from runtime.driver.inputs import Id
-from runtime.driver.operation import AppOperation
+from runtime.driver.operation import AppOperation, Id
 from runtime.driver.waits import Awaited, M, RuntimeService, waits
 
 

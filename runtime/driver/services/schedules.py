@@ -13,11 +13,9 @@ from actors.layers.stores.schedule import MISSED, MissedPolicy, Schedule, Schedu
 from actors.messages.config import RunConfig
 from actors.rules.checks import user_message as messages
 from actors.rules.checks.ids import checked_id, checked_key, checked_known_id
-from runtime.driver.arguments import checked_choice, checked_number
+from runtime.driver.arguments import RunOptions, checked_choice, checked_number, has_function_responses, run_config_of, to_content
 from runtime.driver.engine_client import EngineClient
-from runtime.driver.run_options import RunOptions, run_config_of
 from runtime.driver.turns.turn import Turn
-from runtime.driver.user_message import has_function_responses, to_content
 from runtime.driver.waits import M, RuntimeService, waits
 
 RunTurn = Callable[..., Turn]

@@ -1,21 +1,23 @@
-"""The services of a Runtime and of its `aio`."""
+"""The services of a Runtime and of its `aio`, and the operations that are declared with them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from runtime.driver.engine_client import EngineClient
-from runtime.driver.services.agents import DeployedTree
-from runtime.driver.services.artifacts import ArtifactsService
+from runtime.driver.operation import AppOperation
+from runtime.driver.services import background, batches, deployment, limits, memory, users
 from runtime.driver.services.background import BackgroundService
 from runtime.driver.services.batches import BatchesService
+from runtime.driver.services.deployed_tree import DeployedTree
 from runtime.driver.services.deployment import DeploymentMethods
 from runtime.driver.services.limits import LimitsService
 from runtime.driver.services.memory import MemoryService
 from runtime.driver.services.schedules import SchedulesService
-from runtime.driver.services.sessions import Follow, SessionsService
+from runtime.driver.services.sessions import ArtifactsService, Follow, SessionsService
 from runtime.driver.services.users import UsersService
+from runtime.driver.turns import service as turns
 from runtime.driver.turns.service import TurnsService
 from runtime.driver.turns.turn import Turn
 from runtime.driver.waits import M
@@ -49,3 +51,9 @@ class Services(DeploymentMethods[M]):
         self.batches = BatchesService(client, mode)
         self.background = BackgroundService(client, mode)
         self.limits = LimitsService(client, mode)
+
+
+_MODULES = (turns, background, deployment, limits, batches, memory, users)
+
+OPERATIONS: Sequence[AppOperation] = [each for module in _MODULES for each in module.OPERATIONS]
+"""In the order in which the OpenAPI document and the help of the command have them."""

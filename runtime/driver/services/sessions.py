@@ -1,10 +1,11 @@
-"""The sessions service: `rt.sessions` and `rt.aio.sessions`."""
+"""Sessions, `rt.sessions` and `rt.aio.sessions`, and their artifacts, `rt.artifacts` and `rt.aio.artifacts`."""
 
 from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from contextlib import aclosing
 from datetime import timedelta
 
 import msgspec
@@ -12,18 +13,18 @@ import msgspec
 from actors.errors import InvalidMessageError, RequestError, SessionNotFoundError
 from actors.errors.hints import explains_all_wrong_calls
 from actors.messages import protocol as p
+from actors.messages.content import Part
 from actors.messages.event import Event, decode_event, encode_event, new_event_id, new_invocation_id, now_s
 from actors.messages.json_types import JsonMapping
+from actors.messages.protocol.base import StoredEvent
 from actors.messages.session import Session, SessionKey, SessionPlace
-from actors.rules.checks.ids import checked_id, checked_key, checked_known_id, checked_known_key
+from actors.rules.checks.ids import checked_artifact_name, checked_id, checked_key, checked_known_id, checked_known_key
 from actors.rules.checks.state import without_temp
-from runtime.driver.arguments import checked_age, checked_number, checked_time
+from runtime.driver.arguments import checked_age, checked_number, checked_time, to_state
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.history import fork_session, rewind
-from runtime.driver.services.tail import SessionTail
 from runtime.driver.turns.turn import Turn
-from runtime.driver.user_message import to_state
-from runtime.driver.waits import M, RuntimeService, waits
+from runtime.driver.waits import M, RuntimeService, in_thread, waits
 from runtime.engine.retention import ArchivedEvents, PrunedSessions, archive_old_events, count_old_sessions, prune_sessions
 
 Follow = Callable[[SessionKey, int], Turn]
@@ -320,3 +321,79 @@ def _session(info: p.SessionInfo | None) -> Session:
         events=[decode_event(stored.raw, stored.seq) for stored in info.events],
         last_update_time=info.updated_s,
     )
+
+
+class SessionTail:
+    """The events of a session from one on, and all that follow: `for event in tail` or `async for event in tail`.
+
+    Users' messages are among them, and with `partials` what agents stream. The iteration goes on from turn to turn, and when
+    actors are lost, until it is left, or `close` is called. It ends with SessionNotFoundError when the session is deleted, and
+    with RuntimeClosedError when the Runtime is closed. Leaving it cancels no turn.
+
+    Args:
+        partials: whether partial events are given, too.
+    """
+
+    def __init__(self, events: Turn, *, partials: bool) -> None:
+        self._events = events
+        self._partials = partials
+
+    def __iter__(self) -> Iterator[Event]:
+        for event in self._events:
+            if self._partials or not event.partial:
+                yield event
+
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        async with aclosing(aiter(self._events)) as events:  # type: ignore[type-var]
+            async for event in events:
+                if self._partials or not event.partial:
+                    yield event
+
+    async def batches(self) -> AsyncGenerator[Sequence[StoredEvent]]:
+        """The events as `async for` gives them, but as they are stored, and at once those that have come at once."""
+        async with aclosing(self._events.batches()) as batches:
+            async for batch in batches:
+                if wanted := [stored for stored in batch if self._partials or stored.seq]:
+                    yield wanted
+
+    def close(self) -> None:
+        """Follow the session no more: iterations under way end after what has come."""
+        self._events.detach()
+
+
+class ArtifactsService(RuntimeService[M]):
+    """Artifacts of the app's sessions. All sessions of a user share the names that begin with `user:`."""
+
+    @in_thread
+    def save(self, user_id: str, session_id: str, filename: str, part: Part) -> int:
+        """Store a part and return its version, from 0. Raises InvalidIdError, ArtifactError."""
+        key = checked_key(self._client.app_name, user_id, session_id)
+        return self._client.artifacts.save(key, checked_artifact_name(filename), part)
+
+    @in_thread
+    def load(self, user_id: str, session_id: str, filename: str, version: int | None = None) -> Part | None:
+        """Load a version, by default the latest; None when there is none."""
+        return self._client.artifacts.load(self._key(user_id, session_id), checked_artifact_name(filename), version)
+
+    @in_thread
+    def list_keys(self, user_id: str, session_id: str) -> list[str]:
+        """List the names of all artifacts that the session sees, sorted."""
+        return self._client.artifacts.keys(self._key(user_id, session_id))
+
+    @in_thread
+    def list_versions(self, user_id: str, session_id: str, filename: str) -> list[int]:
+        """List all versions of an artifact, oldest first."""
+        return self._client.artifacts.versions(self._key(user_id, session_id), checked_artifact_name(filename))
+
+    @in_thread
+    def delete(self, user_id: str, session_id: str, filename: str) -> None:
+        """Delete an artifact with all its versions; a missing one is no error."""
+        self._client.artifacts.delete(self._key(user_id, session_id), checked_artifact_name(filename))
+
+    @in_thread
+    def delete_session(self, user_id: str, session_id: str) -> int:
+        """Delete all artifacts of a session but those that the user's sessions share, and return how many there were."""
+        return self._client.artifacts.delete_session(self._key(user_id, session_id))
+
+    def _key(self, user_id: str, session_id: str) -> SessionKey:
+        return checked_known_key(self._client.app_name, user_id, session_id)

@@ -16,10 +16,9 @@ from actors.messages import protocol as p
 from actors.messages.event import new_invocation_id
 from actors.messages.session import SessionKey
 from actors.messages.turn_info import TurnInfo
-from runtime.driver.arguments import checked_choice, checked_number
-from runtime.driver.reports.events import events_of
-from runtime.driver.run_options import RunOptions
+from runtime.driver.arguments import RunOptions, checked_choice, checked_number
 from runtime.driver.turns.finding import CallQuery, TurnQuery, calls_by_turn, found_calls, found_turns
+from runtime.driver.turns.reports import events_of
 from runtime.driver.turns.turn import Turn
 from runtime.driver.waits import M, RuntimeService, waits
 

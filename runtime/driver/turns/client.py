@@ -31,10 +31,8 @@ from actors.messages.session import SessionKey, TurnKey
 from actors.messages.shown import Shown
 from actors.rules.backoff import Backoff
 from actors.rules.event_buffer import EventBuffer
-from runtime.driver.engine_client import EngineClient
-from runtime.driver.event_loop import Work
-from runtime.driver.turns.asked_turns import AskedTurns
-from runtime.driver.turns.refused_lines import Line, RefusedLines, lines_of
+from runtime.driver.engine_client import EngineClient, Work
+from runtime.driver.turns.refused_lines import AskedTurns, Line, RefusedLines, lines_of
 from runtime.driver.turns.state import GivenMessage, TurnState
 from runtime.driver.turns.subscriber import Subscriber, Subscribers
 

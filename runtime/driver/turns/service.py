@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
 from actors.errors.hints import explains_wrong_calls
-from actors.layers.listing.client import count_turns
+from actors.layers.graphs.rules.shape import EdgeReason
+from actors.layers.listing.client import count_turns, get_turn
 from actors.layers.listing.messages import PendingCall, PendingReply, TurnCounts
 from actors.layers.recording.messages import GetModelCalls, ModelCallsReply, RecordedCall
 from actors.layers.recording.rules import MissingPartError, unpacked
@@ -20,17 +21,16 @@ from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
 from actors.messages.turn_info import TurnInfo
 from actors.rules.checks.ids import checked_id, checked_key
-from runtime.driver.arguments import checked_number
+from runtime.driver.arguments import RunOptions, checked_number
 from runtime.driver.engine_client import EngineClient
-from runtime.driver.reports.service import TurnReports
-from runtime.driver.run_options import RunOptions
+from runtime.driver.operation import AppOperation, LimitQuery
 from runtime.driver.turns.bulk import BulkTurns
-from runtime.driver.turns.description import describe_turn
+from runtime.driver.turns.description import TurnDescription, description_of
 from runtime.driver.turns.finding import PAGE, Age, TurnQuery, checked_scope, found_turns, pending_page
-from runtime.driver.turns.reasons import SelectionReason, reasons_of
+from runtime.driver.turns.reports import FlowBoard, SelectionReason, TurnBoards, TurnEdges, events_of, reasons_of
 from runtime.driver.turns.turn import OnLeave, Turn
-from runtime.driver.turns.turn_description import TurnDescription
-from runtime.driver.waits import M, waits
+from runtime.driver.waits import Awaited, M, waits
+from runtime.observability.logs.kept import LogLine
 
 Calls = list[PendingCall]
 """Calls that wait; the service has a method `list`."""
@@ -42,7 +42,7 @@ Reasons = list[SelectionReason]
 """Why messages went where they did."""
 
 
-class TurnsService(TurnReports[M], BulkTurns[M]):
+class TurnsService(BulkTurns[M]):
     """Turns as data, and many turns at once.
 
     Args:
@@ -58,7 +58,8 @@ class TurnsService(TurnReports[M], BulkTurns[M]):
         answer: Callable[..., Turn],
         edit: Callable[..., Turn],
     ) -> None:
-        super().__init__(client, mode, topology)
+        super().__init__(client, mode)
+        self._topology = topology
         self._answer = answer
         self._edit = edit
 
@@ -178,7 +179,7 @@ class TurnsService(TurnReports[M], BulkTurns[M]):
             StoreError: the store cannot be read.
         """
         key = checked_key(self._client.app_name, user_id, session_id)
-        return await describe_turn(self._client.engine, key, checked_id("invocation id", invocation_id))
+        return await description_of(self._client.engine, key, checked_id("invocation id", invocation_id))
 
     @waits
     async def requests(self, user_id: str, session_id: str, invocation_id: str, limit: int | None = None) -> Records:
@@ -226,6 +227,59 @@ class TurnsService(TurnReports[M], BulkTurns[M]):
             if reply.next is None:
                 break
         return found[:limit]
+
+    @waits
+    async def log_lines(self, user_id: str, session_id: str, invocation_id: str) -> Sequence[LogLine]:
+        """List what agents have logged and printed in a turn, as far as the deployment keeps it, the oldest first.
+
+        On Ray that is the newest 1 MiB of each Runner and Session actor; on the local engine the newest 2,000 records of the
+        program, without what was printed. A turn that is in the store for longer has no lines any more.
+
+        Raises:
+            InvocationNotFoundError, SessionNotFoundError, InvalidIdError: there is no such turn.
+            StoreError: the store cannot be read.
+        """
+        key, turn = await self._turn(user_id, session_id, invocation_id)
+        return await self._client.engine.log_lines((key, turn.invocation_id))
+
+    @waits
+    async def edges(self, user_id: str, session_id: str, invocation_id: str) -> Sequence[EdgeReason]:
+        """Tell for each edge that graphs have come to in a turn why it was taken, or was not.
+
+        The log says which nodes ended and what they said, and the tree as it is now which edges there are.
+
+        Returns:
+            The edges of all runs of graphs, in the order in which the nodes before them ended.
+
+        Raises:
+            InvocationNotFoundError, SessionNotFoundError, InvalidIdError: there is no such turn.
+            StoreError: the log cannot be read.
+        """
+        key, turn = await self._turn(user_id, session_id, invocation_id)
+        # A program that has joined asks for the tree, and waits for it.
+        edges = TurnEdges(await asyncio.to_thread(self._topology))
+        async for event in events_of(self._client.session, key, turn):
+            edges.add(event)
+        return edges.reasons
+
+    @waits
+    async def boards(self, user_id: str, session_id: str, invocation_id: str) -> Sequence[FlowBoard]:
+        """List the boards of the flows that a turn has run: their tasks, what each needs, who works on it, and its result.
+
+        Raises:
+            InvocationNotFoundError, SessionNotFoundError, InvalidIdError: there is no such turn.
+            StoreError: the log cannot be read.
+        """
+        key, turn = await self._turn(user_id, session_id, invocation_id)
+        boards = TurnBoards()
+        async for event in events_of(self._client.session, key, turn):
+            boards.add(event)
+        return boards.boards(runs=turn.state == "running")
+
+    async def _turn(self, user_id: str, session_id: str, invocation_id: str) -> tuple[SessionKey, TurnInfo]:
+        key = checked_key(self._client.app_name, user_id, session_id)
+        checked = checked_id("invocation id", invocation_id)
+        return key, await get_turn(self._client.session, key, checked)
 
     async def _recorded(self, key: SessionKey, invocation_id: str, limit: int | None) -> Records:
         left = checked_number("limit", limit) if limit is not None else None
@@ -275,3 +329,40 @@ def _recorded(invocation_id: str, seq: int, call: PackedCall, parts: dict[bytes,
         request=request,
         omitted=omitted,
     )
+
+
+class RequestList(msgspec.Struct, frozen=True, kw_only=True):
+    """Model calls of a turn, in the order of their answers in the log."""
+
+    calls: Sequence[RecordedCall]
+
+
+class LogLineList(msgspec.Struct, frozen=True, kw_only=True):
+    """What agents have logged and printed in a turn, the oldest first, as far as it is kept."""
+
+    lines: Sequence[LogLine]
+
+
+async def list_requests(turns: TurnsService[Awaited], query: LimitQuery, user_id: str, session: str, turn: str) -> RequestList:
+    """List the model calls of a turn with what was asked: as far as it was recorded. For administrators."""
+    return RequestList(calls=await turns.requests(user_id, session, turn, query.limit))
+
+
+async def describe_turn(turns: TurnsService[Awaited], user_id: str, session: str, turn: str) -> TurnDescription:
+    """Describe a turn: what it does or waits for, what has failed, and what each agent has done. For administrators."""
+    return await turns.describe(user_id, session, turn)
+
+
+async def list_log_lines(turns: TurnsService[Awaited], user_id: str, session: str, turn: str) -> LogLineList:
+    """List what agents have logged and printed in a turn, as far as the deployment keeps it. For administrators."""
+    return LogLineList(lines=await turns.log_lines(user_id, session, turn))
+
+
+_TURN = "GET /v1/apps/{app}/sessions/{session}/turns/{turn}"
+
+OPERATIONS = [
+    AppOperation(f"{_TURN}/description", describe_turn),
+    AppOperation(f"{_TURN}/requests", list_requests),
+    AppOperation(f"{_TURN}/log", list_log_lines),
+]
+"""What operators may read of a turn."""

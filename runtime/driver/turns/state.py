@@ -18,7 +18,7 @@ from actors.messages.protocol.subscriptions import TurnRead
 from actors.messages.session import SessionKey, TurnKey
 from actors.rules.event_buffer import EventBuffer
 from actors.rules.partials import AnswerPartials, Stream, rest_of, stream_of
-from runtime.driver.event_loop import HomeProcess, ThreadSignal
+from runtime.driver.engine_client import HomeProcess, ThreadSignal
 
 
 class TurnReaders(msgspec.Struct, eq=False):

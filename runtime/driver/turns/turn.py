@@ -1,8 +1,10 @@
-"""One turn, as the program that has started or joined it sees it."""
+"""One turn, as the program that has started or joined it sees it: its events, and its result."""
 
 from __future__ import annotations
 
 import asyncio
+import sys
+import threading
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
@@ -20,22 +22,23 @@ from actors.errors import (
     TurnCancelledError,
     TurnTimeoutError,
 )
+from actors.layers.flows.behaviour.controller import DEFINITION
+from actors.layers.flows.definitions import ResultType
+from actors.layers.flows.rules.board import Board
 from actors.layers.listing.messages import PendingCall
 from actors.messages.event import Event, decode_event
+from actors.messages.flow import TaskStatus
 from actors.messages.json_types import JsonValue
 from actors.messages.protocol.base import StoredEvent
-from actors.messages.protocol.runs import AnyOutcome, Cancelled, Failed, for_users
+from actors.messages.protocol.runs import AnyOutcome, Cancelled, Failed, Finished, for_users
 from actors.messages.shown import Shown
 from actors.rules.checks.model_answer import NO_CONTENT
 from actors.rules.failures import error_of
 from actors.rules.routing.resumption import is_failure
-from runtime.driver.flows import ResultTypes, TaskResult, stopped_by, task_results
-from runtime.driver.notebook import is_cell
-from runtime.driver.run_options import RunOptions
-from runtime.driver.turns.answers import Answers
+from runtime.driver.arguments import RunOptions
 from runtime.driver.turns.client import Steered, TurnClient
-from runtime.driver.turns.given import output_of, text_of
 from runtime.driver.turns.state import LoopSignal, TurnState, raisable
+from runtime.engine.deployment import FlowRegistry
 from runtime.engine.process.process_watch import ToldToEnd
 
 
@@ -98,6 +101,9 @@ class TurnResult(Shown, msgspec.Struct, frozen=True, kw_only=True):
         """Its text, as people read it; without any, such as that of a turn which waits for an answer, all that it has."""
         return self.text or repr(self)
 
+
+Answers = Mapping[str, object]
+"""Answers by the id of the call."""
 
 OnLeave = Literal["cancel", "continue"]
 """What leaving the iteration of a turn before its end does to the turn."""
@@ -447,3 +453,102 @@ def _lost(outcome: Failed) -> AgentLostError:
         return AgentLostError(*outcome.error_args)
     actor, _, reason = outcome.error_message.partition(" is gone: ")
     return AgentLostError(actor, reason) if reason else AgentLostError(f"agent {outcome.agent!r}", outcome.error_message)
+
+
+def output_of(outcome: AnyOutcome | None) -> JsonValue:
+    """The output of the graph with which a turn has ended; None for none."""
+    return outcome.output if isinstance(outcome, Finished) else None
+
+
+def text_of(events: Sequence[Event], outcome: AnyOutcome | None = None) -> str:
+    """The text of the newest final response of a turn that has any, or the output of a graph that is newer, as text; else ""."""
+    given = output_event(events)
+    if given is not None:
+        output = output_of(outcome)
+        return as_text(given.output if output is None else output)
+    return next((event.text for event in reversed(events) if event.is_final_response() and event.text), "")
+
+
+def output_event(events: Sequence[Event]) -> Event | None:
+    """The event with the output of an outermost graph, if no agent has said anything since, and its node has said nothing."""
+    given: Event | None = None
+    for event in reversed(events):
+        if event.is_final_response() and event.text:
+            return given if given is not None and _path(event) != _path(given) else None
+        if given is None and event.output is not None and event.node_info is not None:
+            given = event if any("/" not in path for path in event.node_info.output_for) else None
+    return given
+
+
+def as_text(output: JsonValue) -> str:
+    """An output as text: data as JSON."""
+    return output if isinstance(output, str) else msgspec.json.encode(output).decode()
+
+
+def _path(event: Event) -> str:
+    return event.node_info.path if event.node_info is not None else ""
+
+
+ResultTypes = FlowRegistry[Mapping[str, ResultType]] | Mapping[str, Mapping[str, ResultType]]
+"""The type of each task's result, by the name under which the flow was started and by task."""
+
+
+class TaskResult(Shown, msgspec.Struct, frozen=True, kw_only=True):
+    """How a task ended, or how far it is.
+
+    Attributes:
+        status: pending, running, successful, failed or skipped.
+        result: the result of a successful task, of the task's `result_type`.
+        reason: why the task failed or was skipped.
+    """
+
+    name: str
+    status: TaskStatus
+    result: Any = None
+    reason: str = ""
+
+
+def task_results(events: Sequence[Event], types: ResultTypes) -> dict[str, TaskResult]:
+    """The results of the tasks in a turn's events, by name. Where a flow ran several times, the last run counts."""
+    of_flows = [event for event in events if event.flow is not None]
+    if not of_flows:
+        return {}
+    boards: dict[str, Board] = {}
+    definitions: dict[str, str] = {}
+    for event in of_flows:
+        if event.flow is not None and not event.partial:
+            boards.setdefault(event.flow.run, Board()).add(event.author, event.flow)
+            progress = event.actions.agent_state or {}
+            if DEFINITION in progress:
+                definitions[event.flow.run] = progress[DEFINITION]
+    results: dict[str, TaskResult] = {}
+    for run, board in boards.items():
+        types_of_flow = types.get(definitions.get(run, "")) or {}
+        for name, status in board.status.items():
+            result = board.results.get(name)
+            if name in types_of_flow:
+                result = types_of_flow[name].typed(result)
+            results[name] = TaskResult(name=name, status=status, result=result, reason=board.reasons.get(name, ""))
+    return results
+
+
+def stopped_by(events: Sequence[Event]) -> str:
+    """The condition that has stopped the newest flow in a turn's events early; "" for none."""
+    marks = [event.flow for event in events if event.flow is not None and not event.partial]
+    return next((mark.stopped for mark in reversed(marks) if mark.run == marks[-1].run and mark.stopped), "")
+
+
+def is_notebook() -> bool:
+    """True in a process that is the kernel of a notebook."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return shell is not None and hasattr(shell, "kernel")
+
+
+def is_cell() -> bool:
+    """True in the thread that runs the cells of a notebook.
+
+    An event loop runs there, but a cell holds it anyway until it is done, and no turn needs it: a cell may wait. Other loops of
+    the process, of a server in a thread for instance, are not the notebook's.
+    """
+    return is_notebook() and threading.current_thread() is threading.main_thread()

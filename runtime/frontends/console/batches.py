@@ -24,9 +24,8 @@ from actors.messages.codec import plain
 from actors.messages.protocol.runs import Paused
 from runtime.driver.arguments import checked_choice
 from runtime.driver.runtime import Runtime
-from runtime.driver.scripts.inputs import InputReader
+from runtime.driver.scripts.inputs import InputReader, MapResult
 from runtime.driver.scripts.progress import duration
-from runtime.driver.scripts.results import MapResult
 from runtime.private_files import opener
 
 STANDARD_INPUT = "-"

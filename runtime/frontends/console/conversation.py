@@ -16,8 +16,7 @@ from actors.messages.event import USER
 from actors.messages.protocol.runs import Paused
 from runtime.driver.runtime import Runtime
 from runtime.driver.turns.finding import LOOKED_AT, newest_of_session
-from runtime.driver.turns.given import output_event
-from runtime.driver.turns.turn import Turn
+from runtime.driver.turns.turn import Turn, output_event
 from runtime.frontends.console.lines import activity_lines, budget_line, event_lines, question
 from runtime.frontends.console.options import json_or_text
 from runtime.frontends.console.showing import AnswerText

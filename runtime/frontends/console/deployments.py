@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from runtime.cluster.notices import SourceNotice
     from runtime.driver.ending import Drained
     from runtime.driver.runtime import Runtime
-    from runtime.driver.upgrade_report import UpgradeReport
+    from runtime.driver.upgrade import UpgradeReport
 
 SHOWN_TURNS = 20
 """Turns that are named of those that are left."""

@@ -20,7 +20,7 @@ from actors.messages.llm import LlmRequest
 from actors.messages.turn_info import LostProcess, TurnInfo
 from actors.rules.routing.transfer import TRANSFER_TOOL
 from runtime.driver.operation import local_time
-from runtime.driver.turns.turn_description import AgentShare, TurnDescription
+from runtime.driver.turns.description import AgentShare, TurnDescription
 from runtime.frontends.console.output import duration
 
 Kind = Literal[

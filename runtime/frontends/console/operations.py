@@ -43,7 +43,7 @@ class WithOperations(TyperGroup):
 @cache
 def commands_in(group: str) -> Mapping[str, Any]:
     """The commands of declared operations in a group of commands, by their names; "": those in none."""
-    from runtime.driver.declared import OPERATIONS
+    from runtime.driver.services.services import OPERATIONS
 
     found = typer.Typer()
     for operation in OPERATIONS:

@@ -281,7 +281,7 @@ def _print_tree(root: AgentInfo, actors: Mapping[str, Statistics], *, json: bool
     """
     import msgspec
 
-    from runtime.driver.services.drawing import edge_lines
+    from runtime.driver.services.outline import edge_lines
     from runtime.frontends.console.terminal import Terminal
 
     terminal = Terminal()

@@ -10,8 +10,7 @@ from actors.layers.listing.messages import PendingCall
 from actors.messages.event import Event
 from actors.messages.protocol.runs import Paused
 from actors.rules.routing.branches import tool_root
-from runtime.driver.turns.given import output_event
-from runtime.driver.turns.turn import Turn
+from runtime.driver.turns.turn import Turn, output_event
 from runtime.frontends.console.lines import activity_lines, question
 from runtime.frontends.console.output import INTERRUPTED, PAUSED
 from runtime.frontends.console.terminal import Terminal

@@ -11,8 +11,7 @@ from actors.layers.stores.batch import BatchItem, CaseTurn
 from actors.messages.event import now_s
 from actors.rules.routing.branches import tool_root
 from runtime.driver.runtime import Runtime
-from runtime.driver.turns.given import output_event
-from runtime.driver.turns.turn import TurnResult
+from runtime.driver.turns.turn import TurnResult, output_event
 from runtime.frontends.evaluation.criteria import Criterion
 from runtime.frontends.evaluation.eval_sets import EvalCase, EvalSet, ExpectedTurn, ToolUse
 

@@ -17,7 +17,7 @@ from types import FrameType
 
 from actors.errors import RaygroveError
 from runtime.driver.runtime import Runtime
-from runtime.driver.statistics import RuntimeStatistics
+from runtime.driver.services.deployment import RuntimeStatistics
 from runtime.settings import Settings
 
 PATIENCE_S = 5.0

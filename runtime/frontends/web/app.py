@@ -12,9 +12,9 @@ from starlette.middleware import Middleware
 
 from actors.errors import DefinitionError, RaygroveError
 from actors.messages.config import DEFAULT_LIMITS
-from runtime.driver import declared
-from runtime.driver.run_options import RunOptions, run_config_of
+from runtime.driver.arguments import RunOptions, run_config_of
 from runtime.driver.runtime import Runtime
+from runtime.driver.services import services
 from runtime.frontends.web.adk import api as adk_api
 from runtime.frontends.web.adk.page import DevPaths, PageFiles
 from runtime.frontends.web.api import agents, artifacts, bulk, schedules, server, sessions, turns
@@ -36,7 +36,7 @@ _MODULES = (server, agents, sessions, turns, bulk, schedules, artifacts)
 
 OPERATIONS = [
     *(each for module in _MODULES for each in module.OPERATIONS),
-    *map(http_operation, declared.OPERATIONS),
+    *map(http_operation, services.OPERATIONS),
 ]
 """All that clients can do."""
 

@@ -14,7 +14,7 @@ from actors.errors import DeploymentNotFoundError, DrainingError, RaygroveError
 from actors.messages.event import now_s
 from actors.messages.protocol import Statistics
 from runtime.driver.runtime import Runtime
-from runtime.driver.statistics import RuntimeStatistics
+from runtime.driver.services.deployment import RuntimeStatistics
 from runtime.observability.figures import Figure, counted, of_agents, of_counts, of_models, timed
 
 KEPT_S = 600.0

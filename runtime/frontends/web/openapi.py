@@ -13,7 +13,7 @@ from starlette.responses import Response
 from actors.messages.content import Content
 from actors.messages.event import Event
 from actors.messages.json_types import JsonObject
-from runtime.driver.inputs import ARTIFACT_NAME, ID
+from runtime.driver.operation import ARTIFACT_NAME, ID
 from runtime.frontends.web.call import JSON, Call, json_response
 from runtime.frontends.web.operation import HttpOperation
 from runtime.frontends.web.problems import PROBLEM, Problem

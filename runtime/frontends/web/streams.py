@@ -22,7 +22,7 @@ from actors.messages.event import Event
 from actors.messages.protocol.base import StoredEvent
 from actors.messages.protocol.runs import Paused
 from actors.messages.turn_info import TurnStateName
-from runtime.driver.services.tail import SessionTail
+from runtime.driver.services.sessions import SessionTail
 from runtime.driver.turns.turn import Turn, decoded
 from runtime.frontends.web.problems import Problem, TooManyStreamsError, log_failed_turn, problem_of, shown
 

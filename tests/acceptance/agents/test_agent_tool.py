@@ -29,7 +29,7 @@ from actors import (
 )
 from actors.errors import AgentFailedError, LlmCallsLimitExceededError
 from actors.testing import ScriptedModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.support.agents.conversation_agents import Invoice, Order
 from tests.support.agents.conversation_tools import HangThenFail, forever
 from tests.support.runtimes import Deploy, author_texts, run_turn, stored

@@ -15,12 +15,12 @@ from actors.errors import ModelConfigurationError, ModelServiceError
 from actors.interfaces.model import Model, name_of
 from actors.messages.content import Blob, Part
 from actors.testing import PatternModel
-from runtime import Settings
 from runtime.models.anthropic import AnthropicModel
 from runtime.models.fallback import FallbackModel
 from runtime.models.gemini import Gemini
 from runtime.models.openai import OpenAIModel
 from runtime.models.service import ServiceModel
+from runtime.settings import Settings
 from tests.support.runtimes import Deploy, author_texts, run_turn, stored, stored_state
 from tests.support.servers.chat_server import ChatServer, MessagesServer, chat, message, said, thought, use
 from tests.support.servers.gemini_server import Failure, GeminiServer, Json, Reply, Request

@@ -11,7 +11,7 @@ from actors import BaseAgent, FunctionTool, LlmAgent, RunConfig, Supervision
 from actors.errors import AgentFailedError, LlmCallsLimitExceededError, TransferLimitExceededError, TurnCancelledError
 from actors.rules.suspects import MAX_LOSSES
 from actors.testing import PatternModel, ScriptedModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.frontends.console.lines import event_lines
 from tests.support.agents.failing_agents import (
     SKIP,

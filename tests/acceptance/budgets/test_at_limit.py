@@ -28,9 +28,10 @@ from actors import (
 from actors.errors import BudgetExceededError, InvalidMessageError, NoPriceError
 from actors.layers.listing.messages import PendingCall
 from actors.testing import ScriptedModel
-from runtime import Runtime, Settings
-from runtime.driver.run_options import run_config_of
+from runtime.driver.arguments import run_config_of
+from runtime.driver.runtime import Runtime
 from runtime.models import registry
+from runtime.settings import Settings
 from tests.support.models.metered_model import MeteredModel
 from tests.support.runtimes import Deploy, run_turn, stored
 from tests.support.stores.logged_usage import check_usage

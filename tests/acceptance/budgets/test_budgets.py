@@ -28,8 +28,9 @@ from actors import (
 from actors.errors import BudgetExceededError, DefinitionError, NoPriceError, RequestError, UnknownAgentError
 from actors.messages.event import now_s
 from actors.testing import PatternModel, ScriptedModel
-from runtime import Runtime, Settings
-from runtime.driver.run_options import run_config_of
+from runtime.driver.arguments import run_config_of
+from runtime.driver.runtime import Runtime
+from runtime.settings import Settings
 from tests.support import inside
 from tests.support.models.metered_model import MeteredModel
 from tests.support.runtimes import Deploy, run_turn, stored

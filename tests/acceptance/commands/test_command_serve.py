@@ -19,10 +19,11 @@ from typer.testing import CliRunner, Result
 from actors import LlmAgent
 from actors.errors import DefinitionError, RaygroveError, RequestError
 from actors.testing import PatternModel
-from runtime import Runtime, Settings
+from runtime.driver.runtime import Runtime
 from runtime.engine.process.collector import THRESHOLDS, WITHOUT_GARBAGE
 from runtime.frontends.console import cli
 from runtime.frontends.web.serving import WebServer
+from runtime.settings import Settings
 from runtime.web import app_for
 from tests.support.app_folders import HELLO, fresh_imports, write
 

@@ -14,7 +14,7 @@ import pytest
 
 from actors import LlmAgent
 from actors.testing import PatternModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 
 Use = Callable[[Runtime, str], object]
 """What a program does with a Runtime, in a session."""

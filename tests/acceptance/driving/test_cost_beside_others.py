@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from actors import Content, LlmAgent, LlmRequest, LlmResponse
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.settings import Settings
 from tests.support.runtimes import Deploy
 

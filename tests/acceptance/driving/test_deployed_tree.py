@@ -11,7 +11,7 @@ import pytest
 from actors import AgentTool, Flow, FlowAgent, LlmAgent, SequentialAgent, Task, tool
 from actors.errors import UnknownAgentError
 from actors.testing import PatternModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.support.runtimes import Deploy
 
 

@@ -14,9 +14,10 @@ from actors import Budget, LlmAgent, RunConfig, SequentialAgent, Supervision, to
 from actors.errors import BudgetExceededError, DefinitionError, RequestError, TurnTimeoutError
 from actors.interfaces.stores import Write
 from actors.testing import PatternModel, ScriptedModel
-from runtime import Runtime, Settings
+from runtime.driver.runtime import Runtime
 from runtime.driver.turns.turn import Turn
 from runtime.frontends.testing import frozen_clock
+from runtime.settings import Settings
 from runtime.stores.sql.sessions import SqlSessionStore
 from runtime.testing import FrozenClock
 from tests.support.runtimes import Deploy, stored

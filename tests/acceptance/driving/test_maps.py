@@ -23,7 +23,9 @@ from actors.errors import (
 )
 from actors.messages.protocol.runs import Finished, Paused
 from actors.testing import PatternModel
-from runtime import MapResult, Runtime, TurnMap
+from runtime.driver.runtime import Runtime
+from runtime.driver.scripts.inputs import MapResult
+from runtime.driver.scripts.turn_map import TurnMap
 from tests.support.models.map_models import NotedModel
 from tests.support.runtimes import Deploy, stored
 

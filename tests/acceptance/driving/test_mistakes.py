@@ -20,7 +20,7 @@ import runtime
 from actors import START, CustomAgent, Edge, Graph, LlmAgent, NodeContext, SequentialAgent, ToolContext, tool
 from actors.messages.llm import CONFIG_FIELDS
 from actors.testing import PatternModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.frontends.console import cli
 
 MODEL: Any = PatternModel([("pay", {"call": "pay", "args": {"amount": 80}}), ("tool:pay", "It is paid.")], default="ok")

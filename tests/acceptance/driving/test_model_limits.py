@@ -9,8 +9,9 @@ import pytest
 from actors import LlmAgent, ModelLimits, ParallelAgent, RunConfig
 from actors.errors import ModelServiceError, TurnCancelledError, TurnTimeoutError
 from actors.testing import ScriptedModel
-from runtime import Runtime, Settings
+from runtime.driver.runtime import Runtime
 from runtime.models.gemini import Gemini
+from runtime.settings import Settings
 from tests.support.runtimes import Deploy, author_texts, run_turn
 from tests.support.servers.gemini_server import Failure, Gate, GeminiServer, Reply, Stream, text
 

@@ -11,7 +11,7 @@ import pytest
 from actors import LlmAgent
 from actors.errors import OverloadedError
 from actors.testing import PatternModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.driver.turns.turn import Turn
 from runtime.settings import Settings
 from runtime.web import app_for

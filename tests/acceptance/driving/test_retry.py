@@ -27,7 +27,8 @@ from actors import (
 from actors.errors import AgentFailedError, InvocationNotFoundError, LlmCallsLimitExceededError, SessionBusyError, TurnStateError
 from actors.messages.turn_info import TurnInfo
 from actors.testing import ScriptedModel
-from runtime import Runtime, Turn
+from runtime.driver.runtime import Runtime
+from runtime.driver.turns.turn import Turn
 from tests.support.agents.flow_agents import succeed, worker
 from tests.support.graphs import named_node
 from tests.support.runtimes import Deploy, run_turn, stored, stored_state

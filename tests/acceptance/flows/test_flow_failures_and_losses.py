@@ -38,7 +38,7 @@ from actors.errors import (
     TurnCancelledError,
 )
 from actors.testing import PatternModel
-from runtime.driver.flows import TaskResult
+from runtime.driver.turns.turn import TaskResult
 from tests.support.agents.flow_agents import ME, BarrierModel, asked, succeed, worker
 from tests.support.fixtures.flow_fixture import DiggingModel
 from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime

@@ -9,7 +9,7 @@ import pytest
 from actors import START, Graph, LlmAgent, RequestInput, ToolContext
 from actors.errors import AgentFailedError
 from actors.testing import ScriptedModel
-from runtime import Settings
+from runtime.settings import Settings
 from tests.support.graphs import ends, named_node
 from tests.support.runtimes import Deploy, run_turn, stored, stored_state
 

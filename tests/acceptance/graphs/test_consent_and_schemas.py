@@ -33,7 +33,7 @@ from actors.errors import (
     WorkflowConfigurationError,
 )
 from actors.testing import PatternModel, ScriptedModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.support.graphs import ends, named_node
 from tests.support.runtimes import Deploy, run_turn, stored, stored_state
 

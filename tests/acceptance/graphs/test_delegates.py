@@ -24,7 +24,7 @@ from actors import (
 )
 from actors.errors import AgentTreeError, DefinitionError, WorkflowDataError
 from actors.testing import PatternModel, ScriptedModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.acceptance.graphs.test_pauses_and_attempts import answers
 from tests.support.agents.workflow_agents import answer
 from tests.support.graphs import named_node, texts

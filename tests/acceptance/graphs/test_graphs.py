@@ -32,7 +32,8 @@ from actors import (
 )
 from actors.errors import AgentFailedError, InvocationNotFoundError
 from actors.testing import PatternModel, ScriptedModel
-from runtime import EdgeReason, Runtime
+from runtime import EdgeReason
+from runtime.driver.runtime import Runtime
 from tests.acceptance.graphs.test_pauses_and_attempts import answers
 from tests.support.graphs import add_one, double, ends, named_node, texts
 from tests.support.runtimes import Deploy, run_turn, stored, stored_state

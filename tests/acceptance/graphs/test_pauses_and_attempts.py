@@ -38,7 +38,7 @@ from actors import (
 )
 from actors.errors import AgentFailedError, DefinitionError, InvalidMessageError, NodeTimeoutError
 from actors.testing import PatternModel, ScriptedModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.support.agents.workflow_agents import answer
 from tests.support.fixtures.session_fixture import settled
 from tests.support.graphs import double, ends, named_node, texts

@@ -27,7 +27,7 @@ from actors import (
 )
 from actors.errors import AgentTreeError, GraphValidationError, RepeatMismatchError
 from actors.testing import ScriptedModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.acceptance.graphs.test_pauses_and_attempts import answers
 from tests.support.graphs import ends, named_node, texts
 from tests.support.runtimes import Deploy, run_turn, stored, stored_state

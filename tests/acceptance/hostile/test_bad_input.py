@@ -36,9 +36,10 @@ from actors.errors import (
     UnknownModelError,
 )
 from actors.testing import PatternModel
-from runtime import Runtime, Settings
+from runtime.driver.runtime import Runtime
 from runtime.models.openai import OpenAIModel
 from runtime.models.service import ServiceModel
+from runtime.settings import Settings
 from tests.support.runtimes import Deploy, author_texts, run_turn
 
 

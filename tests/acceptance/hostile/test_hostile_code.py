@@ -21,7 +21,7 @@ from actors.errors import (
     TurnCancelledError,
 )
 from actors.layers.limiter.limits import ModelLimits
-from runtime import Settings
+from runtime.settings import Settings
 from tests.support.agents import hostile_code as hostile
 from tests.support.agents.hostile_code import (
     NARROW,

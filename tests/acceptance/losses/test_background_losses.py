@@ -33,7 +33,7 @@ from actors.layers.stores.schedule import ScheduleRow
 from actors.messages import protocol as p
 from actors.messages.content import FunctionCall
 from actors.messages.session import run_of
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.stores.sql.schema import schedules
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Process, Victim, lossy_runtime

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from actors import Content, Event, FunctionCall, LlmAgent, LlmRequest, LlmResponse, ParallelAgent, Part
 from actors.errors import RaygroveError
-from runtime.driver.run_options import run_config_of
+from runtime.driver.arguments import run_config_of
 from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
 from tests.support.machine.folders import quick_folder
 from tests.support.models.metered_model import MeteredModel

@@ -17,7 +17,8 @@ import pytest
 from actors import CallbackContext, Content, Event, FunctionResponse, FunctionTool, LlmAgent, LoopAgent, Part, Plugin, ToolContext
 from actors.errors import AgentFailedError, TurnCancelledError
 from actors.testing import PatternModel, ScriptedModel
-from runtime import Runtime, Settings
+from runtime.driver.runtime import Runtime
+from runtime.settings import Settings
 from tests.support.agents.conversation_tools import Gate
 from tests.support.fixtures.lossy_engine import Loss, Victim, lossy_runtime
 from tests.support.machine.folders import quick_folder

@@ -28,8 +28,8 @@ from actors.errors import ActorLostError, RaygroveError
 from actors.messages.config import RunConfig
 from actors.messages.event import USER
 from actors.testing import PatternModel
-from runtime import Runtime
-from runtime.driver.run_options import run_config_of
+from runtime.driver.arguments import run_config_of
+from runtime.driver.runtime import Runtime
 from tests.acceptance.losses.parts.agents import ask
 from tests.acceptance.losses.test_budget_losses import look
 from tests.support.agents.workflow_agents import answer, seq

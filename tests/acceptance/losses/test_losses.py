@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from actors import Event, LlmAgent, RunConfig
 from actors.testing import ScriptedModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.acceptance.losses.trees import TREES
 from tests.support.agents.failing_agents import decisions_in
 from tests.support.agents.workflow_agents import answer, short

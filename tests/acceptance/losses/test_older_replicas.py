@@ -8,7 +8,7 @@ import pytest
 from actors import LlmAgent, tool
 from actors.errors import EventsLostError
 from actors.testing import PatternModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.support.runtimes import Deploy, run_turn
 from tests.support.servers.postgres_server import PostgresServer
 from tests.support.sharded_runtimes import own_tables

@@ -13,9 +13,10 @@ from typer.testing import CliRunner
 from actors import LlmAgent
 from actors.messages.content import Part
 from actors.testing import PatternModel
-from runtime import Runtime, Settings
+from runtime.driver.runtime import Runtime
 from runtime.frontends.console import cli
 from runtime.frontends.console.batches import ResultsFile
+from runtime.settings import Settings
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from actors import START, Event, FunctionNode, Graph, LlmAgent, NodeContext, ParallelAgent, RequestInput, SequentialAgent
 from actors.errors import AgentFailedError, RaygroveError
-from runtime.driver.run_options import run_config_of
+from runtime.driver.arguments import run_config_of
 from tests.acceptance.graphs.test_pauses_and_attempts import answers
 from tests.acceptance.losses.parts.agents import talker
 from tests.acceptance.losses.test_budget_losses import Counting, look

@@ -16,7 +16,7 @@ from actors import LlmAgent
 from actors.errors import RuntimeClosedError, StoreConflictError, StoreError, StoreUnavailableError
 from actors.interfaces.stores import CreateSession, PutTurn, TurnFilter, Write
 from actors.testing import PatternModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.settings import Settings
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.support.runtimes import Deploy, author_texts, run_turn

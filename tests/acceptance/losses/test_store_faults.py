@@ -28,7 +28,7 @@ from actors.errors import (
 )
 from actors.messages.session import SessionKey
 from actors.testing import PatternModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.settings import Settings
 from runtime.stores.sql import schema
 from tests.support.runtimes import Deploy, author_texts, run_turn

@@ -36,7 +36,8 @@ from actors.errors import ArtifactError
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from actors.testing import PatternModel
-from runtime import Runtime, Settings
+from runtime.driver.runtime import Runtime
+from runtime.settings import Settings
 from runtime.stores.artifacts import FsspecArtifactStore
 from tests.support.agents.conversation_tools import Gate
 from tests.support.agents.workflow_agents import par, seq

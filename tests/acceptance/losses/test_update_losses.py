@@ -9,7 +9,7 @@ import pytest
 
 from actors import LlmAgent, tool
 from actors.testing import PatternModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
 
 WHO: tuple[Victim, ...] = ("receiver", "agents", "runner", "session", "runner and session")

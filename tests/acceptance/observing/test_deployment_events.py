@@ -15,8 +15,9 @@ from actors import LlmAgent
 from actors.errors import OverloadedError
 from actors.interfaces.telemetry import tell_event
 from actors.testing import PatternModel
-from runtime import Runtime, Settings
+from runtime.driver.runtime import Runtime
 from runtime.observability.logs.kept import MAX_EVENTS, DeploymentEvent, EventRing, RingHandler
+from runtime.settings import Settings
 from tests.support.models.waiting_model import GatedModel
 from tests.support.polling import until
 from tests.support.runtimes import Deploy, run_turn

@@ -16,7 +16,7 @@ from actors.messages.event import Usage
 from actors.messages.llm import LlmResponse
 from actors.testing import PatternModel, Reply, ScriptedModel, reply_parts
 from runtime import Runtime, Settings, Turn
-from runtime.driver.turns.turn_description import TurnDescription
+from runtime.driver.turns.description import TurnDescription
 from tests.support.models.waiting_model import GatedModel
 from tests.support.polling import until
 from tests.support.runtimes import Deploy, run_turn

@@ -11,7 +11,7 @@ import pytest
 from actors import CallbackContext, LlmAgent, LlmRequest, tool
 from actors.errors import AgentFailedError, RequestError
 from actors.testing import PatternModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.driver.turns import finding
 from runtime.web import app_for
 from tests.support import inside

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from actors.errors import InvocationNotFoundError
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.settings import Settings
 from tests.support.agents.failing_code import SECRET, failing_tree
 from tests.support.agents.talking_code import talking_tree

@@ -11,7 +11,7 @@ from actors import LlmAgent, LlmRequest, LlmResponse, LongRunningFunctionTool
 from actors.errors import AgentFailedError
 from actors.messages.protocol.statistics import MODEL_CALL, TOOL_CALL, TURN, VERSION
 from actors.testing import PatternModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.frontends.web.monitoring import exposition
 from tests.support.polling import until
 from tests.support.runtimes import Deploy, run_turn

@@ -38,8 +38,10 @@ from actors.errors import (
 from actors.messages.codec import encode
 from actors.messages.content import FunctionCall, FunctionResponse, Part
 from actors.testing import PatternModel, ScriptedModel
-from runtime import RecordedCall, Runtime, Settings
+from runtime import RecordedCall
+from runtime.driver.runtime import Runtime
 from runtime.models.fallback import FallbackModel
+from runtime.settings import Settings
 from tests.support.fixtures.session_fixture import FailingStore
 from tests.support.runtimes import Deploy, run_turn, stored
 

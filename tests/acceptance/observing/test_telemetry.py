@@ -26,7 +26,7 @@ from actors.errors import BudgetExceededError, TurnError
 from actors.messages.content import FunctionResponse, Part
 from actors.messages.event import Usage
 from actors.testing import PatternModel, ScriptedModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.observability.telemetry import otel
 from runtime.observability.telemetry.caller import called_with
 from runtime.observability.telemetry.otel import OtelTelemetry

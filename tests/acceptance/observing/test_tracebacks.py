@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from actors.errors import AgentFailedError, PluginFailedError, RaygroveError
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.support.agents import failing_code
 from tests.support.agents.failing_code import SECRET, OnMessage, failing_tree
 from tests.support.runtimes import Deploy, run_turn, stored

@@ -26,8 +26,8 @@ from actors import (
 )
 from actors.errors import AgentFailedError, DefinitionError, RequestError
 from actors.testing import ScriptedModel
-from runtime import Settings
 from runtime.models.fallback import FallbackModel
+from runtime.settings import Settings
 from runtime.stores.transfer.tables import WholeStore, copy_store
 from tests.support.models.metered_model import MeteredModel
 from tests.support.runtimes import Deploy, run_turn, stored

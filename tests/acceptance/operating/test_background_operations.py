@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from actors import AgentTool, LlmAgent
 from actors.testing import PatternModel, ScriptedModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.frontends.console import cli, runtimes
 from runtime.web import Principal, StaticTokens, app_for
 from tests.acceptance.sessions.test_background import listen, only_run

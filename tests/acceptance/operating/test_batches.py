@@ -17,7 +17,7 @@ from actors.layers.stores.records import PutBatch
 from actors.messages.session import SessionKey
 from actors.testing import PatternModel
 from runtime import BatchInfo as PublicBatchInfo
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.frontends.evaluation.criteria import load_criteria
 from runtime.frontends.evaluation.eval_sets import load_eval_sets
 from runtime.frontends.evaluation.evaluate import evaluate

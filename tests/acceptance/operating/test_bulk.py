@@ -13,7 +13,9 @@ import pytest
 from actors import CallbackContext, LlmAgent, LlmRequest, tool
 from actors.errors import AgentFailedError, RequestError
 from actors.testing import PatternModel
-from runtime import CallQuery, Runtime, Turn, TurnQuery
+from runtime.driver.runtime import Runtime
+from runtime.driver.turns.finding import CallQuery, TurnQuery
+from runtime.driver.turns.turn import Turn
 from runtime.web import Principal, StaticTokens, app_for
 from tests.support.agents.conversation_tools import Gate
 from tests.support.polling import until

@@ -21,8 +21,8 @@ import pytest
 from actors import CallbackContext, LlmAgent, LlmRequest, ToolContext, tool
 from actors.errors import ActorLostError, AgentFailedError, DrainingError, OverloadedError, RequestError, RuntimeClosedError
 from actors.testing import PatternModel
-from runtime import Runtime
 from runtime.driver.ending import Drained
+from runtime.driver.runtime import Runtime
 from runtime.driver.turns.turn import Turn
 from runtime.web import app_for
 from tests.support.agents.conversation_tools import Gate

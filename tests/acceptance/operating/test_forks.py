@@ -9,7 +9,7 @@ import pytest
 from actors import LlmAgent, Part, ToolContext, tool
 from actors.errors import InvocationNotFoundError, SessionBusyError, SessionExistsError, TurnStateError
 from actors.testing import PatternModel, ScriptedModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.support.agents.web_agents import ask_manager
 from tests.support.runtimes import Deploy, run_turn, stored
 

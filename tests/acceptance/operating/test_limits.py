@@ -17,10 +17,11 @@ from typer.testing import CliRunner
 from actors import LlmAgent, ModelLimits, RunConfig
 from actors.errors import ActorLostError, DefinitionError, RequestError
 from actors.testing import PatternModel
-from runtime import Runtime, Settings
+from runtime.driver.runtime import Runtime
 from runtime.driver.turns.turn import Turn
 from runtime.frontends.console import cli, runtimes
 from runtime.models.gemini import Gemini
+from runtime.settings import Settings
 from runtime.web import Principal, StaticTokens, app_for
 from tests.support.polling import until
 from tests.support.runtimes import Deploy, run_turn

@@ -17,7 +17,7 @@ import pytest
 
 from actors import EventsCompactionConfig, Paused
 from actors.errors import RequestError
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.web import app_for
 from tests.support.placing.scene import USER, Scene, desk
 from tests.support.polling import until

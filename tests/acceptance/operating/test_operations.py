@@ -16,11 +16,9 @@ from typer.testing import CliRunner
 from actors import LlmAgent
 from actors.errors import RequestError
 from actors.testing import PatternModel
-from runtime import Runtime
-from runtime.driver import declared
-from runtime.driver.inputs import Id
-from runtime.driver.operation import AppOperation, Command, Option, Table, table
-from runtime.driver.services import limits, usage
+from runtime.driver.operation import AppOperation, Command, Id, Option, Table, table
+from runtime.driver.runtime import Runtime
+from runtime.driver.services import deployment, limits, services
 from runtime.driver.services.sessions import SessionsService
 from runtime.driver.waits import Awaited
 from runtime.frontends.console import cli, operations, runtimes
@@ -73,7 +71,7 @@ TIDY = AppOperation(
 
 @pytest.fixture
 def rt(local: Deploy, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime]:
-    monkeypatch.setattr(declared, "OPERATIONS", [*declared.OPERATIONS, TIDY])
+    monkeypatch.setattr(services, "OPERATIONS", [*services.OPERATIONS, TIDY])
     monkeypatch.setattr(app, "OPERATIONS", [*app.OPERATIONS, http_operation(TIDY)])
     operations.commands_in.cache_clear()
     with local(LlmAgent(name="root", model=PatternModel([], default="ok")), app_name="desk") as made:
@@ -101,7 +99,7 @@ def test_it_is_a_route_that_the_document_describes(rt: Runtime) -> None:
         assert post(keep=3).json() == {"sessions": ["s0"]}
         document = httpx2.get(f"{url}/openapi.json").json()
     assert left(rt) == ["s1", "s2", "s3"]
-    assert [TIDY.users, usage.OPERATIONS[0].users, limits.OPERATIONS[0].users] == ["one", "any", "none"]
+    assert [TIDY.users, deployment.OPERATIONS[0].users, limits.OPERATIONS[0].users] == ["one", "any", "none"]
     told = document["paths"]["/v1/apps/{app}/users/{user}/tidying"]["post"]
     assert (told["operationId"], told["summary"]) == ("tidy_user", "Delete the sessions of a user. For administrators")
     assert [each["name"] for each in told["parameters"]] == ["app", "user"]
@@ -142,7 +140,7 @@ async def count(sessions: SessionsService[Awaited], user_id: str) -> Counted | N
 def test_the_fields_of_a_result_are_shown_by_default(rt: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runtimes, "joined", lambda name, address: nullcontext(rt))
     counting = AppOperation("GET /v1/apps/{app}/users/{user}/count", count, command=Command(name="users count"))
-    monkeypatch.setattr(declared, "OPERATIONS", [counting])
+    monkeypatch.setattr(services, "OPERATIONS", [counting])
     operations.commands_in.cache_clear()
 
     def counted(*arguments: str) -> str:
@@ -153,4 +151,4 @@ def test_the_fields_of_a_result_are_shown_by_default(rt: Runtime, monkeypatch: p
 
 def test_every_command_is_in_a_group_that_there_is() -> None:
     groups = {name for name, each in get_command(cli.app).commands.items() if isinstance(each, operations.WithOperations)}  # type: ignore[attr-defined]
-    assert {each.command.name.rpartition(" ")[0] for each in declared.OPERATIONS if each.command is not None} <= {"", *groups}
+    assert {each.command.name.rpartition(" ")[0] for each in services.OPERATIONS if each.command is not None} <= {"", *groups}

@@ -8,8 +8,8 @@ from actors import Content, Event, LlmAgent, SequentialAgent, tool
 from actors.errors import InvocationNotFoundError
 from actors.messages.turn_info import PassedOver
 from actors.testing import PatternModel
-from runtime import Runtime
-from runtime.driver.turns.reasons import SelectionReason
+from runtime.driver.runtime import Runtime
+from runtime.driver.turns.reports import SelectionReason
 from tests.support.runtimes import Deploy, run_turn, stored
 
 DONE = PatternModel([], default="Done.")

@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 from actors import Event, LlmAgent, RunConfig, SequentialAgent, ToolContext, tool
 from actors.errors import AgentFailedError, RequestError, TurnStateError
 from actors.testing import ScriptedModel
-from runtime import Runtime, Turn
+from runtime.driver.runtime import Runtime
+from runtime.driver.turns.turn import Turn
 from runtime.frontends.console import cli, runtimes
 from tests.support.models.metered_model import MeteredModel
 from tests.support.runtimes import Deploy, run_turn, stored, stored_state

@@ -11,7 +11,7 @@ import pytest
 
 from actors import Content, Event, FunctionCall, LlmAgent, LlmRequest, LlmResponse, Part, RunConfig, ToolContext, Usage
 from actors.messages.event import RESET, new_event_id
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.acceptance.losses.test_losses import PLACES, play, told
 from tests.acceptance.losses.trees import TREES
 from tests.support.agents.failing_agents import decisions_in

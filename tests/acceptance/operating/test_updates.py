@@ -11,7 +11,7 @@ from actors import BaseAgent, CallbackContext, LlmAgent, Plugin, tool
 from actors.errors import RequestError, UpdateRefusedError
 from actors.layers.updates.messages import GetVersions
 from actors.testing import PatternModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.support.agents.conversation_tools import Gate
 from tests.support.polling import until
 from tests.support.runtimes import Deploy, stored_state

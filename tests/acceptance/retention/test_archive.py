@@ -21,7 +21,7 @@ from actors.messages.codec import encode
 from actors.messages.event import USER
 from actors.messages.protocol.runs import Finished
 from actors.messages.session import SessionKey
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.engine.retention import ArchivedEvents
 from runtime.frontends.console import cli
 from runtime.stores.sql.sessions import SqlSessionStore

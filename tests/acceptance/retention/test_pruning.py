@@ -18,7 +18,7 @@ from actors import LlmAgent, Part, tool
 from actors.errors import RequestError, StoreError
 from actors.interfaces.stores import ArtifactStore
 from actors.testing import PatternModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.engine.retention import PrunedSessions
 from runtime.stores.sql.database import Database
 from runtime.stores.transfer.backup import back_up

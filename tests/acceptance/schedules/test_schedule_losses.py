@@ -17,7 +17,7 @@ from actors.errors import ScheduleExistsError, ScheduleNotFoundError
 from actors.layers.schedules.messages import AwaitDue, WatchSchedules
 from actors.messages import protocol as p
 from actors.testing import PatternModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.settings import Settings
 from runtime.testing import FrozenClock
 from tests.acceptance.schedules.test_schedules import Talker

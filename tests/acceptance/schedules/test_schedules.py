@@ -24,7 +24,7 @@ from actors.errors import (
 from actors.layers.schedules.messages import CreateSchedule
 from actors.messages import protocol as p
 from actors.testing import PatternModel, ScriptedModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.settings import Settings
 from runtime.testing import FrozenClock
 from tests.support.fixtures.lossy_engine import Process, lossy_runtime

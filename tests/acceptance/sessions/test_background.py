@@ -23,7 +23,7 @@ from actors import (
 )
 from actors.errors import RequestError, RunNotFoundError, SessionBusyError, UnknownAgentError
 from actors.testing import ScriptedModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.support import polling
 from tests.support.agents.conversation_agents import said
 from tests.support.agents.conversation_tools import Gate

@@ -24,7 +24,8 @@ from actors.errors import RunNotFoundError, SessionBusyError, StoreError, TurnCa
 from actors.messages.protocol.runs import Finished, Paused
 from actors.messages.session import SessionKey, run_of
 from actors.testing import PatternModel, ScriptedModel
-from runtime import Runtime, TurnQuery
+from runtime.driver.runtime import Runtime
+from runtime.driver.turns.finding import TurnQuery
 from runtime.settings import Settings
 from runtime.stores.artifacts import FsspecArtifactStore
 from tests.acceptance.sessions.test_background import ASK, answered, ask, ended, listen, log, only_run, tree, until

@@ -12,7 +12,7 @@ import pytest
 from actors import Event, LlmAgent, RunConfig
 from actors.errors import SessionBusyError, TurnCancelledError, TurnTimeoutError
 from actors.testing import PatternModel, ScriptedModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.driver.turns.turn import Turn
 from tests.support.agents.conversation_tools import Gate, forever
 from tests.support.runtimes import Deploy, author_texts, run_turn, stored

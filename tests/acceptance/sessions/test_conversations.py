@@ -24,7 +24,7 @@ from actors.errors import (
     TransferLimitExceededError,
 )
 from actors.testing import PatternModel, ScriptedModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.support.agents.conversation_agents import Invoice, support_tree, support_tree_by_pattern
 from tests.support.agents.conversation_callbacks import instruction_from_state
 from tests.support.agents.conversation_tools import put

@@ -10,8 +10,8 @@ import pytest
 from actors import LlmAgent
 from actors.errors import InvocationNotFoundError, SessionBusyError
 from actors.testing import PatternModel, ScriptedModel
-from runtime import Runtime
-from runtime.driver.turns import editing
+from runtime.driver import history
+from runtime.driver.runtime import Runtime
 from tests.support.agents.conversation_tools import Gate
 from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
 from tests.support.machine.folders import quick_folder
@@ -103,14 +103,14 @@ def test_it_is_done_once_whichever_actor_is_lost_at_whichever_message(who: Victi
 @pytest.mark.parametrize("keep", [False, True])
 def test_the_turn_begins_by_itself_when_the_program_is_lost(local: Deploy, monkeypatch: pytest.MonkeyPatch, keep: bool) -> None:
     step = "fork_session" if keep else "rewind"
-    done = getattr(editing, step)
+    done = getattr(history, step)
 
     async def lost_afterwards(*asked: Any) -> None:
         await done(*asked)
         raise RuntimeError("the program is lost")
 
-    monkeypatch.setattr(editing, step, lost_afterwards)
-    monkeypatch.setattr(editing, "BEGINS_S", 0)
+    monkeypatch.setattr(history, step, lost_afterwards)
+    monkeypatch.setattr(history, "BEGINS_S", 0)
     with local(echo()) as rt:
         _, second = say(rt, "a", "b")
         with pytest.raises(RuntimeError, match="lost"):

@@ -11,7 +11,8 @@ import pytest
 
 from actors import Content, Event, FunctionResponse, LlmAgent, Part, RunConfig
 from actors.errors import InvocationNotFoundError, RequestError, SessionNotFoundError, TurnCancelledError, TurnStateError
-from runtime import PendingCall, Runtime, TurnInfo
+from runtime import PendingCall, TurnInfo
+from runtime.driver.runtime import Runtime
 from runtime.driver.turns.turn import Turn
 from tests.support.agents.web_agents import PIECES, Gate, SteppedModel, ask_manager, pay
 from tests.support.polling import until

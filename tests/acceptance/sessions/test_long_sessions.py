@@ -27,7 +27,7 @@ from actors.messages.config import KIB, MIB
 from actors.messages.event import USER
 from actors.rules.prompt import history as contents
 from actors.testing import ScriptedModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.engine.local import LocalLink
 from runtime.settings import Settings
 from tests.benchmarks.workloads import APP, ROOT, SENTENCE, write_history

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from actors import Content, CustomAgent, Event, EventActions, InvocationContext, LlmAgent
 from actors.messages.llm import LlmRequest, LlmResponse
 from actors.testing import PatternModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.support.agents.conversation_tools import Gate
 from tests.support.agents.workflow_agents import loop, par, says, seq
 from tests.support.machine.load import is_within

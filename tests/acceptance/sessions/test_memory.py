@@ -10,7 +10,7 @@ import pytest
 from actors import CallbackContext, Content, Event, LlmAgent, MemoryEntry, Part, load_memory
 from actors.errors import InvalidIdError, NoMemoryError, SessionNotFoundError, StoreError
 from actors.testing import ScriptedModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.stores.memory import SqlMemoryStore
 from tests.support.agents.conversation_callbacks import recall_first
 from tests.support.agents.conversation_tools import recall

@@ -8,7 +8,7 @@ import pytest
 
 from actors import Blob, CallbackContext, Content, Flow, LlmAgent, Part, Plugin, RunConfig, Task
 from actors.testing import PatternModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.support.agents.flow_agents import ME, succeed, worker
 from tests.support.runtimes import Deploy
 

@@ -8,7 +8,7 @@ from actors import LlmAgent, Part, ToolContext
 from actors.errors import ArtifactError
 from actors.messages.session import SessionKey
 from actors.testing import PatternModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.support.runtimes import Deploy, run_turn
 from tests.support.vectors.vector_agents import FailingArtifactStore
 

@@ -15,7 +15,7 @@ from actors.messages.event import USER
 from actors.messages.session import SessionKey
 from actors.rules.sharding import shard_of
 from actors.testing import PatternModel, ScriptedModel
-from runtime import Settings
+from runtime.settings import Settings
 from runtime.stores.memory import SqlMemoryStore
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.support.agents.conversation_tools import forever, put

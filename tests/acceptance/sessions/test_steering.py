@@ -26,7 +26,7 @@ from actors import (
 )
 from actors.errors import DefinitionError, TurnCancelledError
 from actors.testing import ScriptedModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.driver.turns.turn import Turn
 from tests.support.agents.conversation_agents import said
 from tests.support.agents.conversation_tools import Gate, forever

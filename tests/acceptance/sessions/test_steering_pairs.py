@@ -14,7 +14,7 @@ from actors.errors import OverloadedError, StoreError, TurnCancelledError
 from actors.messages.content import FunctionCall
 from actors.messages.protocol.runs import Finished, Paused
 from actors.testing import PatternModel, ScriptedModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.driver.turns.turn import Turn
 from tests.acceptance.sessions.test_steering import STEER, at_gate, log, start, steer, texts, worker
 from tests.support.agents.conversation_tools import Gate, forever

@@ -25,7 +25,7 @@ from actors.messages.codec import encode
 from actors.messages.session import SessionKey
 from actors.rules.checks.state import USER
 from actors.testing import PatternModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.engine.users import DeletedUser
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.support.agents.hostile_code import answer

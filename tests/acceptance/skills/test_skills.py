@@ -10,7 +10,10 @@ import pytest
 
 from actors import Blob, LlmAgent, LlmRequest, Part
 from actors.testing import ScriptedModel
-from runtime import Runtime, Settings, SkillToolset, python_tool
+from runtime.driver.runtime import Runtime
+from runtime.integrations.code.tool import python_tool
+from runtime.integrations.skills.toolset import SkillToolset
+from runtime.settings import Settings
 from tests.support.programs.skill_folders import LOGO, MINUTES_MD, skill_folder, skill_md
 from tests.support.runtimes import Deploy, run_turn
 

@@ -30,7 +30,7 @@ from actors.layers.users import HoldUser, ReleaseUser
 from actors.messages.protocol.base import Request
 from actors.refs import Ref
 from actors.testing import PatternModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.engine.users import MovedUser
 from runtime.stores.sql import schema, user_rows
 from tests.support import inside

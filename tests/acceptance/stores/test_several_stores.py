@@ -19,7 +19,8 @@ from actors.layers.placing.rules import home_of
 from actors.messages.config import Budget
 from actors.refs import SessionRef
 from actors.testing import PatternModel
-from runtime import Runtime, Settings
+from runtime.driver.runtime import Runtime
+from runtime.settings import Settings
 from tests.support.placing.several import in_each_store, moved_home, store_files, users_at
 from tests.support.runtimes import Deploy, author_texts, run_turn, stored
 from tests.support.sharded_runtimes import own_tables

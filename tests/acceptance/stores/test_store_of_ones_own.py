@@ -11,7 +11,7 @@ import pytest
 from actors import LlmAgent
 from actors.errors import StoreError
 from actors.testing import PatternModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.settings import Settings
 from tests.support.runtimes import Deploy, run_turn
 from tests.support.stores.plain_session_store import PlainStore

@@ -12,7 +12,8 @@ import pytest
 from actors import Blob, Content, LlmAgent, LlmRequest, Part, RunConfig, load_artifacts, tool
 from actors.errors import ArtifactError, InvalidIdError, StoreError
 from actors.testing import ScriptedModel
-from runtime import Runtime, Settings
+from runtime.driver.runtime import Runtime
+from runtime.settings import Settings
 from tests.support.agents.conversation_callbacks import annotate, archive_at_first
 from tests.support.agents.conversation_tools import archive, request_counter
 from tests.support.runtimes import Deploy, author_texts, run_turn, stored

@@ -6,7 +6,7 @@ from typing import Any
 
 from actors import Content, Flow, FunctionResponse, FunctionTool, LlmAgent, LoopAgent, Part, Paused, Task, ToolContext, tool
 from actors.testing import PatternModel, ScriptedModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.support.agents.flow_agents import succeed
 from tests.support.agents.workflow_agents import says, seq, short
 from tests.support.runtimes import Deploy, stored_state

@@ -26,7 +26,7 @@ from actors import (
 )
 from actors.errors import RequestError
 from actors.testing import ScriptedModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.support.agents.conversation_tools import look_up, pay
 from tests.support.runtimes import Deploy, author_texts, run_turn, stored, stored_state
 

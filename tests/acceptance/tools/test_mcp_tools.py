@@ -15,7 +15,8 @@ import pytest
 from actors import LlmAgent, McpTools, ParallelAgent, Paused, ReadonlyContext
 from actors.errors import DefinitionError
 from actors.testing import PatternModel, ScriptedModel
-from runtime import Runtime, Settings
+from runtime.driver.runtime import Runtime
+from runtime.settings import Settings
 from tests.support.agents.mcp_tools import agent, call, free_port, responses, running, server
 from tests.support.polling import until
 from tests.support.runtimes import Deploy, run_turn

@@ -11,7 +11,9 @@ import pytest
 from actors import Blob, Content, FunctionResponse, LlmAgent, Part, Tool, ToolContext
 from actors.errors import AgentFailedError, DefinitionError
 from actors.testing import ScriptedModel
-from runtime import ApiKeyAuth, BasicAuth, BearerAuth, OpenApiTools, Runtime
+from runtime.driver.runtime import Runtime
+from runtime.integrations.openapi.auth import ApiKeyAuth, BasicAuth, BearerAuth
+from runtime.integrations.openapi.tools import OpenApiTools
 from tests.support.runtimes import Deploy, run_turn
 from tests.support.servers.api_server import PNG, ApiServer, api_server, spec
 

@@ -14,7 +14,8 @@ import pytest
 from actors import Blob, LlmAgent, Part, Tool
 from actors.errors import DefinitionError
 from actors.testing import ScriptedModel
-from runtime import Runtime, python_tool
+from runtime.driver.runtime import Runtime
+from runtime.integrations.code.tool import python_tool
 from tests.support.polling import until
 from tests.support.runtimes import Deploy, run_turn
 

@@ -30,7 +30,7 @@ from actors import (
 from actors.errors import AgentFailedError, DefinitionError
 from actors.messages.json_types import JsonObject, JsonValue
 from actors.testing import PatternModel, ScriptedModel
-from runtime import Settings
+from runtime.settings import Settings
 from tests.support.agents.conversation_tools import Gate, Rendezvous, add, add_later, fail, forget, look_up, put, put_nonsense
 from tests.support.agents.failing_agents import SKIP
 from tests.support.fixtures.session_fixture import settled

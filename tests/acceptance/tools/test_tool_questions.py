@@ -9,7 +9,7 @@ import pytest
 from actors import Event, Flow, LlmAgent, ParallelAgent, Paused, Task, ToolContext, tool
 from actors.errors import RequestError
 from actors.testing import ScriptedModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.support.agents.flow_agents import succeed
 from tests.support.runtimes import Deploy
 

@@ -17,8 +17,8 @@ import yaml
 
 from actors import LlmAgent, ModelLimits
 from actors.testing import PatternModel
-from runtime import Settings
 from runtime.observability.catalogue import HISTOGRAMS, underscored
+from runtime.settings import Settings
 from runtime.web import app_for
 from tests.support.polling import until
 from tests.support.runtimes import Deploy

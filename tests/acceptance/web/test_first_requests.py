@@ -8,7 +8,7 @@ import httpx2
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.web import Principal, StaticTokens, app_for
 from tests.support.servers.web_server import TIMEOUT_S, serving
 

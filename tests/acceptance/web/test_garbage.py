@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.support.servers.web_load import address_of, request, turn_request
 from tests.support.servers.web_server import TIMEOUT_S
 

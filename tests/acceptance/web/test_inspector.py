@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 from actors import LlmAgent
 from actors.testing import PatternModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.frontends.web import monitoring
 from runtime.frontends.web.ui.page import STATIC
 from runtime.web import Principal, StaticTokens, app_for

@@ -11,7 +11,8 @@ import httpx2
 import pytest
 
 from actors import Content, LlmAgent, LlmRequest, LlmResponse, LongRunningFunctionTool
-from runtime import Runtime, Turn
+from runtime.driver.runtime import Runtime
+from runtime.driver.turns.turn import Turn
 from runtime.frontends.web.app import ADK_OPERATIONS, OPERATIONS
 from runtime.frontends.web.operation import HttpOperation
 from tests.support.runtimes import Deploy

@@ -20,7 +20,7 @@ from starlette.applications import Starlette
 
 from actors import Content, LlmAgent, LlmRequest, LlmResponse
 from actors.testing import PatternModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.driver.turns.refused_lines import PROBE_S
 from runtime.frontends.web.api.waiting import result_of
 from runtime.frontends.web.connections import ConnectionLimits

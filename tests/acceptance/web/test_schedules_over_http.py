@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from actors.messages.config import RunConfig
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.web import app_for
 from tests.support.servers.web_server import TIMEOUT_S
 

@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager, suppress
 import httpx2
 import pytest
 
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.frontends.web.bodies import BodyLimits
 from runtime.frontends.web.connections import ConnectionLimits, HttpConnection
 from runtime.web import Principal, StaticTokens, app_for

@@ -14,8 +14,9 @@ import pytest
 from actors import LlmAgent
 from actors.interfaces.telemetry import tell_event
 from actors.testing import PatternModel
-from runtime import Runtime, Settings
+from runtime.driver.runtime import Runtime
 from runtime.frontends.web.app import OPERATIONS
+from runtime.settings import Settings
 from runtime.web import Principal, StaticTokens, app_for
 from tests.support.runtimes import Deploy
 from tests.support.servers.web_server import Frame, frames, serving

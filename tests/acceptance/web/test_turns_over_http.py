@@ -13,8 +13,9 @@ import pytest
 
 from actors import LlmAgent
 from actors.testing import PatternModel
-from runtime import Runtime, Settings
+from runtime.driver.runtime import Runtime
 from runtime.frontends.web.api import waiting
+from runtime.settings import Settings
 from runtime.web import app_for
 from tests.support.agents.web_agents import Gate
 from tests.support.runtimes import Deploy, run_turn, stored

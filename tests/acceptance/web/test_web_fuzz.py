@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.frontends.web.app import ADK_OPERATIONS, OPERATIONS
 from runtime.frontends.web.operation import HttpOperation
 from runtime.web import Principal, StaticTokens, app_for

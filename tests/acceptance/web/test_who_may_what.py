@@ -20,7 +20,7 @@ from starlette.routing import Mount
 
 from actors import Budget, Part, RunConfig
 from actors.errors import DefinitionError
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.frontends.web.app import ADK_OPERATIONS, OPERATIONS
 from runtime.frontends.web.operation import HttpOperation
 from runtime.frontends.web.serving import WebServer

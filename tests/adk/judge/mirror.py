@@ -13,7 +13,7 @@ from google.genai import types
 from actors.messages.event import ADK_FIELDS, Event, EventActions
 from actors.messages.json_types import JsonObject
 from actors.rules.routing.branches import tool_root
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.frontends.web.adk.checkpoints import Checkpoints
 from runtime.frontends.web.adk.events import AdkEvents, answered
 from runtime.integrations.adk.contents import adk_event, genai_part, own_event, own_part

@@ -19,8 +19,8 @@ from google.adk.workflow import NodeTimeoutError as AdkNodeTimeoutError
 from actors.errors import AgentFailedError, DefinitionError, NodeTimeoutError, PluginFailedError, RequestError
 from actors.messages.config import RunConfig
 from actors.messages.event import USER
-from runtime import Runtime
 from runtime.adk import from_adk
+from runtime.driver.runtime import Runtime
 
 from .mirror import Mirror, is_shown
 from .refusals import in_adk_words, reworded

@@ -10,7 +10,7 @@ from statistics import median
 
 import msgspec
 
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.benchmarks.figures import percentile
 from tests.benchmarks.throughput import talk
 from tests.benchmarks.workloads import ROOT, LoadResult, run_load

@@ -30,7 +30,8 @@ from actors import (
 )
 from actors.errors import FlowLimitExceededError, UnknownAgentError
 from actors.testing import PatternModel, ScriptedModel
-from runtime import Runtime, Settings
+from runtime.driver.runtime import Runtime
+from runtime.settings import Settings
 from tests.support.agents.conversation_tools import Gate
 from tests.support.models.waiting_model import GatedModel
 from tests.support.runtimes import Deploy, run_turn, stored

@@ -8,8 +8,9 @@ import pytest
 import ray
 
 from actors import LlmAgent, ModelLimits, RunConfig
-from runtime import Runtime, Settings
+from runtime.driver.runtime import Runtime
 from runtime.models.gemini import Gemini
+from runtime.settings import Settings
 from tests.support.runtimes import Deploy
 from tests.support.servers.gemini_server import Gate, GeminiServer, Stream, text
 

@@ -11,7 +11,7 @@ import pytest
 
 from actors import CallbackContext, FunctionTool, LlmAgent, SequentialAgent, ToolContext
 from actors.testing import PatternModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.support.machine.processes import is_running, stop
 from tests.support.polling import until
 from tests.support.runtimes import Deploy, run_turn, stored

@@ -11,7 +11,8 @@ import pytest
 from actors import LlmAgent, tool
 from actors.messages.event import USER
 from actors.testing import PatternModel
-from runtime import Runtime, Settings
+from runtime.driver.runtime import Runtime
+from runtime.settings import Settings
 from runtime.stores.sql import schema
 from tests.support.runtimes import Deploy
 from tests.support.servers.postgres_server import PostgresServer

@@ -17,8 +17,9 @@ from actors.messages.protocol.statistics import Statistics
 from actors.messages.session import SessionKey
 from actors.rules.sharding import shard_of
 from actors.testing import PatternModel
-from runtime import Runtime, Settings
 from runtime.cluster.transport.ray_actors import list_named_actors
+from runtime.driver.runtime import Runtime
+from runtime.settings import Settings
 from tests.support.runtimes import Deploy, author_texts, run_turn
 from tests.support.sharded_runtimes import RUNNERS, SHARDS, ShardedDeploy, one_session_per_shard
 

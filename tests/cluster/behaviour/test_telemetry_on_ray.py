@@ -18,7 +18,7 @@ from ray.core.generated import gcs_pb2
 
 from actors import Event, LlmAgent, ParallelAgent, SequentialAgent, tool
 from actors.testing import PatternModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.observability.telemetry.caller import called_with
 from runtime.settings import Settings
 from tests.support.runtimes import Deploy, run_turn

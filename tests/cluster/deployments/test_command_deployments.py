@@ -19,8 +19,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from actors.errors import AgentFailedError, ClusterError, DeploymentNotFoundError, RaygroveError, RequestError, StoreInUseError
-from runtime import Runtime, Settings
+from runtime.driver.runtime import Runtime
 from runtime.frontends.console import cli, options
+from runtime.settings import Settings
 from tests.support.app_folders import fresh_imports, write
 from tests.support.polling import until
 from tests.support.programs.terminal_program import CTRL_C, TerminalProgram

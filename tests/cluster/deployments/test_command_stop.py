@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from actors.errors import DeploymentNotFoundError, DrainingError, RequestError
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.frontends.console import cli
 from tests.support.app_folders import fresh_imports, write
 from tests.support.programs.terminal_program import CTRL_C, TerminalProgram

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from actors.errors import UpdateRefusedError
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.cluster.deployments.test_command_deployments import raygrove
 from tests.support.app_folders import fresh_imports, write
 

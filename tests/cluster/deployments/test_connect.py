@@ -29,8 +29,9 @@ from actors.errors import (
 )
 from actors.messages.event import USER
 from actors.testing import PatternModel
-from runtime import Runtime, Settings
+from runtime.driver.runtime import Runtime
 from runtime.frontends.web.monitoring import Readiness
+from runtime.settings import Settings
 from tests.support.agents.conversation_tools import archive, forever
 from tests.support.polling import until
 from tests.support.runtimes import Deploy, author_texts, run_turn, stored

@@ -9,7 +9,7 @@ import pytest
 from actors import LlmAgent, ModelLimits
 from actors.messages.protocol.statistics import ConnectionFigures
 from actors.testing import PatternModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.settings import Settings
 from tests.support.runtimes import Deploy, run_turn
 

@@ -18,7 +18,7 @@ from actors import LlmAgent
 from actors.errors import DefinitionError, DeploymentExistsError, DeploymentNotFoundError, RuntimeClosedError
 from actors.messages.protocol.statistics import Statistics
 from actors.testing import ScriptedModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.support.programs.detached_driver import APP, PipeGate, detached_runtime, detached_tree
 from tests.support.runtimes import Deploy, author_texts, run_turn
 

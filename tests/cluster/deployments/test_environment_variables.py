@@ -10,7 +10,8 @@ import pytest
 
 from actors import CallbackContext, Content, LlmAgent, LlmRequest, LlmResponse, Plugin, tool
 from actors.testing import ScriptedModel
-from runtime import Runtime, Settings
+from runtime.driver.runtime import Runtime
+from runtime.settings import Settings
 from tests.support.runtimes import Deploy, run_turn, stored
 
 pytestmark = pytest.mark.usefixtures("local_ray")

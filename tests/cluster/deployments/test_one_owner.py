@@ -14,7 +14,8 @@ import pytest
 from actors import LlmAgent
 from actors.errors import StoreInUseError, StoreUnavailableError
 from actors.testing import PatternModel
-from runtime import Runtime, Settings
+from runtime.driver.runtime import Runtime
+from runtime.settings import Settings
 from tests.support.runtimes import Deploy, author_texts, run_turn
 from tests.support.sharded_runtimes import ShardedDeploy
 

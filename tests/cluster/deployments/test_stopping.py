@@ -14,7 +14,7 @@ import pytest
 from actors import FunctionTool, LlmAgent, ParallelAgent, tool
 from actors.errors import TurnCancelledError
 from actors.testing import PatternModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.driver.turns.turn import Turn
 from tests.support.agents.conversation_tools import forever
 from tests.support.machine.load import is_within

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.settings import Settings
 
 DESK = Path(__file__).parents[3] / "examples" / "cluster" / "desk.py"

@@ -9,7 +9,7 @@ import pytest
 from actors import LlmAgent
 from actors.messages.config import MIB
 from actors.testing import PatternModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.settings import Settings
 from tests.support.polling import until
 from tests.support.runtimes import Deploy, run_turn

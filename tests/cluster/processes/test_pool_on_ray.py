@@ -19,8 +19,8 @@ from actors.errors import PlacementError
 from actors.layers.trees.process_groups import ProcessGroup
 from actors.messages.content import Content
 from actors.testing import PatternModel
-from runtime import Runtime
 from runtime.cluster.processes.placing import needs, ray_options, start_placed
+from runtime.driver.runtime import Runtime
 from runtime.settings import Settings
 from tests.support.runtimes import Deploy, author_texts, run_turn, stored
 

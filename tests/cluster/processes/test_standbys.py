@@ -15,7 +15,7 @@ import pytest
 from actors import Event, LlmAgent
 from actors.messages.protocol.statistics import Statistics
 from actors.testing import PatternModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.settings import Settings
 from tests.support.machine.listening import ports_of
 from tests.support.machine.processes import is_running, kill, stop

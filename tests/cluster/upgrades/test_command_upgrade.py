@@ -23,8 +23,8 @@ from actors.errors import (
 from actors.messages.event import now_s
 from actors.messages.protocol.base import PROTOCOL
 from actors.testing import PatternModel
-from runtime import Runtime
 from runtime.cluster.notices import DeploymentNotice, Notices, Release, UpgradeNotice, this_release
+from runtime.driver.runtime import Runtime
 from runtime.settings import Settings
 from tests.cluster.deployments import test_command_deployments
 from tests.cluster.deployments.test_command_deployments import invoke

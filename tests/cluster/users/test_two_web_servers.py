@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from runtime.web import app_for
 from tests.support.agents.web_agents import Counting
 from tests.support.runtimes import Deploy

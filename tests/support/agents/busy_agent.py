@@ -9,7 +9,7 @@ from typing import Any
 
 from actors import LlmAgent, McpTools, tool
 from actors.testing import PatternModel
-from runtime import python_tool
+from runtime.integrations.code.tool import python_tool
 from tests.support.agents.mcp_tools import ROOT
 from tests.support.polling import until
 

@@ -19,7 +19,7 @@ from actors import (
     Supervision,
 )
 from actors.testing import PatternModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.support.agents.workflow_agents import count_begun
 from tests.support.runtimes import stored
 

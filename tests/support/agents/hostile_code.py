@@ -23,7 +23,8 @@ from actors import (
     tool,
 )
 from actors.testing import PatternModel
-from runtime import Runtime, Settings
+from runtime.driver.runtime import Runtime
+from runtime.settings import Settings
 from tests.support.runtimes import run_turn
 
 NARROW = Settings(max_event_bytes=100_000, max_state_bytes=70_000, max_message_bytes=200_000, max_inline_bytes=1_000)

@@ -13,7 +13,7 @@ from typing import Any
 
 from actors import LlmAgent, McpTools
 from actors.testing import ScriptedModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.support.runtimes import run_turn
 
 ROOT = Path(__file__).parents[3]

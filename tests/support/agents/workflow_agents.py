@@ -26,7 +26,7 @@ from actors import (
     exit_loop,
 )
 from actors.testing import PatternModel
-from runtime import Runtime
+from runtime.driver.runtime import Runtime
 from tests.support.agents.conversation_tools import Gate, forever
 from tests.support.runtimes import run_turn, stored
 from tests.support.vectors.vector_agents import SayingAgent, lro, lrp

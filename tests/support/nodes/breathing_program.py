@@ -30,7 +30,7 @@ from ray.core.generated import autoscaler_pb2
 from actors import CallbackContext, LlmAgent, tool
 from actors.testing import PatternModel
 from runtime import Runtime
-from runtime.driver.event_loop import Portal
+from runtime.driver.engine_client import Portal
 from runtime.settings import Settings
 from tests.support.machine.load import slowdown
 from tests.support.nodes.two_nodes_program import NO_POSTGRES

@@ -16,7 +16,7 @@ from actors import LlmAgent, ParallelAgent, Placement
 from actors.messages.protocol.statistics import ConnectionFigures
 from actors.testing import PatternModel
 from runtime import Runtime
-from runtime.driver.statistics import RuntimeStatistics
+from runtime.driver.services.deployment import RuntimeStatistics
 from runtime.settings import Settings
 
 NODES = ("open", "walled")

@@ -22,8 +22,8 @@ from actors.messages.event import USER
 from actors.messages.protocol.statistics import Statistics
 from actors.testing import PatternModel
 from runtime import Runtime
-from runtime.driver.event_loop import Portal
-from runtime.driver.statistics import RuntimeStatistics
+from runtime.driver.engine_client import Portal
+from runtime.driver.services.deployment import RuntimeStatistics
 from runtime.frontends.testing.leaks import processes
 from runtime.settings import Settings
 from tests.support.machine.processes import is_running

@@ -18,7 +18,7 @@ from actors.layers.flows.rules.board import Board
 from actors.layers.flows.rules.until import Condition
 from actors.messages.flow import FlowMark, TaskNode
 from actors.messages.protocol.runs import Failed, Finished
-from runtime.driver.flows import stopped_by, task_results
+from runtime.driver.turns.turn import stopped_by, task_results
 from tests.support.fixtures.flow_fixture import DiggingModel, FlowFixture
 from tests.support.machine.folders import quick_folder
 from tests.support.tries import tries

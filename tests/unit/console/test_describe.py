@@ -22,7 +22,7 @@ from actors.messages.turn_info import LostProcess, TurnInfo
 from actors.testing import Reply, ScriptedModel, reply_parts
 from runtime import Runtime, Settings
 from runtime.driver.operation import local_time
-from runtime.driver.turns.turn_description import AgentShare, OpenToolCall, TurnDescription
+from runtime.driver.turns.description import AgentShare, OpenToolCall, TurnDescription
 from runtime.frontends.console import cli, runtimes
 from runtime.frontends.console.lines import turn_lines
 from tests.support.runtimes import Deploy, run_turn

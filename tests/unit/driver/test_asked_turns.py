@@ -9,8 +9,7 @@ import pytest
 from actors.messages.config import Limits
 from actors.messages.session import SessionKey, TurnKey
 from actors.rules.queues import MIN_RETRY_S, Backlog
-from runtime.driver.turns.asked_turns import AskedTurns
-from runtime.driver.turns.refused_lines import PASSED_S, PROBE_S
+from runtime.driver.turns.refused_lines import PASSED_S, PROBE_S, AskedTurns
 
 
 def asked(*runners: int) -> AskedTurns:

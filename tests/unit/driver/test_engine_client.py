@@ -21,8 +21,7 @@ from actors import LlmAgent
 from actors.errors import DefinitionError, RaygroveError, RuntimeClosedError
 from actors.testing import PatternModel
 from runtime import Runtime
-from runtime.driver.engine_client import EngineClient
-from runtime.driver.event_loop import LoopCall, Portal
+from runtime.driver.engine_client import EngineClient, LoopCall, Portal
 from runtime.engine.deployment import Deployment
 from runtime.engine.local import LocalEngine
 from tests.support.runtimes import Deploy

@@ -9,7 +9,7 @@ import pytest
 from actors import AnyComplete, Flow, LlmAgent, MaxLLMCalls, Task
 from actors.messages.session import SessionKey
 from actors.testing import ScriptedModel
-from runtime.driver.flows import plan_name
+from runtime.driver.turns.program_turns import plan_name
 
 
 def name(*, until: Any = None, **fields: Any) -> str:

@@ -10,7 +10,7 @@ from google.genai import types
 
 from actors import Content, Part
 from actors.errors import InvalidMessageError
-from runtime.driver.user_message import to_content
+from runtime.driver.arguments import to_content
 
 
 class NewerContent(types.Content):

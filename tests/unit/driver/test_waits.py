@@ -10,7 +10,7 @@ from typing import Any, assert_type
 
 import pytest
 
-from runtime.driver.event_loop import Portal
+from runtime.driver.engine_client import Portal
 from runtime.driver.waits import Awaited, Blocking, M, RuntimeService, in_thread, waits
 
 

@@ -12,7 +12,7 @@ from actors import LlmAgent
 from actors.layers.trees.tree import AgentTree
 from actors.testing import PatternModel
 from runtime import Runtime
-from runtime.driver import checked_tree
+from runtime.driver.services import deployed_tree
 from runtime.engine.local import LocalEngine
 from runtime.engine.process import collector
 from runtime.engine.process.collector import (
@@ -89,7 +89,7 @@ def test_a_start_looks_for_garbage_only_among_what_it_makes(tmp_path: Path, monk
         left_out.append(gc.get_freeze_count() > 0)
         await start(engine)
 
-    monkeypatch.setattr(checked_tree, "check_models", look)
+    monkeypatch.setattr(deployed_tree, "check_models", look)
     monkeypatch.setattr(LocalEngine, "start", looked)
     made = runtime(tmp_path)
     assert (left_out, gc.get_freeze_count()) == ([True], 0)

@@ -13,7 +13,7 @@ from actors.errors import RuntimeClosedError
 from actors.messages.protocol import Statistics
 from actors.messages.protocol.statistics import ConnectionFigures
 from runtime import Runtime
-from runtime.driver.statistics import ProcessStatistics, RuntimeStatistics
+from runtime.driver.services.deployment import ProcessStatistics, RuntimeStatistics
 from runtime.frontends.web import monitoring
 from runtime.frontends.web.monitoring import RecentFigures, sample_of
 

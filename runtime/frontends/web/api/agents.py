@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 import msgspec
 
 from actors.messages import protocol as p
-from runtime.driver.inputs import MAX_NUMBER, Limit, Position
+from runtime.driver.operation import MAX_NUMBER, Limit, Position
+from runtime.driver.services.deployment import RuntimeStatistics
 from runtime.driver.services.outline import AgentInfo
-from runtime.driver.statistics import RuntimeStatistics
 from runtime.frontends.web.call import Call
 from runtime.frontends.web.monitoring import FigureSample
 from runtime.frontends.web.operation import HttpOperation

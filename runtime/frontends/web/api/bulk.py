@@ -12,7 +12,7 @@ from actors.errors import RaygroveError
 from actors.layers.listing.messages import PendingCall
 from actors.messages.json_types import JsonValue
 from actors.messages.turn_info import TurnInfo
-from runtime.driver.inputs import Id, Limit
+from runtime.driver.operation import Id, Limit
 from runtime.driver.turns.bulk import BulkReport
 from runtime.driver.turns.finding import CallQuery, TurnQuery
 from runtime.frontends.web.api.turn_forms import AgeS, TurnOptions, check_error_filter, run_config

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from actors.layers.stores.schedule import MissedPolicy, Schedule
 from actors.messages.json_types import JsonObject
-from runtime.driver.inputs import Id, Limit
+from runtime.driver.operation import Id, Limit
 from runtime.frontends.web.api.lists import decode_schedule, encode_schedule, page_of
 from runtime.frontends.web.api.turn_forms import Number, TurnOptions, run_config
 from runtime.frontends.web.api.waiting import accepted_id

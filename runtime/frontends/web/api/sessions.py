@@ -13,7 +13,7 @@ from actors.messages.event import USER, Event, EventActions, new_event_id, now_s
 from actors.messages.json_types import JsonObject
 from actors.messages.session import Session
 from actors.messages.turn_info import TurnInfo
-from runtime.driver.inputs import MAX_PAGE, Id, Limit, Position, State
+from runtime.driver.operation import MAX_PAGE, Id, Limit, Position, State
 from runtime.driver.turns.finding import LOOKED_AT, newest_of_session
 from runtime.frontends.web.api.lists import decode_session, encode_session, has_text, page_of
 from runtime.frontends.web.call import Call, json_response

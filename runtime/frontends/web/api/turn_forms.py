@@ -14,9 +14,8 @@ from actors.messages.config import MAX_AMOUNT, Budget, OnConcurrentTurn, RunConf
 from actors.messages.event import READ_BY, SENDER, Event
 from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.turn_info import TurnInfo, TurnStateName
-from runtime.driver.inputs import MAX_NUMBER, Id, Limit, Position, State
-from runtime.driver.reports.flow_board import FlowBoard
-from runtime.driver.turns.reasons import SelectionReason
+from runtime.driver.operation import MAX_NUMBER, Id, Limit, Position, State
+from runtime.driver.turns.reports import FlowBoard, SelectionReason
 from runtime.frontends.web.call import Call
 from runtime.frontends.web.problems import BadRequestError, NotAllowedError, Problem
 

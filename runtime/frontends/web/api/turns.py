@@ -15,7 +15,7 @@ from actors.errors import InvocationNotFoundError, TurnError
 from actors.layers.listing.messages import PendingCall
 from actors.messages.protocol.runs import Paused
 from actors.messages.turn_info import TurnInfo
-from runtime.driver.inputs import ID, LimitQuery
+from runtime.driver.operation import ID, LimitQuery
 from runtime.driver.turns.turn import Turn
 from runtime.frontends.web.api.lists import decode_turn, encode_turn, has_text, page_of
 from runtime.frontends.web.api.sessions import LAST_EVENT_ID, session_of

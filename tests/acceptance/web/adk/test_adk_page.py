@@ -13,7 +13,8 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from actors.errors import DefinitionError
-from runtime import Runtime, Settings
+from runtime.driver.runtime import Runtime
+from runtime.settings import Settings
 from runtime.web import Principal, StaticTokens, app_for
 from tests.support.agents.page_agents import desk, large, pipeline
 from tests.support.runtimes import Deploy

@@ -12,7 +12,7 @@ from actors.layers.sharing import may_share
 from actors.messages.protocol.statistics import Statistics
 from actors.messages.session import SessionKey, Shard
 from actors.rules.sharding import all_shards, holds, shard_name, shard_of
-from runtime.driver.statistics import by_agent
+from runtime.driver.services.deployment import by_agent
 
 numbers = st.integers(1, 40)
 keys = st.builds(SessionKey, st.text(max_size=5), st.text(max_size=5), st.text(max_size=5))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from actors.messages.topology import AgentNode, Topology
 from actors.messages.turn_info import PassedOver
 from actors.rules.routing.selection import Selection, deciding, select_agent
-from runtime.driver.turns.reasons import explain, is_transferable
+from runtime.driver.turns.reports import explain, is_transferable
 from tests.support.fixtures.topologies import topologies
 from tests.support.tries import tries
 
