@@ -120,7 +120,7 @@ def _check_parts(app: str, before: TreeVersion, after: TreeVersion) -> None:
 
 def _check_stores(old: RayEngine | JoinedEngine, new: RayEngine) -> None:
     """Refuse stores on which the deployment does not run, as they say. Raises UpgradeRefusedError, StoreError."""
-    from runtime.stores.transfer.in_use import owner_of
+    from runtime.stores.sql.owners import owner_of
 
     app = new.deployment.app_name
     for store, _ in new.deployment.stores:

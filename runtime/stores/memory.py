@@ -42,9 +42,8 @@ from sqlalchemy.dialects.postgresql import TSVECTOR
 from actors.interfaces.stores import MemoryStore
 from actors.messages.codec import decode, encode
 from actors.messages.session import MemoryEntry, SessionKey
-from runtime.stores.sql.database import LOCK_TIMEOUT_S, Database, SqlTransaction
+from runtime.stores.sql.database import LOCK_TIMEOUT_S, Database, SqlStore, SqlTransaction
 from runtime.stores.sql.schema import create_tables, prepare_tables, version_table
-from runtime.stores.sql.store import SqlStore
 
 VERSION = 1
 """The version of the tables below. Raise it with every change to them."""

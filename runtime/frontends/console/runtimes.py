@@ -285,7 +285,7 @@ def stopped_app(
     from runtime.engine.store_urls import DEFAULT
     from runtime.settings import Settings
     from runtime.stores.sql.database import Database
-    from runtime.stores.transfer.in_use import refuse_if_in_use
+    from runtime.stores.sql.owners import refuse_if_in_use
 
     checked_app_name(app_name)
     for store in stores:

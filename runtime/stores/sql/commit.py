@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from sqlalchemy import bindparam, delete, true, update
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, true, update
 
 from actors.errors import SessionExistsError, StoreConflictError
 from actors.interfaces.stores import AddEvent, CreateSession, HideEvents, PutState, PutTurn, RemoveSession, Write
@@ -42,7 +42,6 @@ from actors.rules.routing.selection import is_selectable
 from runtime.stores.sql import queries
 from runtime.stores.sql import statements as sql
 from runtime.stores.sql.archive import move_into_archive
-from runtime.stores.sql.authors import correct_authors
 from runtime.stores.sql.database import Rows, SqlTransaction
 from runtime.stores.sql.kept_batches import change_batches
 from runtime.stores.sql.model_calls import delete_calls
@@ -117,6 +116,32 @@ _REMOVE = delete(sessions).where(
     sessions.c.app == bindparam("app"), sessions.c.user == bindparam("user"), sessions.c.session == bindparam("session")
 )
 _NOTE_REMOVAL, _FORGET_REMOVAL = sql.insert_new(removals), sql.delete(removals)
+
+
+_NOWHERE = 0
+"""In place of a position. Those of events begin with 1."""
+
+_visible = events.c.hidden.is_(False)
+
+# The newest event of the author. The databases walk the log back to it, which is short for an agent that speaks often.
+_newest_seq = (
+    select(events.c.seq)
+    .where(events.c.sid == authors.c.sid, events.c.author == authors.c.author, _visible)
+    .order_by(events.c.seq.desc())
+    .limit(1)
+    .correlate(authors)
+    .scalar_subquery()
+)
+_CORRECT = (
+    update(authors)
+    .where(authors.c.sid == bindparam("of_sid"), authors.c.seq.between(bindparam("first_seq"), bindparam("last_seq")))
+    .values(seq=func.coalesce(_newest_seq, _NOWHERE))
+)
+_DROP = delete(authors).where(authors.c.sid == bindparam("of_sid"), authors.c.seq == _NOWHERE)
+
+_NEWEST = (
+    select(events.c.author, func.max(events.c.seq)).where(events.c.sid == bindparam("of_sid"), _visible).group_by(events.c.author)
+)
 
 
 class Sids:
@@ -393,3 +418,22 @@ def _reason(write: AddEvent, taken: Rows, stored: set[tuple[SessionKey, int | st
     if (write.key, seq) in stored or taken:
         return f"place {seq} of its log is taken"
     return None
+
+
+def correct_authors(connection: Connection, sid: int, first_seq: int, last_seq: int) -> None:
+    """Find what agents said last before events of theirs were hidden.
+
+    Args:
+        first_seq, last_seq: the positions of the events that were hidden, both included.
+    """
+    hidden = {"of_sid": sid, "first_seq": first_seq, "last_seq": last_seq}
+    if connection.execute(_CORRECT, hidden).rowcount:
+        connection.execute(_DROP, {"of_sid": sid})
+
+
+def derive_authors(connection: Connection, sid: int) -> None:
+    """Find all agents that have spoken in a session that is new in this store."""
+    newest = connection.execute(_NEWEST, {"of_sid": sid})
+    rows = [{"sid": sid, "author": author, "seq": seq} for author, seq in newest if is_selectable(author)]
+    if rows:
+        connection.execute(insert(authors), rows)

@@ -22,9 +22,8 @@ from sqlalchemy import text
 
 from actors.errors import StoreRevertedError, WriterReplacedError
 from runtime.stores.owner import StoreOwner
-from runtime.stores.sql.database import Database, SqlTransaction
+from runtime.stores.sql.database import Database, SqlStore, SqlTransaction
 from runtime.stores.sql.owners import RENEW_S, Ownership
-from runtime.stores.sql.store import SqlStore
 
 IDLE_S = 10
 """How long a commit may stand still on PostgreSQL, in seconds."""

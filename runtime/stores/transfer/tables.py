@@ -22,7 +22,7 @@ from runtime.stores import memory
 from runtime.stores.memory import url_beside
 from runtime.stores.sql import schema
 from runtime.stores.sql.database import Database
-from runtime.stores.transfer.in_use import refuse_if_in_use
+from runtime.stores.sql.owners import refuse_if_in_use
 
 Row = dict[str, Any]
 """Values by column."""

@@ -32,7 +32,7 @@ from actors.refs import Ref
 from actors.testing import PatternModel
 from runtime.driver.runtime import Runtime
 from runtime.engine.users import MovedUser
-from runtime.stores.sql import schema, user_rows
+from runtime.stores.sql import placing, schema
 from tests.support import inside
 from tests.support.agents.conversation_tools import forever
 from tests.support.placing.several import store_files, users_at
@@ -101,7 +101,7 @@ def turns_of_stores(rt: Runtime) -> list[int]:
 
 
 def test_each_table_is_moved_or_stays_for_a_reason() -> None:
-    listed = {schema.sessions, *user_rows.OF_SESSIONS, *user_rows.DERIVED, *user_rows.OF_USERS, *user_rows.OF_STORES}
+    listed = {schema.sessions, *placing.OF_SESSIONS, *placing.DERIVED, *placing.OF_USERS, *placing.OF_STORES}
     assert listed == set(schema.metadata.tables.values())
 
 
