@@ -22,7 +22,7 @@ from tests.docs.pages import ROOT, Page
 
 BUILD = ROOT / "build"
 
-PUBLIC = ("actors", "runtime", "runtime.web", "runtime.testing", "actors.testing", "actors.errors")
+PUBLIC = ("actors", "runtime", "runtime.web", "runtime.testing", "actors.testing", "actors.errors.tree")
 """The modules whose `__all__` the reference has. raygrove has the names of the first two."""
 
 MODELS = ("gemini.Gemini", "openai.OpenAIModel", "anthropic.AnthropicModel", "fallback.FallbackModel", "service.ServiceModel")
