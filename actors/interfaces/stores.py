@@ -386,7 +386,7 @@ class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
         last_seq: position of its newest event when it was stored last.
         begun_s: when it began, in seconds since the epoch; it does not change while the turn goes on.
         ended_s: when it ended or was paused, in seconds since the epoch; 0 while it runs.
-        usage: what its events have used, packed: see `rules.accounting.turn_usage`; b"" while it runs, and where only its events
+        usage: what its events have used, packed: see `rules.accounting`; b"" while it runs, and where only its events
             say that.
         version: of the tree, by which it runs; "" where that is not known.
     """

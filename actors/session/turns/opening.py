@@ -60,7 +60,7 @@ class PendingOpen:
 
     Attributes:
         has_waited: it was in the queue, where subscribers may have found the turn.
-        known_seq: the log up to here was settled when the request came: see `rules.routing.answering`.
+        known_seq: the log up to here was settled when the request came: see `rules.routing.pending`.
         holds_session: the session is taken for this request, which has to let the next one begin when it fails.
         before: the record of the turn that it continues with an answer, as it was before.
     """
