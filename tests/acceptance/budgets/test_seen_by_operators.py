@@ -28,7 +28,7 @@ from actors import (
     tool,
 )
 from actors.errors import BudgetExceededError, LlmCallsLimitExceededError, NotEncodableError, RequestError
-from actors.layers.spending.messages import GetTurnBudgets, GetUsage, UsageReply, UsageReport, UsedBudget
+from actors.layers.spending.messages import GetTurnBudgets, GetUsage, UsedBudget
 from actors.refs import SessionRef
 from actors.testing import ScriptedModel, reply_parts
 from runtime import Runtime, Settings
@@ -178,13 +178,13 @@ def test_commands_show_them(rt: Runtime, capsys: pytest.CaptureFixture[str]) -> 
 
 def test_usage_of_turns_is_asked_for_a_hundred_at_once(local: Deploy, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    ask, is_old = SessionRef.ask, False
+    ask = SessionRef.ask
 
     async def counted(ref: SessionRef, message: Any) -> Any:
         if not isinstance(message, GetUsage) or not message.turns:
             return await ask(ref, message)
         asked.append(len(message.turns))
-        return UsageReply(report=UsageReport()) if is_old else await ask(ref, message)
+        return await ask(ref, message)
 
     monkeypatch.setattr(SessionRef, "ask", counted)
     with started(local) as rt:
@@ -201,9 +201,6 @@ def test_usage_of_turns_is_asked_for_a_hundred_at_once(local: Deploy, monkeypatc
         assert rt.usages(turns) == each
         assert rt.usages(turns * 50) == each * 50
         assert asked == [3, 100, 50]
-        # A deployment of an earlier release knows no such requests.
-        is_old = True
-        assert rt.usages(turns) == each
         assert rt.usages([]) == []
 
 

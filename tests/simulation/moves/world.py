@@ -184,7 +184,8 @@ class MovesWorld:
         """Have a store lose the last part that it keeps of a user. False: it keeps none."""
         arrivals = schema.arrivals
 
-        def lose(connection: Any) -> None:
+        def lose(transaction: Any) -> None:
+            connection = transaction.connection
             of_user = (arrivals.c.user == user, arrivals.c.number > 0)
             last = connection.execute(select(func.max(arrivals.c.number)).where(*of_user)).scalar_one()
             lost.append(last)
