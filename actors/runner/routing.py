@@ -49,19 +49,23 @@ class Routing:
             addressed: the agent to which the message is addressed; "": to none.
         """
         if addressed and self.topology.find(addressed) is not None:
-            return caller if self._is_reached(caller, addressed) else addressed
+            return caller if self._is_reached(caller, self._answered_below(addressed)) else addressed
         selection = select_agent(self.topology, authors, caller)
         for author in selection.unknown_authors:
             logger.warning("author %r of the log is not in the agent tree: looking at older events", author)
         return selection.agent
 
     def waiting_callers(self, progress: p.TurnProgress, addressed: str = "") -> list[str]:
-        """The agents of the tree, or below the one to which the turn is addressed, whose calls the message answers.
+        """The agents of the tree, or of where the turn stays that is addressed to one, whose calls the message answers.
 
         Of a flow its controller.
         """
-        in_tree = (caller for caller in progress.callers if self._is_reached(caller, addressed or self.topology.root.name))
+        in_tree = (caller for caller in progress.callers if self._is_reached(caller, self._answered_below(addressed)))
         return resumption.through_flows(list(in_tree), progress)
+
+    def _answered_below(self, addressed: str) -> str:
+        """The agent at or below which calls are answered. A turn may leave the one to which it is addressed, and then ask."""
+        return self.scope(addressed) or self.topology.root.name
 
     def _is_reached(self, caller: str, root: str) -> bool:
         return self.topology.find(caller) is not None and self.topology.is_below(caller, root)

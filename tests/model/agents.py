@@ -300,7 +300,9 @@ def asked_as_tool(turn: Turn, agent: str, branch: str | None, call: FunctionCall
     try:
         next(runs)
     except StopIteration as end:
-        return {"error": end.value.error} if end.value.error else {"result": turn.log[-1].text}
+        # What an `after_agent` callback writes comes behind its final response.
+        said = next(event.text for event in reversed(turn.log) if event.content is not None)
+        return {"error": end.value.error} if end.value.error else {"result": said}
     except StoppedError:
         return {"error": "it took too long"}
     runs.close()

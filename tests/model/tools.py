@@ -74,7 +74,10 @@ def _shared(story: Story) -> Mapping[str, list[tuple[Moment, SessionId, int, Any
 
 def _temp(story: Story, turn: str) -> list[tuple[int, str, Any]]:
     """What was written into the `temp:` state of a turn: behind which event, and the value."""
-    given = [ask.given.get("state_delta", {}) for ask in story.of_turn(turn) if ask.begins][:1]
+    # Another request with its id may have come first, which it began with then.
+    sent = [message.text for message in story.turns[turn].messages[:1]] if turn in story.turns else []
+    asks = [ask for ask in story.of_turn(turn) if ask.begins and ask.message and ask.message.text in sent]
+    given = [ask.given.get("state_delta", {}) for ask in asks][:1]
     found = [(0, key, value) for delta in given for key, value in delta.items() if key.startswith("temp:")]
     answers = story.turns[turn].answers if turn in story.turns else {}
     for run in story.history.tools:

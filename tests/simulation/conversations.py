@@ -99,7 +99,8 @@ def _agent(chance: random.Random, name: str, **more: Sequence[Node]) -> Node:
 
 
 def _scripted(chance: random.Random, tree: Tree, node: Node, outputs: dict[str, str]) -> Node:
-    """The tree below a node with scripts and instructions. An output is in no instruction of its own agent, or it would grow."""
+    """The tree below a node with scripts and instructions. One with an output is told nothing: what is told would be in what
+    others are told, and grow, and an instruction with another one in it is not taken apart rightly."""
     below = [_scripted(chance, tree, child, outputs) for child in node.children]
     if node.kind != "llm":
         told = [f"{child.name}_asked" for child in node.children] if node.kind == "custom" else []
@@ -111,7 +112,7 @@ def _scripted(chance: random.Random, tree: Tree, node: Node, outputs: dict[str, 
     return msgspec.structs.replace(
         node,
         children=below,
-        experts=[_scripted(chance, tree, each, {}) for each in node.experts],
+        experts=[_scripted(chance, tree, each, outputs) for each in node.experts],
         steps=list(_steps(chance, tree, node)),
         odd=list(_steps(chance, tree, node)),
         told=told if node.name not in outputs else (),

@@ -197,6 +197,16 @@ def test_an_answer_reaches_the_turn_that_has_asked_when_another_one_has_asked_si
         assert [turn.state for turn in rt.turns.list()] == ["finished"] * 3
 
 
+def test_an_answer_reaches_an_agent_to_which_the_one_that_was_addressed_has_handed_over(deploy: Deploy) -> None:
+    _, b, _ = asking()
+    a = LlmAgent(name="a", model=ScriptedModel([{"transfer": "b"}, "I was not asked"]))
+    with deploy(LlmAgent(name="root", model=ScriptedModel(["hello"]), sub_agents=[a, b])) as rt:
+        run_turn(rt, "go", run_config=RunConfig(agent="a"))
+        assert [call.agent for call in rt.pending(**ME)] == ["b"]
+        answer(rt, "b")
+        assert heard(rt) == {"a": [], "b": ["b"], "c": []}
+
+
 def count(ctx: NodeContext, name: str) -> None:
     """Count a run in the state."""
     ctx.state[name] = ctx.state.get(name, 0) + 1
