@@ -31,7 +31,7 @@ MODELS = ("gemini.Gemini", "openai.OpenAIModel", "anthropic.AnthropicModel", "fa
 API = {
     "Runtime": ("runtime.driver",),
     "Services of a Runtime": ("services",),
-    "Agents": ("actors.definitions.agents"),
+    "Agents": ("actors.definitions.agents",),
     "Tools": (
         "actors.definitions.tools",
         "actors.layers.tools",

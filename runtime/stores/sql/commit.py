@@ -276,7 +276,8 @@ class Commit:
     def _delete_model_calls(self, write: DeleteModelCalls) -> None:
         self._flush()
         with suppress(StoreConflictError):
-            delete_calls(self._transaction.connection, self._sid(write.key), model_calls.c.begun_s < write.before_s)
+            sid = self._sid(write.key)
+            delete_calls(self._transaction.connection, sid, model_calls.c.begun_s < write.before_s)
 
     def _hide_events(self, write: HideEvents) -> None:
         self._flush()
@@ -306,7 +307,8 @@ class Commit:
     def _archive_events(self, write: ArchiveEvents) -> None:
         self._flush()
         with suppress(StoreConflictError):
-            move_into_archive(self._transaction.connection, self._sid(write.key), write.last_seq)
+            sid = self._sid(write.key)
+            move_into_archive(self._transaction.connection, sid, write.last_seq)
 
     def _change_schedule(self, write: ScheduleWrite) -> None:
         # Of no session: a schedule outlives those that are deleted.

@@ -387,7 +387,7 @@ class SqlTransaction:
 
     @property
     def connection(self) -> Connection:
-        """For SQLAlchemy, when all that was sent is done."""
+        """For SQLAlchemy, when all that was sent is done. It is taken anew after each `send` and `found`."""
         self._pipeline = None
         self._pipelined.close()
         return self._connection
