@@ -62,7 +62,9 @@ def test_what_belongs_to_a_numbered_point_stays_in_it() -> None:
 
 
 def test_every_public_name_is_in_the_reference_once() -> None:
-    listed = [name for page in site.reference().values() for name, _ in page]
+    pages = site.reference()
+    assert [title for title, names in pages.items() if not names] == []
+    listed = [name for page in pages.values() for name, _ in page]
     names = {*actors.__all__, *runtime.__all__}
     assert len(names) > 100
     assert len(listed) == len(set(listed))
