@@ -290,7 +290,8 @@ def _made(turn: Turn, node: Node, branch: str | None, call: FunctionCall) -> tup
 
 
 def asked_as_tool(turn: Turn, agent: str, branch: str | None, call: FunctionCall) -> dict[str, Any]:
-    """5.6 An agent as a tool runs on a branch of its own, and sees only what it is asked. Its final response is the result.
+    """5.6 An agent as a tool runs on a branch of its own, and sees only what it is asked. Its final response is the result;
+    with a schema it is data.
 
     Escalation does not leave it. A call below it that waits for the user, like its failure, is an error to the asking model.
     """
@@ -302,7 +303,9 @@ def asked_as_tool(turn: Turn, agent: str, branch: str | None, call: FunctionCall
     except StopIteration as end:
         # What an `after_agent` callback writes comes behind its final response.
         said = next(event.text for event in reversed(turn.log) if event.content is not None)
-        return {"error": end.value.error} if end.value.error else {"result": said}
+        if end.value.error:
+            return {"error": end.value.error}
+        return {"result": json.loads(said) if "lists" in turn.tree.nodes[call.name].manners else said}
     except StoppedError:
         return {"error": "it took too long"}
     runs.close()
