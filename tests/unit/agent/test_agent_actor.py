@@ -1,33 +1,42 @@
-"""An agent's actor: its step loop, its tools, its callbacks and its failures (semantics.md section 5)."""
+"""An agent's actor: answers of its calls, losses of other actors, stops, and replies that come late."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-import pydantic
 import pytest
 
 from actors import (
     AgentTool,
     CallbackContext,
-    Content,
-    CustomAgent,
     Event,
     EventActions,
-    InvocationContext,
     LlmAgent,
+    LlmRequest,
     LongRunningFunctionTool,
     Part,
+    ReadonlyContext,
     RunConfig,
+    Tool,
     ToolContext,
+    Toolset,
 )
-from actors.errors import RaygroveError
+from actors.agent.actor import AgentActor
+from actors.agent.environment import AgentEnvironment
+from actors.layers.trees.tree import AgentTree
 from actors.messages import protocol as p
-from actors.testing import ScriptedModel
-from tests.support.fixtures.log_events import resp
+from actors.messages.codec import encode
+from actors.messages.event import USER
+from actors.messages.protocol.base import Ack, Stop
+from actors.messages.session import SessionKey
+from actors.refs import SessionRef
+from actors.testing import PatternModel, ScriptedModel
+from tests.support.any_message import decode_message
 from tests.support.fixtures.runner_fixture import RunnerFixture
 from tests.support.fixtures.separate_actors import Ways
 from tests.support.fixtures.session_fixture import KEY
@@ -74,31 +83,6 @@ async def test_all_calls_of_a_response_are_answered_in_one_event_in_their_order(
     assert await house.state() == {"by": "two", "one": 1}
 
 
-@pytest.mark.parametrize("result", [{1: "a"}, {"x": {2: 3}}, (1, 2), {3}, pydantic.RootModel[int](4), b"\xff", None])
-async def test_whatever_a_tool_returns_the_log_can_be_read_again(build: Build, result: Any) -> None:
-    async def odd() -> Any:
-        return result
-
-    house = build(agent({"call": "odd"}, "ok", "again", tools=[odd]))
-    await house.run()
-    _, outcome = await house.run()
-    assert isinstance(outcome, p.Finished)
-    assert len(await house.log()) == 6
-
-
-@pytest.mark.parametrize(("result", "told"), [(open, str(open)), ([{(1, 2): 3}], [{"(1, 2)": 3}]), (2**70, str(2**70))])
-async def test_a_result_that_json_does_not_know_is_told_as_json(build: Build, result: Any, told: Any) -> None:
-    async def odd(context: ToolContext) -> Any:
-        context.state["x"] = 1
-        return result
-
-    house = build(agent({"call": "odd"}, "ok", tools=[odd]))
-    events, outcome = await house.run()
-    assert isinstance(outcome, p.Finished)
-    assert answers(events)[0] == {"result": told}
-    assert await house.state() == {"x": 1}
-
-
 async def test_state_under_a_key_that_is_no_text_does_not_spoil_the_log(build: Build) -> None:
     def set_it(context: ToolContext) -> str:
         context.state[1] = 2  # type: ignore[index]
@@ -109,52 +93,6 @@ async def test_state_under_a_key_that_is_no_text_does_not_spoil_the_log(build: B
     assert isinstance((await house.run())[1], p.Finished)
 
 
-@pytest.mark.parametrize("hook", ["before_tool_callback", "after_tool_callback"])
-async def test_a_callback_of_a_tool_that_fails_fails_the_run_under_its_own_name(build: Build, hook: str) -> None:
-    def breaks(*_: Any) -> None:
-        raise KeyError("lost")
-
-    house = build(agent({"parts": [{"call": "one"}, {"call": "two"}]}, tools=[one, two], **{hook: breaks}))
-    events, outcome = await house.run()
-    assert (events[-1].author, events[-1].content, events[-1].error_code) == ("root", None, "KeyError")
-    assert isinstance(outcome, p.Failed)
-    assert (outcome.error_code, outcome.error_args) == ("KeyError", None)
-
-
-async def test_a_model_that_fails_leaves_one_event_and_the_next_turn_works(build: Build) -> None:
-    house = build(agent(ValueError("no"), "fine"))
-    events, outcome = await house.run()
-    assert [(event.error_code, event.error_message, event.content) for event in events] == [("ValueError", "no", None)]
-    assert isinstance(outcome, p.Failed)
-    assert (await house.run())[0][0].text == "fine"
-
-
-async def test_an_error_whose_facts_cannot_travel_reaches_the_driver_all_the_same(build: Build) -> None:
-    house = build(agent(RaygroveError(object), "fine"))
-    events, outcome = await house.run()
-    assert events[-1].error_code == "RaygroveError"
-    assert isinstance(outcome, p.Failed)
-    assert (await house.run())[0][0].text == "fine"
-
-
-async def test_a_long_running_call_pauses_and_its_answer_resumes_the_same_turn(build: Build) -> None:
-    async def ask(context: ToolContext) -> None:
-        context.state["asked"] = True
-
-    root = agent({"parts": [{"call": "ask"}, {"call": "one"}]}, "done", tools=[LongRunningFunctionTool(ask), one])
-    house = build(root)
-    events, outcome = await house.run(turn="e-1")
-    call = next(events[0].function_calls())
-    assert list(events[0].long_running_tool_ids) == [call.id]
-    assert isinstance(outcome, p.Paused)
-    assert outcome.call_ids == (call.id,)
-    assert answers(events) == [{"result": 1}]
-    assert (await house.state())["asked"]
-    events, outcome = await house.run(Content(parts=[resp(call.id, "yes", "ask")]), turn="e-2")
-    assert {event.invocation_id for event in events} == {"e-1"}
-    assert isinstance(outcome, p.Finished)
-
-
 async def test_an_artifact_that_a_pending_call_saved_is_on_record(build: Build) -> None:
     async def ask(context: ToolContext) -> None:
         await context.save_artifact("form.txt", Part(text="please sign"))
@@ -163,67 +101,6 @@ async def test_an_artifact_that_a_pending_call_saved_is_on_record(build: Build) 
     events, _ = await house.run()
     assert [event.actions.artifact_delta for event in events] == [{}, {"form.txt": 0}]
     assert house.artifacts.keys(KEY) == ["form.txt"]
-
-
-async def test_the_output_is_kept_under_its_key_without_thoughts(build: Build) -> None:
-    house = build(agent({"parts": [{"thought": "hm"}, "forty", "-two"]}, output_key="out"))
-    events, _ = await house.run()
-    assert events[-1].actions.state_delta == {"out": "forty-two"}
-
-
-class Price(pydantic.BaseModel):
-    amount: int
-    note: str | None = None
-
-
-async def test_the_output_fits_its_schema_or_the_run_fails(build: Build) -> None:
-    house = build(agent('{"amount": "7"}', '{"amount": "x"}', output_key="out", output_schema=Price))
-    await house.run()
-    assert await house.state() == {"out": {"amount": 7}}
-    events, outcome = await house.run()
-    assert isinstance(outcome, p.Failed)
-    assert events[-1].error_code == "OutputSchemaError"
-    assert "amount" in str(events[-1].error_message)
-
-
-async def test_state_that_a_callback_writes_rides_on_the_event_it_belongs_to(build: Build) -> None:
-    def before(context: CallbackContext) -> None:
-        context.state["n"] = context.state.get("n", 0) + 1
-        context.state["temp:t"] = 1
-
-    def after_model(context: CallbackContext, response: Any) -> None:
-        context.state["seen"] = context.state["temp:t"]
-
-    house = build(agent("ok", before_agent_callback=before, after_model_callback=after_model))
-    events, _ = await house.run()
-    assert [event.actions.state_delta for event in events] == [{"n": 1}, {"seen": 1}]
-    assert await house.state() == {"n": 1, "seen": 1}
-
-
-async def test_content_of_before_agent_is_the_run_and_counts_as_its_output(build: Build) -> None:
-    house = build(agent(output_key="out", before_agent_callback=lambda _: "early", after_agent_callback=lambda _: "never"))
-    events, outcome = await house.run()
-    assert [(event.author, event.text) for event in events] == [("root", "early")]
-    assert isinstance(outcome, p.Finished)
-    assert await house.state() == {"out": "early"}
-
-
-async def test_the_first_result_of_a_list_of_callbacks_counts(build: Build) -> None:
-    seen: list[int] = []
-    house = build(agent(before_model_callback=[lambda *_: seen.append(1), lambda *_: "two", lambda *_: seen.append(3)]))
-    events, _ = await house.run(config=RunConfig(max_llm_calls=1))
-    assert (seen, events[0].text) == ([1], "two")
-
-
-async def test_a_custom_agent_that_yields_something_else_than_events_fails(build: Build) -> None:
-    class Odd(CustomAgent):
-        async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
-            yield Event(content=Content.of_text("pre", "model"))
-            yield "x"  # type: ignore[misc]
-
-    events, outcome = await build(Odd(name="odd")).run()
-    assert [(event.author, event.text, event.error_code) for event in events] == [("odd", "pre", None), ("odd", "", "TypeError")]
-    assert isinstance(outcome, p.Failed)
 
 
 @pytest.mark.parametrize("lost", ["session", "runner"])
@@ -243,3 +120,123 @@ async def test_the_loss_of_another_actor_is_no_failure_of_an_agent(tmp_path: Pat
         if not ways.has_lost(lost):
             assert at > 1
             return
+
+
+async def test_it_replies_when_its_logs_have_left_the_process() -> None:
+    """Its process may end as soon as it has replied."""
+    has_left = asyncio.Event()
+    nothing = cast(Any, None)
+
+    async def hand_on_logs() -> None:
+        await has_left.wait()
+
+    environment = AgentEnvironment(nothing, nothing, nothing, nothing, hand_on_logs=hand_on_logs)
+    spec = AgentTree(LlmAgent(name="root", model=PatternModel([], default="hello"))).spec("root")
+    stopping = asyncio.create_task(AgentActor(spec, environment, "host").receive(encode(Stop())))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not stopping.done()
+    has_left.set()
+    assert isinstance(decode_message(await stopping), Ack)
+
+
+async def test_a_run_that_is_stopped_before_its_message_comes_is_cancelled() -> None:
+    nothing = cast(Any, None)
+    spec = AgentTree(LlmAgent(name="root", model=PatternModel([], default="hello"))).spec("root")
+    actor = AgentActor(spec, AgentEnvironment(nothing, nothing, nothing, lambda agent, model: nothing))
+    turn = p.TurnRef(SessionKey("app", "ada", "s1"), "e-1", 1, run=1)
+    asked = p.StoredEvent(1, encode(Event(id="asked", author=USER)))
+    assert isinstance(decode_message(await actor.receive(encode(p.StopRun(turn=turn, runs=(1,))))), Ack)
+    invoke = p.Invoke(turn=turn, agent="root", user_event=asked)
+    assert decode_message(await actor.receive(encode(invoke))) == p.Cancelled(agent="root")
+    assert actor.figures().counts["running"] == 0
+
+
+class Shared(Toolset):
+    """Counts how often it is closed."""
+
+    closed = 0
+
+    async def tools(self, context: ReadonlyContext) -> Sequence[Tool]:
+        return ()
+
+    async def aclose(self) -> None:
+        self.closed += 1
+
+
+@pytest.mark.parametrize("first", ["root", "other"])
+async def test_a_toolset_is_closed_when_the_last_agent_that_has_used_it_stops(tmp_path: Path, first: str) -> None:
+    toolset = Shared()
+    other = LlmAgent(name="other", model=PatternModel([], default="hello"), tools=[toolset])
+    root = LlmAgent(name="root", model=PatternModel([], default={"transfer": "other"}), tools=[toolset], sub_agents=[other])
+    house = RunnerFixture(root, tmp_path)
+    await house.run()
+    links = dict(house.directory.live())
+    for name, closed in ((first, 0), (next(name for name in links if name != first), 1)):
+        await links[name].send(encode(p.Stop()))
+        assert toolset.closed == closed
+    await house.close()
+    assert toolset.closed == 1
+
+
+def own_session(house: RunnerFixture) -> SessionRef:
+    """A client of the Session actor that only agents have."""
+    session = SessionRef(house._session_link)
+    house.directory.environment = replace(house.directory.environment, session=session)
+    return session
+
+
+async def test_a_turn_that_begins_before_the_reply_to_the_last_event_reads_no_more_than_that(
+    build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house = build(LlmAgent(name="root", model=PatternModel([], default="hello")))
+    session, may_reply = own_session(house), asyncio.Event()
+    ask, asked = session.ask, list[int]()
+
+    async def ask_and_reply_late(message: p.Request[Any]) -> Any:
+        if isinstance(message, p.Fetch):
+            asked.append(message.after_seq)
+        reply = await ask(message)
+        if isinstance(message, p.Append):
+            await may_reply.wait()
+        return reply
+
+    monkeypatch.setattr(session, "ask", ask_and_reply_late)
+    await house.start(subscriber="first")
+    events, _ = await house.end("first")
+    assert [event.text for event in events] == ["hello"]
+    second = asyncio.create_task(house.run("and now?"))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    may_reply.set()
+    events, outcome = await second
+    assert isinstance(outcome, p.Finished)
+    assert [event.text for event in events] == ["hello"]
+    assert set(asked) <= {1}
+
+
+async def test_a_turn_that_interrupts_another_one_does_not_read_the_log_again(
+    build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = asyncio.Event()
+
+    async def wait_for_ever(callback_context: CallbackContext, llm_request: LlmRequest) -> None:
+        if llm_request.contents[-1].text == "think":
+            asked.set()
+            await asyncio.Event().wait()
+
+    model = PatternModel([], default="hello")
+    house = build(LlmAgent(name="root", model=model, before_model_callback=wait_for_ever))
+    session = own_session(house)
+    ask = session.ask
+
+    async def ask_without_reading(message: p.Request[Any]) -> Any:
+        assert not isinstance(message, p.Fetch), f"all is known, but {message} was asked for"
+        return await ask(message)
+
+    monkeypatch.setattr(session, "ask", ask_without_reading)
+    await house.run()
+    await house.start("think", subscriber="first")
+    await asked.wait()
+    events, _ = await house.run("and now?", config=RunConfig(on_concurrent_turn="interrupt"))
+    assert [event.text for event in events] == ["hello"]

@@ -1,17 +1,20 @@
-"""What an agent's actor keeps of a log that it reads in pages."""
+"""What an agent's actor keeps of a log that it reads in pages, and of logs that another agent has compiled."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import msgspec
+import pytest
 
 from actors import Event
-from actors.agent.views import EVENT_OVERHEAD, AgentView
+from actors.agent.views import EVENT_OVERHEAD, MIN_EVENTS, AgentView, FirstSight, SightKey, ViewMemory
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.protocol.base import StoredEvent
 from actors.messages.protocol.log import Fetched
+from actors.messages.session import SessionKey
+from actors.rules.eviction import OVERHEAD
 from actors.rules.prompt.history import History
 from tests.support.fixtures.log_events import call, event, resp, said
 from tests.support.fixtures.session_fixture import KEY
@@ -128,3 +131,39 @@ def test_what_a_run_with_an_older_copy_of_the_state_writes_is_in_the_newest() ->
     view.state.add_own(6, 5, {"own": 2})
     assert view.state.is_current(turn, 6)
     assert view.state.value == {"other": 1, "own": 2}
+
+
+SIGHT = SightKey(SessionKey("app", "ada", "s"), None, latest_only=False)
+
+
+def sight(size: int = 0, seq: int = MIN_EVENTS) -> FirstSight:
+    return FirstSight(History("x"), seq, "g", size)
+
+
+async def test_a_log_is_found_from_where_it_was_seen_only() -> None:
+    sights, seen = ViewMemory().sights, sight()
+    sights.keep(SIGHT, seen)
+    assert sights.find(SIGHT) is seen
+    others = [
+        SIGHT._replace(session=SessionKey("other", "ada", "s")),
+        SIGHT._replace(session=SessionKey("app", "bob", "s")),
+        SIGHT._replace(branch="b"),
+        SIGHT._replace(latest_only=True),
+    ]
+    assert [sights.find(other) for other in others] == [None] * 4
+
+
+async def test_a_short_log_is_not_kept() -> None:
+    sights = ViewMemory().sights
+    sights.keep(SIGHT, sight(seq=MIN_EVENTS - 1))
+    assert sights.find(SIGHT) is None
+
+
+@pytest.mark.parametrize(("rooms", "kept"), [(2, [1, 2]), (3, [0, 1, 2]), (0, [2])])
+async def test_the_log_used_least_recently_goes_first_and_the_latest_stays(rooms: int, kept: list[int]) -> None:
+    memory = ViewMemory((OVERHEAD + 100) * rooms)
+    keys = [SIGHT._replace(branch=str(number)) for number in range(3)]
+    for key in keys:
+        memory.sights.keep(key, sight(100))
+    assert [number for number, key in enumerate(keys) if memory.sights.find(key) is not None] == kept
+    assert memory.weight == (OVERHEAD + 100) * len(kept)

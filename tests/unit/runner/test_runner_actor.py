@@ -1,147 +1,47 @@
-"""The Runner: it starts turns, routes transfers, counts, and stops what is to be stopped (semantics.md sections 1 to 3)."""
+"""A Runner: what becomes of a message before its turn runs, which agent gets it, and what is refused."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from actors import (
+    CallbackContext,
     Content,
     CustomAgent,
     Event,
-    EventActions,
-    InvocationContext,
     LlmAgent,
     LlmRequest,
     LlmResponse,
     Part,
+    Plugin,
     RunConfig,
 )
-from actors.errors import FencedError, InvalidMessageError, SessionBusyError, TurnCancelledError, UnknownFunctionCallError
+from actors.actor import Handlers
+from actors.errors import FencedError, ModelConfigurationError
 from actors.interfaces.transport import Link
 from actors.messages import protocol as p
+from actors.messages.event import encode_event
 from actors.messages.session import SessionKey
-from actors.testing import PatternModel, ScriptedModel
-from runtime.stores.artifacts import FsspecArtifactStore
+from actors.runner.actor import RunnerActor
+from actors.runner.environment import RunnerEnvironment
+from actors.runner.service import RunnerService
+from actors.testing import ScriptedModel
 from tests.support import inside
-from tests.support.fixtures.log_events import call, image, resp, said
+from tests.support.fixtures.log_events import image, said
 from tests.support.fixtures.runner_fixture import RunnerFixture
 from tests.support.fixtures.session_fixture import KEY, settled
 
 Build = Callable[..., RunnerFixture]
 
 
-class Silent:
-    """A model that never answers, and tells when it is asked and when it is given up."""
-
-    def __init__(self) -> None:
-        self.asked = asyncio.Event()
-        self.stopped = asyncio.Event()
-
-    async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        self.asked.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            self.stopped.set()
-        yield LlmResponse()
-
-
 def texts(events: list[Event]) -> list[tuple[str, str]]:
     return [(event.author, event.text) for event in events if event.text]
-
-
-def family(model: Any, **more: Any) -> LlmAgent:
-    return LlmAgent(name="root", model=model, sub_agents=[LlmAgent(name="a"), LlmAgent(name="b", **more)])
-
-
-async def test_a_turn_goes_to_the_root_and_stays_with_whom_it_was_transferred_to(build: Build) -> None:
-    fixture = build(family(ScriptedModel([{"transfer": "a"}, "I am a", "still a"])))
-    events, outcome = await fixture.run()
-    assert texts(events) == [("a", "I am a")]
-    assert [event.actions.transfer_to_agent for event in events] == [None, "a", None]
-    assert isinstance(outcome, p.Finished)
-    assert texts((await fixture.run())[0]) == [("a", "still a")]
-    assert [event.seq for event in await fixture.log()] == [1, 2, 3, 4, 5, 6]
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (Content(), "no parts"),
-        (Content(parts=[said("x"), call("c")]), "function call"),
-        (Content(parts=[resp(None)]), "without the id"),
-    ],
-)
-async def test_a_message_that_cannot_be_is_refused_before_anything_is_stored(build: Build, content: Content, words: str) -> None:
-    fixture = build(family(ScriptedModel([])))
-    with pytest.raises(InvalidMessageError, match=words):
-        await fixture.run(content)
-    assert await fixture.log() == []
-
-
-async def test_an_answer_to_nothing_is_refused_before_anything_is_stored(build: Build) -> None:
-    fixture = build(family(ScriptedModel(["ok"])))
-    await fixture.run()
-    with pytest.raises(UnknownFunctionCallError):
-        await fixture.run(Content(parts=[resp("zzz")]))
-    assert len(await fixture.log()) == 2
-
-
-async def test_more_transfers_than_allowed_fail_the_turn_in_the_name_of_who_asked(build: Build) -> None:
-    fixture = build(family(PatternModel([("", {"transfer": "a"}), ("tool:", {"transfer": "b"})])))
-    ping = ScriptedModel([{"transfer": "a"}, {"transfer": "b"}, {"transfer": "a"}, "fine"])
-    fixture = build(family(ping))
-    events, outcome = await fixture.run(config=RunConfig(max_transfers=2))
-    assert isinstance(outcome, p.Failed)
-    assert (outcome.error_code, events[-1].author, events[-1].error_code) == (
-        "TransferLimitExceededError",
-        "b",
-        "TransferLimitExceededError",
-    )
-    assert outcome.error_args == ["b", "a", 2]
-    assert texts((await fixture.run())[0]) == [("b", "fine")]
-
-
-async def test_more_model_calls_than_allowed_are_refused_for_all_agents_together(build: Build) -> None:
-    model = ScriptedModel([{"transfer": "a"}, {"call": "nothing"}, "never", "next"])
-    fixture = build(family(model))
-    events, outcome = await fixture.run(config=RunConfig(max_llm_calls=2))
-    assert isinstance(outcome, p.Failed)
-    assert (outcome.error_code, events[-1].author) == ("LlmCallsLimitExceededError", "a")
-    assert outcome.error_args == ["a", 2]
-    assert model.remaining == 2
-    assert isinstance((await fixture.run(config=RunConfig(max_llm_calls=1)))[1], p.Finished)
-
-
-async def test_a_transfer_that_a_tool_sets_to_nobody_fails_the_turn_with_its_event(build: Build) -> None:
-    class Router(CustomAgent):
-        async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
-            yield Event(content=Content.of_text("over", "model"), actions=EventActions(transfer_to_agent="nobdy"))
-
-    fixture = build(Router(name="router", sub_agents=[LlmAgent(name="nobody", model=ScriptedModel([]))]))
-    events, outcome = await fixture.run()
-    assert isinstance(outcome, p.Failed)
-    assert [event.error_code for event in events] == [None, "TransferTargetError"]
-    assert "Did you mean 'nobody'?" in str(events[-1].error_message)
-
-
-async def test_cancelling_a_turn_stops_its_agent_and_the_next_turn_works(build: Build) -> None:
-    model = Silent()
-    fixture = build(LlmAgent(name="root", model=model, sub_agents=[]))
-    turn = await fixture.start()
-    await model.asked.wait()
-    await fixture.runner.ask(p.CancelTurn(key=KEY, invocation_id=turn))
-    assert model.stopped.is_set()
-    events, outcome = await fixture.end(turn)
-    assert (events, type(outcome)) == ([], p.Cancelled)
-    model.asked.clear()
-    again = await fixture.start()
-    await model.asked.wait()
-    await fixture.runner.ask(p.CancelTurn(key=KEY, invocation_id=again))
 
 
 async def test_a_turn_cancelled_before_its_first_step_is_closed_and_the_next_turn_works(
@@ -160,50 +60,6 @@ async def test_a_turn_cancelled_before_its_first_step_is_closed_and_the_next_tur
     assert [event.text for event in events] == ["hello"]
 
 
-async def test_a_turn_beyond_its_time_is_cancelled_and_says_so(build: Build) -> None:
-    model = Silent()
-    fixture = build(LlmAgent(name="root", model=model))
-    _, outcome = await fixture.run(config=RunConfig(timeout=0.05))
-    assert isinstance(outcome, p.Cancelled)
-    assert outcome.timeout_s == 0.05
-    assert model.stopped.is_set()
-
-
-async def test_a_turn_in_line_can_be_cancelled_and_one_that_has_ended_is_left_alone(build: Build) -> None:
-    model = Silent()
-    fixture = build(LlmAgent(name="root", model=model))
-    first = await fixture.start()
-    waiting = asyncio.create_task(fixture.start(turn="e-9"))
-    await settled()
-    for _ in range(2):
-        await fixture.runner.ask(p.CancelTurn(key=KEY, invocation_id="e-9"))
-    with pytest.raises(TurnCancelledError):
-        await waiting
-    for _ in range(2):
-        await fixture.runner.ask(p.CancelTurn(key=KEY, invocation_id=first))
-    assert isinstance((await fixture.end(first))[1], p.Cancelled)
-
-
-async def test_interrupting_cancels_the_running_turn_first(build: Build) -> None:
-    model = Silent()
-    fixture = build(LlmAgent(name="root", model=model))
-    first = await fixture.start()
-    await model.asked.wait()
-    second = await fixture.start(config=RunConfig(on_concurrent_turn="interrupt"))
-    assert isinstance((await fixture.end(first))[1], p.Cancelled)
-    with pytest.raises(SessionBusyError, match=second):
-        await fixture.start(config=RunConfig(on_concurrent_turn="reject"))
-    await fixture.runner.ask(p.CancelTurn(key=KEY, invocation_id=second))
-
-
-async def test_the_same_id_again_joins_the_turn_and_starts_no_second_one(build: Build) -> None:
-    model = ScriptedModel(["once"])
-    fixture = build(LlmAgent(name="root", model=model))
-    first = await fixture.run(turn="e-7", repeatable=True)
-    assert await fixture.run(turn="e-7", repeatable=True) == first
-    assert len(await fixture.log()) == 2
-
-
 async def test_blobs_are_saved_by_their_place_and_replaced_by_a_text(build: Build) -> None:
     fixture = build(LlmAgent(name="root", model=ScriptedModel(["ok", "ok"])))
     blobs = Content(parts=[said("see"), image(), Part(text="and"), image()])
@@ -218,7 +74,7 @@ async def test_blobs_are_saved_by_their_place_and_replaced_by_a_text(build: Buil
 
 
 async def test_a_turn_that_waits_in_line_is_joined_without_saving_its_blobs_again(build: Build) -> None:
-    fixture = build(LlmAgent(name="root", model=Silent()))
+    fixture = build(LlmAgent(name="root", model=Gated([])))
     first = await fixture.start()
     config = RunConfig(save_input_blobs_as_artifacts=True)
     again = [
@@ -234,21 +90,6 @@ async def test_a_turn_that_waits_in_line_is_joined_without_saving_its_blobs_agai
         assert isinstance((await fixture.end(subscriber))[1], p.Cancelled)
     assert fixture.artifacts.versions(KEY, "artifact_e-5_0") == [0]
     assert len(await fixture.log()) == 2
-
-
-class FullDisk(FsspecArtifactStore):
-    def save(self, key: SessionKey, filename: str, part: Part) -> int:
-        raise OSError("disk full")
-
-
-async def test_when_a_blob_cannot_be_saved_the_turn_does_not_start(
-    build: Build, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    fixture = build(LlmAgent(name="root", model=ScriptedModel(["ok"])), FullDisk(str(tmp_path_factory.mktemp("full"))))
-    with pytest.raises(Exception, match="disk full"):
-        await fixture.run(Content(parts=[image()]), config=RunConfig(save_input_blobs_as_artifacts=True))
-    assert await fixture.log() == []
-    assert texts((await fixture.run())[0]) == [("root", "ok")]
 
 
 async def test_when_an_agents_actor_cannot_be_made_the_turn_ends_and_its_driver_is_told(build: Build) -> None:
@@ -275,9 +116,88 @@ async def test_who_holds_no_turn_may_ask_for_nothing(build: Build) -> None:
         await fixture.runner.ask(p.RunChild(turn=turn, parent="root", child="a"))
 
 
-async def test_the_callers_content_is_never_changed(build: Build) -> None:
-    fixture = build(LlmAgent(name="root", model=ScriptedModel(["ok"])))
-    content = Content(role="model", parts=[said("hi")])
-    await fixture.run(content)
-    assert content == Content(role="model", parts=[said("hi")])
-    assert (await fixture.log())[0].content == Content(role="user", parts=[said("hi")])
+class Noting(Plugin):
+    """Notes for which agent it is shown a message."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.agents: list[str] = []
+
+    async def on_user_message_callback(self, context: CallbackContext, content: Content) -> None:
+        self.agents.append(context.agent_name)
+
+
+class Gated(ScriptedModel):
+    """Says nothing before it may."""
+
+    def __init__(self, script: Sequence[Any]) -> None:
+        super().__init__(script)
+        self.may = asyncio.Event()
+
+    async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
+        await self.may.wait()
+        async for response in super().generate(request, stream=stream):
+            yield response
+
+
+def family(*said: Any) -> LlmAgent:
+    return LlmAgent(name="root", model=ScriptedModel(said), sub_agents=[LlmAgent(name="a")])
+
+
+async def test_an_author_that_is_not_in_the_tree_is_named_in_a_warning(build: Build, caplog: pytest.LogCaptureFixture) -> None:
+    fixture = build(family({"transfer": "a"}, "I am a", "still a"))
+    await fixture.run()
+    gone = Event(id="x", invocation_id="e-0", author="gone", content=Content.of_text("bye", "model"))
+    await fixture.session.append_event(p.AppendEventRequest(key=KEY, event=encode_event(gone)))
+    with caplog.at_level(logging.WARNING):
+        events, _ = await fixture.run()
+    assert [event.author for event in events] == ["a"]
+    # A busy machine may be told of as well.
+    assert [record.getMessage() for record in caplog.records if "author" in record.getMessage()] == [
+        "author 'gone' of the log is not in the agent tree: looking at older events"
+    ]
+
+
+async def test_a_message_to_an_agent_that_cannot_run_here_is_refused_before_anything_is_stored(build: Build) -> None:
+    fixture = build(family({"transfer": "a"}, "I am a", "hi from a"))
+    fixture.directory.obstacles = {"root": ("gemini", "no key")}
+    with pytest.raises(ModelConfigurationError, match="no key"):
+        await fixture.run()
+    assert await fixture.log() == []
+    fixture.directory.obstacles = {"a": ("gemini", "no key")}
+    await fixture.run()
+    stored = len(await fixture.log())
+    with pytest.raises(ModelConfigurationError, match="no key"):
+        await fixture.run()
+    assert len(await fixture.log()) == stored
+    fixture.directory.obstacles = {"root": ("gemini", "no key")}
+    assert [event.author for event in (await fixture.run())[0]] == ["a"]
+
+
+async def test_plugins_see_who_would_get_a_message_and_who_gets_it_is_said_when_its_turn_is_open(tmp_path: Path) -> None:
+    noting, model = Noting(), Gated([{"transfer": "a"}, "I am a", "for a"])
+    fixture = RunnerFixture(LlmAgent(name="root", model=model, sub_agents=[LlmAgent(name="a")]), tmp_path, plugins=[noting])
+    first = await fixture.start("one")
+    second = asyncio.create_task(fixture.start("two"))
+    await settled()
+    assert noting.agents == ["root", "root"]
+    model.may.set()
+    await fixture.end(first)
+    events, _ = await fixture.end(await second)
+    assert [(event.author, event.text) for event in events] == [("a", "for a")]
+    await fixture.close()
+
+
+class SecondStop(RunnerService):
+    def handlers(self) -> Handlers:
+        return {p.Stop: self.stop}
+
+    async def stop(self, _: p.Stop) -> p.Ack:
+        return p.Ack()
+
+
+async def test_a_message_with_two_handlers_is_found_when_the_runner_starts(tmp_path: Path) -> None:
+    fixture = RunnerFixture(CustomAgent(name="root"), tmp_path)
+    environment = RunnerEnvironment(fixture.session, fixture.directory, fixture.artifacts)
+    with pytest.raises(TypeError, match="Stop has two handlers: SecondStop has the second one"):
+        RunnerActor(environment, services=lambda _: [SecondStop()])

@@ -13,6 +13,7 @@ from actors.definitions.agents.agent_tools import TransferTool
 from actors.messages.config import DEFAULT_LIMITS
 from actors.messages.llm import FunctionDeclaration
 from actors.messages.topology import AgentNode, Topology
+from actors.rules.routing.selection import select_agent
 from actors.rules.routing.transfer import Target, TransferMenu, route_refusal, transfer_targets
 from tests.support.fixtures.tool_contexts import tool_context
 from tests.support.fixtures.topologies import topologies
@@ -146,6 +147,16 @@ def test_the_runner_refuses_names_that_are_not_in_the_tree_and_names_the_nearest
     tree = Topology.of((AgentNode(name="root", children=("billing",)), AgentNode(name="billing", parent="root")))
     assert route_refusal(tree, "billing", None) is None
     assert "Did you mean 'billing'?" in str(route_refusal(tree, "biling", None))
+
+
+def test_an_agent_that_is_a_tool_is_selected_and_reached_from_below_it_only() -> None:
+    expert = (AgentNode(name="expert", children=("helper",)), AgentNode(name="helper", parent="expert"))
+    tree = Topology.of((AgentNode(name="root", children=("a",)), AgentNode(name="a", parent="root"), *expert))
+    assert select_agent(tree, ["expert", "helper", "a"]).agent == "a"
+    assert select_agent(tree, ["a"], caller="helper").agent == "a"
+    assert "used as a tool" in str(route_refusal(tree, "helper", None))
+    assert route_refusal(tree, "helper", "expert") is None
+    assert "'expert'" in str(route_refusal(tree, "a", "expert"))
 
 
 @settings(max_examples=tries(100))

@@ -1,4 +1,4 @@
-"""A feature joins the calls of a run by an interceptor."""
+"""A feature joins the runs of agents: with a kind, which is a row of a table, or with an interceptor of their calls."""
 
 from __future__ import annotations
 
@@ -6,18 +6,49 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, cast
 
-from actors import Content, LlmAgent, LlmRequest, LlmResponse
+import pytest
+
+from actors import BaseAgent, Content, Event, LlmAgent, LlmRequest, LlmResponse, SequentialAgent
+from actors.agent.actor import AgentKind, with_callbacks
+from actors.agent.invocation import Invocation
 from actors.behaviours.interceptor import CallModel, RunInterceptor
-from actors.definitions.agents.base import BaseAgent
+from actors.definitions.spec import AgentSpec
 from actors.layers.interceptors import INTERCEPTORS
+from actors.layers.kinds import KINDS
 from actors.messages import protocol as p
 from actors.messages.config import RunConfig
 from actors.messages.event import decode_event
+from actors.messages.protocol.runs import AnyOutcome, Finished
 from actors.testing import ScriptedModel
 from tests.docs.pages import blocks
 from tests.support.fixtures.runner_fixture import RunnerFixture
+
+
+class EchoAgent(BaseAgent):
+    """Says what the user has said."""
+
+    kind: ClassVar[str] = "echo"
+
+
+async def run_echo(spec: AgentSpec, run: Invocation) -> AnyOutcome:
+    """Say it, and end the run."""
+    await run.emit(Event(content=Content.of_text(run.user_content.text, role="model")), is_last=True)
+    return Finished()
+
+
+ECHO = AgentKind(with_callbacks(run_echo), Invocation)
+
+
+@pytest.mark.parametrize("is_child", [False, True])
+async def test_an_agent_of_a_new_kind_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_child: bool) -> None:
+    monkeypatch.setitem(cast(dict[str, Any], KINDS), "echo", ECHO)
+    echo = EchoAgent(name="echo", before_agent_callback=lambda callback_context: None)
+    fixture = RunnerFixture(SequentialAgent(name="root", sub_agents=[echo]) if is_child else echo, tmp_path)
+    events, outcome = await fixture.end(await fixture.start("hello"))
+    assert [(event.author, event.text) for event in events if event.text] == [("echo", "hello")]
+    assert isinstance(outcome, Finished)
 
 
 class Loud(RunInterceptor):
