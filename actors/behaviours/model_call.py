@@ -20,7 +20,7 @@ from actors.definitions.agents.llm import LlmAgent
 from actors.definitions.spec import AgentSpec, OwnTools
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import Actions, CallbackContext, ReadonlyContext
-from actors.errors import OutputSchemaError
+from actors.errors import OutputSchemaError, StoreError
 from actors.interfaces.context import Context
 from actors.interfaces.model import Model
 from actors.messages.content import Content, FunctionCall, Part
@@ -209,12 +209,21 @@ class ModelCall:
         self._interim = InterimWords(spec, context.done) if keep_output is not None and context.node_path else None
 
     async def run(self) -> Event | None:
-        """Make one call. Returns the event of the response, which is still to be emitted; None if the model returned nothing.
+        """Read the messages that wait for the run, and make one call.
+
+        Returns:
+            The event of the response, which is still to be emitted; None if the model returned nothing.
 
         Raises:
             LlmCallsLimitExceededError: the turn has no model call left.
+            FencedError: the turn was taken over or has ended.
             Exception: what the model or an interceptor raises.
         """
+        if self._context.has_messages:
+            try:
+                await self._context.inbox.read()
+            except StoreError as error:
+                logger.warning("messages to agent %s are read later: %s", self._context.agent_name, error)
         actions = Actions()
         context = callback_context(self._context, actions)
         request = await self._built_request()

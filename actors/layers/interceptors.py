@@ -14,7 +14,7 @@ from actors.layers.model_calls import CallLimit, EmptyAnswers, FailedCalls
 from actors.layers.planning import Planning
 from actors.layers.recording.recorder import CallRecorder
 from actors.layers.spending.calls import BudgetQuestions, ModelBudgets, ToolBudgets
-from actors.layers.steering.reading import InterruptsTools, ReadsMessages
+from actors.layers.steering.interrupts import InterruptsTools
 from actors.layers.tracing import Tracing
 
 INTERCEPTORS: Sequence[type[RunInterceptor]] = (
@@ -22,7 +22,6 @@ INTERCEPTORS: Sequence[type[RunInterceptor]] = (
     BudgetQuestions,
     ToolBudgets,
     KnowsRuns,
-    ReadsMessages,
     InterruptsTools,
     Planning,
     # Callbacks see one model call, however often it is repeated.

@@ -42,6 +42,7 @@ from actors.messages.event import (
 )
 from actors.messages.flow import CONTROLLER, FlowMark
 from actors.messages.json_types import JsonObject, StateDelta
+from actors.messages.protocol.turns import ScheduledTime
 from actors.messages.session import SessionKey, TurnKey
 from actors.messages.topology import GRAPH, Topology
 from actors.refs import SessionRef
@@ -257,8 +258,8 @@ class Opening(msgspec.Struct, eq=False):
 class StartingHook(Protocol):
     """The part of a feature in the start of turns."""
 
-    async def before(self, message: p.StartTurn, event_id: str) -> None:
-        """Called before the turn is opened, for one message of a session after the other."""
+    async def before(self, message: p.StartTurn, due: ScheduledTime, event_id: str) -> None:
+        """Called before a turn that is due is opened, for one message of a session after the other."""
         ...
 
     async def left(self, message: p.StartTurn, turn: TurnKey) -> None:
@@ -360,9 +361,9 @@ class TurnStarter:
                 prepared = await self._prepared_once(message, content)
             else:
                 prepared = await self._user_messages.prepare(message, content)
-            if not prepared.found.is_there:
+            if message.due is not None and not prepared.found.is_there:
                 for hook in self.hooks:
-                    await hook.before(message, self._user_messages.event_id(message, prepared.answers))
+                    await hook.before(message, message.due, self._user_messages.event_id(message, prepared.answers))
         if prepared.found.is_there:
             return await self._join(message, prepared.found)
         return await self._start(message, prepared, slot)

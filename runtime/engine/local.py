@@ -33,7 +33,7 @@ from actors.layers.placing.client import runner_client, stores_client
 from actors.layers.schedules.messages import WatchSchedules
 from actors.layers.services import runner_actor, session_actor
 from actors.layers.toolsets import OpenToolsets
-from actors.layers.trees.process_groups import Replica, replica_for
+from actors.layers.trees.process_groups import Replica
 from actors.layers.trees.tree import AgentTree
 from actors.layers.updates.rules import MarkedVersion, Marks, first_record, known_still, marks_of, serves_any
 from actors.layers.updates.versions import RunnerTree, SessionTrees, TreeVersion, VersionRecord
@@ -311,12 +311,12 @@ class LocalDirectory:
         self.obstacles: Mapping[str, tuple[str, str]] = obstacles(model_checks(tree, distinct_models(tree)))
 
     async def link(self, agent: str, key: SessionKey, *, alone: bool = False) -> Link:
-        """A link to the agent's actor that serves a session, which is activated if need be. All live in this process."""
-        return self.link_in(self._tree, agent, key)
+        """A link to the agent's actor, which is activated if need be. It serves all sessions, and lives in this process."""
+        return self.link_in(self._tree, agent)
 
-    def link_in(self, tree: AgentTree, agent: str, key: SessionKey, mark: str = "") -> Link:
+    def link_in(self, tree: AgentTree, agent: str, mark: str = "") -> Link:
         """A link to the actor of an agent of some tree. `mark`: see Replica."""
-        replica = replica_for(tree.process_groups, agent, key, mark)
+        replica = Replica(agent, mark=mark)
         link = self._links.get(replica)
         if link is None:
             link = self._links[replica] = LocalLink(agent_actor(tree.spec(agent), self.environment))
@@ -408,7 +408,7 @@ class _OfVersion:
 
     async def link(self, agent: str, key: SessionKey, *, alone: bool = False) -> Link:
         """A link to the agent's actor that serves a session: see Directory."""
-        return self._directory.link_in(self._tree, agent, key, self._marks.get(agent, ""))
+        return self._directory.link_in(self._tree, agent, self._marks.get(agent, ""))
 
     def drop_link(self, agent: str, link: Link) -> None:
         """Drop an agent's actor."""

@@ -362,9 +362,9 @@ class MessageNotifier(RunnerService):
         self._table = parts.table
         parts.starter.hooks.append(self)
 
-    async def before(self, message: p.StartTurn, event_id: str) -> None:
+    async def before(self, message: p.StartTurn, due: ScheduledTime, event_id: str) -> None:
         """Notify agents again of a message that waits, and now asks for its own turn: a Runner may have been lost since."""
-        if message.due is not None and message.due.is_message and message.config.on_concurrent_turn == "steer":
+        if due.is_message and message.config.on_concurrent_turn == "steer":
             found = await self._session.ask(FindReader(key=message.key, event_id=event_id))
             if found.invocation_id:
                 await self.left(message, (message.key, found.invocation_id))

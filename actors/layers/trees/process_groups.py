@@ -93,14 +93,8 @@ def process_groups(topology: Topology, placements: Mapping[str, Placement]) -> d
     return groups
 
 
-def replica_for(groups: Mapping[str, ProcessGroup], agent: str, key: SessionKey, mark: str = "") -> Replica:
-    """The replica of an agent that serves a session: the same one in every process, and after every restart."""
-    group = groups.get(agent)
-    return Replica(agent, replica_of(key, group.placement.replicas) if group is not None else 0, mark)
-
-
 def replica_of(key: SessionKey, replicas: int) -> int:
-    """The number of the replica that serves a session, from 0 and below `replicas`."""
+    """The number of the replica that serves a session, from 0 and below `replicas`: the same in every process."""
     return replica_among(key, range(replicas))
 
 

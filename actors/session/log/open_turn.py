@@ -145,7 +145,7 @@ class TurnExtension(msgspec.Struct, omit_defaults=True):
         """Forget what was folded: the events will be folded again, from the first."""
 
     def dump(self, *, is_over: bool) -> msgspec.Struct:
-        """The part of it that is stored with the turn's record, unless it has nothing but defaults: all of its fields.
+        """The part of it that is stored with the turn's record: all of its fields. Not asked where they have their defaults.
 
         Args:
             is_over: the turn has ended for good.
@@ -373,8 +373,8 @@ class SessionTurn(msgspec.Struct, eq=False):
         Args:
             is_over: it has ended for good: its `temp:` state and its options are not needed any more.
         """
-        dumps = {name: extension.dump(is_over=is_over) for name, extension in self.extensions.items()}
-        extensions = {name: msgspec.Raw(encode(dump)) for name, dump in dumps.items() if dump != type(dump)()}
+        used = {name: extension for name, extension in self.extensions.items() if extension != type(extension)()}
+        extensions = {name: msgspec.Raw(encode(extension.dump(is_over=is_over))) for name, extension in used.items()}
         ledger = self.ledger.stored()
         opened_s = self.opened_s if self.opened_s != self.row.begun_s else 0.0
         if is_over:

@@ -40,7 +40,6 @@ from actors.layers.flows.definitions.task_tools import (
 from actors.layers.flows.rules.board import COMPLETE, Board
 from actors.layers.flows.rules.prompt import Brief, CompleteTask, UnansweredCall, briefing, is_controllers, result_text
 from actors.layers.flows.runs import RoundInvocation, plan_of
-from actors.layers.steering.reading import read_messages
 from actors.messages.content import Content, FunctionCall
 from actors.messages.event import USER, Event
 from actors.messages.flow import FlowMark, TaskNode, Work
@@ -130,8 +129,6 @@ class _Round:
     async def _call_model(self) -> AnyOutcome:
         if self._work.begins and await emit_content_of(self._spec.hooks("before_agent_callback"), self._context):
             return Finished()
-        if self._context.has_messages:
-            await read_messages(self._context)
         # The log has to say that there was a round, also when the model returned nothing.
         response = await self._model_call.run() or Event()
         response = msgspec.structs.replace(response, flow=self._mark())
