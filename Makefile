@@ -15,11 +15,11 @@ ADK_READY := .venv-adk/ready-$(shell cat tests/adk/requirements.lock pyproject.t
 
 # Where Ray finds pyarrow its workers import it, so Ray Data and other large extras have an environment of their own as well.
 EXTRAS := .venv-extras/bin
-EXTRAS_READY := .venv-extras/ready-$(shell cat tests/extras/requirements.lock pyproject.toml | cksum | cut -d' ' -f1)
+EXTRAS_READY := .venv-extras/ready-$(shell cat requirements-dev.lock tests/extras/requirements.lock pyproject.toml | cksum | cut -d' ' -f1)
 
 # The lowest version of Ray with which raygrove is tested. The lock of .venv has the newest.
 LOWEST_RAY := .venv-lowest-ray/bin
-LOWEST_RAY_READY := .venv-lowest-ray/ready-$(shell cat tests/rays/lowest.lock pyproject.toml | cksum | cut -d' ' -f1)
+LOWEST_RAY_READY := .venv-lowest-ray/ready-$(shell cat requirements-dev.lock tests/rays/lowest.lock pyproject.toml | cksum | cut -d' ' -f1)
 
 # Someone else's server of language models, with pins of its own. The tests themselves run in .venv.
 MODELS := .venv-models/bin
@@ -176,16 +176,20 @@ bench: $(READY)
 examples: $(READY)
 	@set -e; for example in $(filter-out examples/ray_data.py,$(wildcard examples/*.py)); do echo "== $$example"; $(BIN)/python $$example; done
 
+# A lock of what is needed besides another lock: of what, the other one, this one.
+define compile_more
+@$(COMPILE) $(1) --constraint $(2) $(ARGS) $$(sed -n 's/^\([a-z0-9.-]*\).*==.*/--no-emit-package \1/p' $(2)) --output-file $(3)
+@sed -i '/^$$/,$$d' $(3)
+endef
+
 lock: $(READY)
 	@$(COMPILE) pyproject.toml $(ARGS) --output-file requirements.lock
 	@$(COMPILE) pyproject.toml --group dev --constraint requirements.lock $(ARGS) --output-file requirements-dev.lock
 	@$(COMPILE) --group docs $(ARGS) --output-file requirements-docs.lock
 	@$(COMPILE) pyproject.toml --extra adk --extra web tests/adk/requirements.in $(ARGS) --output-file tests/adk/requirements.lock
-	@$(COMPILE) pyproject.toml --extra adk --constraint tests/adk/requirements.lock tests/adk/judge/requirements.in $(ARGS) \
-	  $$(sed -n 's/^\([a-z0-9.-]*\).*==.*/--no-emit-package \1/p' tests/adk/requirements.lock) --output-file tests/adk/judge/requirements.lock
-	@sed -i '/^$$/,$$d' tests/adk/judge/requirements.lock
-	@$(COMPILE) pyproject.toml --extra data --extra web tests/extras/requirements.in $(ARGS) --output-file tests/extras/requirements.lock
-	@$(COMPILE) pyproject.toml --group dev tests/rays/lowest.in $(ARGS) --output-file tests/rays/lowest.lock
+	$(call compile_more,pyproject.toml --extra adk tests/adk/judge/requirements.in,tests/adk/requirements.lock,tests/adk/judge/requirements.lock)
+	$(call compile_more,pyproject.toml --extra data --extra web tests/extras/requirements.in,requirements-dev.lock,tests/extras/requirements.lock)
+	@$(COMPILE) --no-deps tests/rays/lowest.in $(ARGS) --output-file tests/rays/lowest.lock
 	@$(COMPILE) tests/models/requirements.in $(ARGS) --output-file tests/models/requirements.lock
 	@set -e; for peer in $(PEERS:.in=); do $(COMPILE) $$peer.in $(ARGS) --output-file $$peer.lock; done
 
@@ -238,12 +242,13 @@ $(JUDGE_READY):
 	@touch $@
 
 $(EXTRAS_READY):
-	$(call environment,.venv-extras,tests/extras/requirements.lock)
+	$(call environment,.venv-extras,requirements-dev.lock -r tests/extras/requirements.lock)
 	@$(EXTRAS)/$(ITSELF)
 	@touch $@
 
 $(LOWEST_RAY_READY):
-	$(call environment,.venv-lowest-ray,tests/rays/lowest.lock)
+	$(call environment,.venv-lowest-ray,requirements-dev.lock)
+	$(call install,.venv-lowest-ray,tests/rays/lowest.lock)
 	@$(LOWEST_RAY)/$(ITSELF)
 	@touch $@
 
