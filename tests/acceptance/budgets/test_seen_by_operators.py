@@ -6,12 +6,10 @@ At 80 % of a budget plugins, operators and metrics hear of it, once (docs/costs.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from actors import (
     Budget,
@@ -32,13 +30,13 @@ from actors.layers.spending.messages import GetTurnBudgets, GetUsage, UsedBudget
 from actors.refs import SessionRef
 from actors.testing import ScriptedModel, reply_parts
 from runtime import Runtime, Settings
-from runtime.frontends.console import cli, runtimes
 from runtime.frontends.console.conversation import Commands
 from runtime.frontends.console.lines import budget_line
 from runtime.frontends.console.overview import _used_today
 from runtime.frontends.console.terminal import Terminal
 from tests.acceptance.budgets.test_budgets import endless
 from tests.support import inside
+from tests.support.console import have_joined, invoke
 from tests.support.polling import until
 from tests.support.runtimes import Deploy, run_turn
 
@@ -138,17 +136,14 @@ def test_a_turn_that_failed_has_them_and_one_without_budgets_none(local: Deploy)
 @pytest.fixture
 def rt(local: Deploy, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime]:
     with started(local) as rt:
-        monkeypatch.setattr(runtimes, "joined", lambda name, address: nullcontext(rt))
+        have_joined(monkeypatch, rt, "test")
         config = RunConfig(budget=Budget(llm_calls=2, at_limit="ask"))
         rt.run(user_id="ada", session_id="s1", message="find", run_config=config).result()
         yield rt
 
 
 def raygrove(*arguments: str) -> str:
-    result = CliRunner().invoke(cli.app, arguments)
-    if result.exception is not None:
-        raise result.exception
-    return result.output
+    return invoke(*arguments).output
 
 
 def test_commands_show_them(rt: Runtime, capsys: pytest.CaptureFixture[str]) -> None:

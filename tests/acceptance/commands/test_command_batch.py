@@ -8,20 +8,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from actors.errors import RaygroveError, RequestError
-from runtime.frontends.console import cli
-from tests.support.app_folders import fresh_imports, write
+from actors.errors import RequestError
+from tests.support.app_folders import write
+from tests.support.console import invoke
+from tests.support.sources import ROOT
 
 pytestmark = pytest.mark.sampled(2, of="module")
-
-ROOT = Path(__file__).parents[3]
 
 APP = """
     from pathlib import Path
@@ -34,19 +32,13 @@ APP = """
 
 
 @pytest.fixture(autouse=True)
-def _in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.chdir(tmp_path)
+def _echo_app(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    write(tmp_path / "echo_app", {"agent.py": APP.format(folder=str(tmp_path))})
-    with fresh_imports():
-        yield
+    write(folder / "echo_app", {"agent.py": APP.format(folder=str(folder))})
 
 
 def raygrove(*arguments: str, stdin: str | None = None) -> Result:
-    result = CliRunner().invoke(cli.app, ["batch", "echo_app", *arguments], input=stdin)
-    if isinstance(result.exception, RaygroveError):
-        raise result.exception
-    return result
+    return invoke("batch", "echo_app", *arguments, stdin=stdin)
 
 
 def lines(text: str) -> list[dict[str, Any]]:

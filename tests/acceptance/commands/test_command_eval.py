@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from actors.errors import RaygroveError, RequestError
-from runtime.frontends.console import cli
-from tests.support.app_folders import desk, fresh_imports
+from actors.errors import RequestError
+from tests.support.app_folders import desk
+from tests.support.console import invoke
 
 TRANSFER = {"name": "transfer_to_agent", "args": {"agent_name": "billing"}}
 LOOKUP = {"name": "lookup_order", "args": {"order_id": "42"}}
 
 
 @pytest.fixture(autouse=True)
-def _desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.chdir(tmp_path)
-    desk(tmp_path / "desk_eval")
-    with fresh_imports():
-        yield
+def _desk(folder: Path) -> None:
+    desk(folder / "desk_eval")
 
 
 def case(eval_id: str, text: str, answer: str, *calls: dict[str, Any]) -> dict[str, Any]:
@@ -43,10 +39,7 @@ def save(name: str, value: object) -> str:
 
 
 def evaluate(*arguments: str) -> Result:
-    result = CliRunner().invoke(cli.app, ["eval", "desk_eval", *arguments])
-    if isinstance(result.exception, RaygroveError):
-        raise result.exception
-    return result
+    return invoke("eval", "desk_eval", *arguments)
 
 
 def rows(result: Result) -> list[list[str]]:
@@ -116,7 +109,7 @@ def test_sessions_begin_with_their_state_and_are_kept_in_a_store() -> None:
     given["session_input"]["state"] = {"plan": "gold"}
     file = save("s.evalset.json", {"eval_set_id": "s", "eval_cases": [given]})
     (done,) = [json.loads(line) for line in evaluate(file, "--json", "--store", "sqlite:///kept.db").stdout.splitlines()]
-    listed = CliRunner().invoke(cli.app, ["sessions", "list", "desk_eval", "--store", "sqlite:///kept.db"]).stdout
+    listed = invoke("sessions", "list", "desk_eval", "--store", "sqlite:///kept.db").stdout
     assert listed.splitlines()[1].split("\t")[:2] == ["ada", done["session"]]
 
 

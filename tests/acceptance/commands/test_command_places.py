@@ -1,33 +1,29 @@
-"""Commands that take the code of an app say which file is meant by a path that names none."""
+"""Commands say which file is meant by a path that names none, and end without an error when their reader has enough."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from actors.errors import RequestError
-from runtime.frontends.console import cli
-from tests.support.app_folders import HELLO, desk, fresh_imports, write
+from tests.support.app_folders import HELLO, desk, write
+from tests.support.console import invoke
 
 
 @pytest.fixture(autouse=True)
-def _in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.chdir(tmp_path)
-    write(
-        tmp_path, {"places.py": HELLO, "inputs.jsonl": '"hi"\n', "one.evalset.json": '{"eval_set_id": "one", "eval_cases": []}'}
-    )
-    desk(tmp_path / "apps" / "places_desk")
-    with fresh_imports():
-        yield
+def _places(folder: Path) -> None:
+    write(folder, {"places.py": HELLO, "inputs.jsonl": '"hi"\n', "one.evalset.json": '{"eval_set_id": "one", "eval_cases": []}'})
+    desk(folder / "apps" / "places_desk")
 
 
 def error(*arguments: str) -> str:
-    result = CliRunner().invoke(cli.app, [*arguments])
-    assert isinstance(result.exception, RequestError), result
-    return str(result.exception)
+    with pytest.raises(RequestError) as raised:
+        invoke(*arguments)
+    return str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -61,3 +57,16 @@ def test_a_file_is_meant_by_its_name_without_its_ending(command: tuple[str, ...]
 )
 def test_a_path_with_a_slip_is_answered_with_the_nearest(given: str, meant: str) -> None:
     assert error("run", given, "hi") == f"there is no file or folder {given!r}. Did you mean {meant!r}?"
+
+
+@pytest.mark.parametrize("arguments", [["version"], ["version", "--json"]])
+def test_a_command_whose_reader_is_gone_ends_with_0(arguments: list[str]) -> None:
+    command = [str(Path(sys.executable).with_name("raygrove")), *arguments]
+    reader, writer = os.pipe()
+    # Before the command has begun.
+    os.close(reader)
+    try:
+        done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")

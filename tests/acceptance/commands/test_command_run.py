@@ -11,38 +11,27 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from actors.errors import RaygroveError, RequestError
-from runtime.frontends.console import cli
-from tests.acceptance.commands.test_command_chat import TRIP
-from tests.support.app_folders import HELLO, desk, fresh_imports, write
+from tests.acceptance.commands.test_command_chat import SLOW, TRIP
+from tests.support.app_folders import HELLO, desk, write
+from tests.support.console import invoke
 from tests.support.programs.terminal_program import CTRL_C, TerminalProgram
 
-pytestmark = pytest.mark.sampled(3, of="module")
-
-
-@pytest.fixture(autouse=True)
-def _in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.chdir(tmp_path)
-    with fresh_imports():
-        yield
+pytestmark = [pytest.mark.sampled(3, of="module"), pytest.mark.usefixtures("folder")]
 
 
 @pytest.fixture
-def app(tmp_path: Path) -> str:
-    return str(desk(tmp_path / "apps" / "desk_run").relative_to(tmp_path))
+def app(folder: Path) -> str:
+    return str(desk(folder / "apps" / "desk_run").relative_to(folder))
 
 
 def raygrove(*arguments: str, stdin: str | None = None) -> Result:
-    result = CliRunner().invoke(cli.app, ["run", *arguments], input=stdin)
-    if isinstance(result.exception, RaygroveError):
-        raise result.exception
-    return result
+    return invoke("run", *arguments, stdin=stdin)
 
 
 def answer_to(result: Result, value: str) -> str:
@@ -95,7 +84,7 @@ def test_events_are_printed_as_lines_of_json(app: str) -> None:
     result = raygrove(app, "it is late", "--json", "--session", "s1", "--state", "plan=gold", "--state", '{"n": 1}')
     events = [json.loads(line) for line in result.stdout.splitlines()]
     assert [event["author"] for event in events if event["author"] != "user"][-1] == "billing"
-    shown = CliRunner().invoke(cli.app, ["sessions", "show", "desk_run", "s1"]).stdout
+    shown = invoke("sessions", "show", "desk_run", "s1").stdout
     assert 'plan = "gold"' in shown
     assert "n = 1" in shown
 
@@ -147,23 +136,6 @@ def test_exit_codes_tell_usage_from_failure(tmp_path: Path) -> None:
         assert error in done.stderr.splitlines()[-1]
 
 
-SLOW = """
-    import asyncio
-
-    from actors import LlmAgent, tool
-    from actors.testing import PatternModel
-
-
-    @tool
-    async def wait() -> None:
-        \"\"\"Wait long.\"\"\"
-        await asyncio.sleep(60)
-
-
-    root_agent = LlmAgent(name="slow", tools=[wait], model=PatternModel([("", {"call": "wait", "args": {}})]))
-"""
-
-
 def test_ctrl_c_cancels_the_turn(tmp_path: Path) -> None:
     write(tmp_path / "slow_r", {"agent.py": SLOW})
     with subprocess.Popen(
@@ -176,7 +148,7 @@ def test_ctrl_c_cancels_the_turn(tmp_path: Path) -> None:
         assert process.wait(20) == 130
         assert process.stderr.read().splitlines()[-1] == "cancelled"
         assert time.monotonic() - started < 10
-    assert "cancelled" in CliRunner().invoke(cli.app, ["sessions", "show", "slow_r", "s1"]).stdout
+    assert "cancelled" in invoke("sessions", "show", "slow_r", "s1").stdout
 
 
 def test_a_timeout_fails_the_turn(tmp_path: Path) -> None:

@@ -14,18 +14,17 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from typer.testing import CliRunner, Result
 
 from actors import LlmAgent
 from actors.errors import DefinitionError, RaygroveError, RequestError
 from actors.testing import PatternModel
 from runtime.driver.runtime import Runtime
 from runtime.engine.process.collector import THRESHOLDS, WITHOUT_GARBAGE
-from runtime.frontends.console import cli
 from runtime.frontends.web.serving import WebServer
 from runtime.settings import Settings
 from runtime.web import app_for
-from tests.support.app_folders import HELLO, fresh_imports, write
+from tests.support.app_folders import HELLO, write
+from tests.support.console import invoke
 
 pytestmark = pytest.mark.sampled(2, of="module")
 
@@ -33,10 +32,8 @@ TOKEN = "a-token-0123456789"
 
 
 @pytest.fixture
-def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    monkeypatch.chdir(tmp_path)
-    with fresh_imports():
-        yield str(write(tmp_path / "hello_web", {"agent.py": HELLO}).relative_to(tmp_path))
+def app(folder: Path) -> str:
+    return str(write(folder / "hello_web", {"agent.py": HELLO}).relative_to(folder))
 
 
 @contextmanager
@@ -79,13 +76,6 @@ def test_the_page_of_adk_is_served_from_a_folder_and_the_inspector_unless_it_is_
         assert "inspector.js" in httpx2.get(url, headers={"Accept": "text/html"}, follow_redirects=True, timeout=30).text
 
 
-def invoke(*arguments: str) -> Result:
-    result = CliRunner().invoke(cli.app, ["serve", *arguments])
-    if isinstance(result.exception, RaygroveError):
-        raise result.exception
-    return result
-
-
 @pytest.mark.parametrize(
     ("arguments", "error", "says"),
     [
@@ -105,7 +95,7 @@ def test_what_is_wrong_is_told_before_anything_starts(
     app: str, arguments: list[str], error: type[RaygroveError], says: str
 ) -> None:
     with pytest.raises(error, match=says):
-        invoke(app, *arguments)
+        invoke("serve", app, *arguments)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
@@ -113,7 +103,7 @@ def test_a_port_in_use_is_told_with_ways_out_before_anything_starts(app: str, ho
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(DefinitionError, match=f"port {port} of {host} is in use.* --port {port + 1}, .* --port 0"):
-            invoke(app, "--host", host, "--port", str(port))
+            invoke("serve", app, "--host", host, "--port", str(port))
     assert not Path(".raygrove").exists()
 
 
@@ -128,7 +118,7 @@ def test_while_it_serves_python_looks_for_garbage_rarely(app: str, monkeypatch: 
 
     monkeypatch.setattr(WebServer, "run", serve)
     try:
-        assert invoke(app, "--port", "0").exit_code == 0
+        assert invoke("serve", app, "--port", "0").exit_code == 0
     finally:
         gc.set_threshold(*before)
         gc.callbacks[:] = callbacks

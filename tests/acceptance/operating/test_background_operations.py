@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import nullcontext
 
 import httpx2
 import pytest
-from typer.testing import CliRunner
 
 from actors import AgentTool, LlmAgent
+from actors.errors import RequestError
 from actors.testing import PatternModel, ScriptedModel
 from runtime.driver.runtime import Runtime
-from runtime.frontends.console import cli, runtimes
 from runtime.web import Principal, StaticTokens, app_for
 from tests.acceptance.sessions.test_background import listen, only_run
+from tests.support.console import have_joined, invoke
 from tests.support.runtimes import Deploy
 from tests.support.servers.web_server import TIMEOUT_S, serving
 
@@ -63,10 +62,10 @@ def test_users_look_after_their_runs_over_http(rt: Runtime) -> None:
 
 
 def test_they_are_listed_steered_and_cancelled_at_a_terminal(rt: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtimes, "joined", lambda name, address: nullcontext(rt))
+    have_joined(monkeypatch, rt)
 
     def do(*arguments: str) -> str:
-        return CliRunner().invoke(cli.app, ["background", *arguments]).output
+        return invoke("background", *arguments).output
 
     run = only_run(rt).id
     head, line = do("list", "desk", "s1").splitlines()
@@ -77,6 +76,5 @@ def test_they_are_listed_steered_and_cancelled_at_a_terminal(rt: Runtime, monkey
     assert ended.status == "cancelled"
     [listed] = [json.loads(each) for each in do("list", "desk", "s1", "--user", "ada", "--json").splitlines()]
     assert (listed["id"], listed["status"]) == (run, "cancelled")
-    assert "is cancelled: it reads no message" in str(
-        CliRunner().invoke(cli.app, ["background", "steer", "desk", "s1", run, "go"]).exception
-    )
+    with pytest.raises(RequestError, match="is cancelled: it reads no message"):
+        do("steer", "desk", "s1", run, "go")

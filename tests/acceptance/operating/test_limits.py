@@ -6,23 +6,22 @@ import json
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
-from typer.testing import CliRunner
 
 from actors import LlmAgent, ModelLimits, RunConfig
 from actors.errors import ActorLostError, DefinitionError, RequestError
 from actors.testing import PatternModel
 from runtime.driver.runtime import Runtime
 from runtime.driver.turns.turn import Turn
-from runtime.frontends.console import cli, runtimes
 from runtime.models.gemini import Gemini
 from runtime.settings import Settings
 from runtime.web import Principal, StaticTokens, app_for
+from tests.support.console import have_joined, invoke
 from tests.support.polling import until
 from tests.support.runtimes import Deploy, run_turn
 from tests.support.servers.gemini_server import Gate, GeminiServer, Stream, text
@@ -169,30 +168,18 @@ def test_administrators_see_and_change_limits_over_http(rt: Runtime) -> None:
 
 
 def test_limits_are_seen_and_changed_from_a_shell(rt: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
-    @contextmanager
-    def joined(name: str, address: str | None) -> Iterator[Runtime]:
-        assert (name, address) == ("desk", None)
-        yield rt
-
-    monkeypatch.setattr(runtimes, "joined", joined)
+    have_joined(monkeypatch, rt)
 
     def limits(*arguments: str) -> str:
-        return CliRunner().invoke(cli.app, ["limits", "desk", *arguments]).output
+        return invoke("limits", "desk", *arguments).output
 
     def rows(output: str) -> list[list[str]]:
         return [line.split("\t") for line in output.splitlines()][1:]
 
     settings = [["gemini-*", "1", "-", "-", "settings", "0", "0"], ["other", "-", "-", "-", "settings", "0", "0"]]
     assert rows(limits()) == settings
-    assert rows(limits("other", "--concurrency", "4", "--per-minute", "60", "--tokens-per-minute", "9000"))[1] == [
-        "other",
-        "4",
-        "60",
-        "9000",
-        "operator",
-        "0",
-        "0",
-    ]
+    changed = rows(limits("other", "--concurrency", "4", "--per-minute", "60", "--tokens-per-minute", "9000"))
+    assert changed[1] == ["other", "4", "60", "9000", "operator", "0", "0"]
     assert json.loads(limits("other", "--per-minute", "none", "--json").splitlines()[1])["requestsPerMinute"] is None
     assert rows(limits("other", "--reset")) == settings
     assert rows(limits("other", "--concurrency", "4", "--reset"))[1][1:5] == ["4", "-", "-", "operator"]

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
 from typing import Annotated
 
 import httpx2
 import msgspec
 import pytest
 from typer.main import get_command
-from typer.testing import CliRunner
 
 from actors import LlmAgent
 from actors.errors import RequestError
@@ -21,10 +19,11 @@ from runtime.driver.runtime import Runtime
 from runtime.driver.services import deployment, limits, services
 from runtime.driver.services.sessions import SessionsService
 from runtime.driver.waits import Awaited
-from runtime.frontends.console import cli, operations, runtimes
+from runtime.frontends.console import cli, operations
 from runtime.frontends.web import app
 from runtime.frontends.web.operation import http_operation
 from runtime.web import Principal, StaticTokens, app_for
+from tests.support.console import have_joined, invoke
 from tests.support.runtimes import Deploy
 from tests.support.servers.web_server import TIMEOUT_S, serving
 
@@ -107,15 +106,10 @@ def test_it_is_a_route_that_the_document_describes(rt: Runtime) -> None:
 
 
 def test_it_is_a_command_with_an_option_for_each_field(rt: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
-    @contextmanager
-    def joined(name: str, address: str | None) -> Iterator[Runtime]:
-        assert (name, address) == ("desk", None)
-        yield rt
-
-    monkeypatch.setattr(runtimes, "joined", joined)
+    have_joined(monkeypatch, rt)
 
     def tidy(*arguments: str) -> str:
-        return CliRunner().invoke(cli.app, ["users", "tidy", *arguments]).output
+        return invoke("users", "tidy", *arguments).output
 
     assert tidy("desk", "ada", "--keep", "3", "--dry-run") == "session\tdone\ns0\tno\n"
     assert [json.loads(line) for line in tidy("desk", "ada", "--prefix", "s1", "--json").splitlines()] == ["s1"]
@@ -123,7 +117,7 @@ def test_it_is_a_command_with_an_option_for_each_field(rt: Runtime, monkeypatch:
     assert "Invalid value for --keep" in tidy("desk", "ada", "--keep", "many")
     described = tidy("--help")
     assert all(said in described for said in ("Delete the sessions of a user", "NAME", "USER", "--keep", "How many stay."))
-    assert "tidy" in CliRunner().invoke(cli.app, ["users", "--help"]).output
+    assert "tidy" in invoke("users", "--help").output
 
 
 class Counted(msgspec.Struct, frozen=True):
@@ -138,13 +132,13 @@ async def count(sessions: SessionsService[Awaited], user_id: str) -> Counted | N
 
 
 def test_the_fields_of_a_result_are_shown_by_default(rt: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtimes, "joined", lambda name, address: nullcontext(rt))
+    have_joined(monkeypatch, rt)
     counting = AppOperation("GET /v1/apps/{app}/users/{user}/count", count, command=Command(name="users count"))
     monkeypatch.setattr(services, "OPERATIONS", [counting])
     operations.commands_in.cache_clear()
 
     def counted(*arguments: str) -> str:
-        return CliRunner().invoke(cli.app, ["users", "count", "desk", *arguments]).output
+        return invoke("users", "count", "desk", *arguments).output
 
     assert (counted("ada"), counted("ada", "--json"), counted("bob")) == ("of user\n4\n", '{"of_user":4}\n', "")
 

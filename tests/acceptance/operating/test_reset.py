@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from actors import Event, LlmAgent, RunConfig, SequentialAgent, ToolContext, tool
 from actors.errors import AgentFailedError, RequestError, TurnStateError
 from actors.testing import ScriptedModel
 from runtime.driver.runtime import Runtime
 from runtime.driver.turns.turn import Turn
-from runtime.frontends.console import cli, runtimes
+from tests.support.console import have_joined, invoke
 from tests.support.models.metered_model import MeteredModel
 from tests.support.runtimes import Deploy, run_turn, stored, stored_state
 from tests.support.stores.logged_usage import fold
@@ -161,9 +158,7 @@ def test_what_others_have_said_is_not_taken_back(local: Deploy) -> None:
         with pytest.raises(TurnStateError, match=f"turn '{second[0].invocation_id}' has spoken after it. Rewind"):
             again(rt, first, 0).result()
         with pytest.raises(RequestError, match="it has no such event"):
-            again(rt, first, 0).result() if False else rt.retry(
-                user_id=ADA, session_id=S1, invocation_id=second[0].invocation_id, from_event=first[1].id
-            ).result()
+            again(rt, [second[0], first[1]], 1).result()
         rt.sessions.rewind("ada", "s1", second[0].invocation_id)
         assert again(rt, first, 0).result().text == "c"
         with pytest.raises(RequestError, match="it has no such event, or no longer"):
@@ -191,13 +186,7 @@ def test_a_turn_that_runs_is_not_run_again(local: Deploy) -> None:
 def test_a_turn_is_run_again_from_a_shell(local: Deploy, monkeypatch: pytest.MonkeyPatch) -> None:
     with local(LlmAgent(name="root", model=ScriptedModel(["one", "two"]))) as rt:
         run_turn(rt, "go")
-
-        @contextmanager
-        def joined(name: str, address: str | None) -> Iterator[Runtime]:
-            yield rt
-
-        monkeypatch.setattr(runtimes, "joined", joined)
+        have_joined(monkeypatch, rt)
         event = stored(rt)[0]
-        command = ["retry", "desk", "s1", event.invocation_id, "--user", "ada", "--from", event.id]
-        assert CliRunner().invoke(cli.app, command).output.strip() == "two"
-        assert CliRunner().invoke(cli.app, ["retry", "desk", "s1", "--from", event.id]).exit_code != 0
+        assert invoke("retry", "desk", "s1", event.invocation_id or "", "--user", "ada", "--from", event.id).output == "two\n"
+        assert invoke("retry", "desk", "s1", "--from", event.id).exit_code != 0

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from actors import LlmAgent, tool
 from actors.errors import AgentFailedError, RequestError
@@ -23,8 +21,8 @@ from actors.testing import Reply, ScriptedModel, reply_parts
 from runtime import Runtime, Settings
 from runtime.driver.operation import local_time
 from runtime.driver.turns.description import AgentShare, OpenToolCall, TurnDescription
-from runtime.frontends.console import cli, runtimes
 from runtime.frontends.console.lines import turn_lines
+from tests.support.console import have_joined, invoke
 from tests.support.runtimes import Deploy, run_turn
 
 
@@ -51,15 +49,12 @@ def rt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime]:
         generate_content_config={"temperature": 0.5},
     )
     with Deploy("local", tmp_path)(root, settings=Settings(record_requests=1.0)) as rt:
-        monkeypatch.setattr(runtimes, "joined", lambda name, address: nullcontext(rt))
+        have_joined(monkeypatch, rt, "test")
         yield rt
 
 
 def raygrove(*arguments: str) -> str:
-    result = CliRunner().invoke(cli.app, arguments)
-    if result.exception is not None:
-        raise result.exception
-    return result.output
+    return invoke(*arguments).output
 
 
 def test_what_models_were_asked_is_printed(rt: Runtime) -> None:

@@ -4,38 +4,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from actors import LlmAgent
 from actors.errors import InvalidScheduleError, RequestError, ScheduleNotFoundError
 from actors.testing import PatternModel
 from runtime import Runtime
-from runtime.frontends.console import cli, runtimes
+from tests.support.console import have_joined, invoke
 from tests.support.runtimes import Deploy
 
 
 @pytest.fixture
 def rt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime]:
     with Deploy("local", tmp_path)(LlmAgent(name="root", model=PatternModel([], default="two orders"))) as rt:
-
-        @contextmanager
-        def joined(name: str, address: str | None) -> Iterator[Runtime]:
-            assert (name, address) == ("desk", None)
-            yield rt
-
-        monkeypatch.setattr(runtimes, "joined", joined)
+        have_joined(monkeypatch, rt)
         yield rt
 
 
 def schedules(command: str, *arguments: str) -> Result:
-    result = CliRunner().invoke(cli.app, ["schedules", command, "desk", *arguments])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
+    return invoke("schedules", command, "desk", *arguments)
 
 
 def rows(result: Result) -> list[list[str]]:
