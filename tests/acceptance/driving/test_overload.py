@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import httpx2
 import pytest
 
 from actors import LlmAgent
@@ -14,11 +13,9 @@ from actors.testing import PatternModel
 from runtime.driver.runtime import Runtime
 from runtime.driver.turns.turn import Turn
 from runtime.settings import Settings
-from runtime.web import app_for
 from tests.support.agents.conversation_tools import Gate
 from tests.support.polling import until
 from tests.support.runtimes import Deploy, stored
-from tests.support.servers.web_server import TIMEOUT_S, serving
 
 
 def agent(gate: Gate) -> LlmAgent:
@@ -87,17 +84,6 @@ def test_a_map_waits_until_there_is_room(deploy: Deploy, gate: Gate) -> None:
     with deploy(agent(gate), settings=Settings(max_waiting_user_turns=4)) as rt:
         results = list(rt.map([f"input {number}" for number in range(12)], concurrency=12, name="many", user_id="ada"))
     assert [(result.error, result.output, result.attempts) for result in results] == [(None, "ok", 1)] * 12
-
-
-def test_the_service_says_so_with_the_time_to_come_again(local: Deploy, gate: Gate) -> None:
-    with local(agent(gate), app_name="desk", settings=Settings(max_waiting_session_turns=2)) as rt, serving(app_for(rt)) as url:
-        taken = fill(rt)
-        refused = httpx2.post(f"{url}/v1/apps/desk/sessions/s1/turns?user=ada", json={"message": "hi"}, timeout=TIMEOUT_S)
-        problem = refused.json()
-        assert (refused.status_code, problem["type"], problem["title"]) == (429, "OverloadedError", "As much waits as may")
-        assert 1 <= int(refused.headers["retry-after"]) <= 60
-        gate.open()
-        assert [turn.result().text for turn in taken] == ["ok"] * 3
 
 
 async def test_more_lists_than_may_wait_are_refused_and_turns_do_not_wait_for_them(deploy: Deploy, gate: Gate) -> None:

@@ -96,13 +96,6 @@ def test_usage_is_told_by_user_session_turn_day_and_model(deploy: Deploy) -> Non
         assert rt.usage(since=before + timedelta(hours=1)).total.llm_calls == 0
 
 
-async def test_callers_on_an_event_loop_ask_the_same(deploy: Deploy) -> None:
-    async with deploy(says("root", "hi")) as rt:
-        async for _ in rt.run(user_id="ada", session_id="s1", message="hi"):
-            pass
-        assert (await rt.aio.usage("ada", by="agent")).groups["root"].llm_calls == 1
-
-
 def test_a_turn_that_goes_on_is_counted_as_far_as_it_is(local: Deploy) -> None:
     is_there, may_go_on = threading.Event(), threading.Event()
 

@@ -182,10 +182,3 @@ def test_a_session_in_which_a_turn_runs_is_not_forked(local: Deploy, tmp_path: A
         model.release()
         assert turn.result().text == "late"
         assert rt.sessions.fork("ada", "s1", turn.invocation_id, "other").id == "other"
-
-
-async def test_callers_on_an_event_loop_fork_too(deploy: Deploy) -> None:
-    async with deploy(root()) as rt:
-        result = await rt.run(user_id="ada", session_id="s1", message="first")
-        fork = await rt.aio.sessions.fork("ada", "s1", result.invocation_id)
-        assert fork.state["notes"] == ["first"]

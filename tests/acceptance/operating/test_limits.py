@@ -136,15 +136,6 @@ def test_a_deployment_without_limits_says_how_it_would_have_some(local: Deploy) 
             rt.limits.set("PatternModel", max_concurrency=1)
 
 
-async def test_callers_on_an_event_loop_do_the_same(local: Deploy) -> None:
-    async with local(LlmAgent(name="root", model=PatternModel([], default="ok")), settings=ONE) as rt:
-        assert (await rt.aio.limits.set("other", tokens_per_minute=5)).tokens_per_minute == 5
-        assert [each.name for each in await rt.aio.limits.list()] == ["gemini-*", "other"]
-        found = await rt.aio.limits.reset("other")
-        assert found is not None
-        assert (found.tokens_per_minute, found.changed) == (None, False)
-
-
 def test_administrators_see_and_change_limits_over_http(rt: Runtime) -> None:
     tokens = StaticTokens({DESK: Principal(), BOSS: Principal(is_admin=True)})
     with serving(app_for(rt, auth=tokens)) as url:

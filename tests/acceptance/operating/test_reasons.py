@@ -81,9 +81,3 @@ def test_it_is_found_behind_any_number_of_events_of_agents_that_get_no_messages(
             ("worker", "kind"),
             ("line", "kind"),
         ]
-
-
-async def test_it_is_told_on_an_event_loop_as_well(deploy: Deploy) -> None:
-    with deploy(tree()) as rt:
-        [said] = run_turn(rt, "hi")
-        assert await rt.aio.turns.why("ada", "s1", said.invocation_id) == [SelectionReason(seq=1, agent="root", because="root")]

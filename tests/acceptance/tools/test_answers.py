@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
@@ -13,7 +12,6 @@ from actors.errors import AgentFailedError, InvalidMessageError
 from actors.messages.protocol.runs import Paused
 from actors.testing import PatternModel, responses
 from tests.support.agents.workflow_agents import answer, par, run, says, seq, short
-from tests.support.fixtures.lossy_engine import Loss, Victim, lossy_runtime
 from tests.support.runtimes import Deploy, stored
 from tests.support.vectors.vector_agents import lro
 
@@ -122,26 +120,3 @@ def test_a_message_that_answers_two_turns_is_refused_and_each_can_be_answered(lo
         assert stored(rt) == before
         assert run(rt, answer(rt, "a")) == (["a a knows"], "Finished")
         assert run(rt, answer(rt, "b")) == (["b b knows"], "Finished")
-
-
-@pytest.mark.sampled(12, full=4)
-@pytest.mark.parametrize("who", get_args(Victim))
-@pytest.mark.parametrize("name", ["two", "below"])
-def test_they_go_on_whichever_actor_is_lost(tmp_path: Path, name: str, who: Victim) -> None:
-    tree, said = TREES[name]
-    waiting = ("a", "b", "c") if name == "below" else ("a", "b")
-
-    def play(folder: Path, losses: list[Loss]) -> tuple[list[str], int, int]:
-        folder.mkdir()
-        rt, engine = lossy_runtime(tree(), folder, losses)
-        with rt:
-            run(rt, "go")
-            begun = engine.messages
-            events, how = run(rt, answer(rt, *waiting))
-            assert how == "Finished"
-            return sorted(events), begun, engine.messages
-
-    _, begun, messages = play(tmp_path / "undisturbed", [])
-    for at in range(begun, messages):
-        for before in (True, False):
-            assert play(tmp_path / f"{at} {before}", [Loss(at, who, before)])[0] == said, (at, before)

@@ -195,26 +195,6 @@ def test_a_call_beside_a_transfer_holds_what_stands_behind(deploy: Deploy, waits
         assert rt.pending(user_id="ada") == []
 
 
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize("waits", [allowed, asking], ids=lambda each: each.name)
-@pytest.mark.parametrize("who", ["agents", "runner", "session"])
-def test_it_holds_it_when_an_actor_is_lost(tmp_path: Path, waits: FunctionTool, who: Victim) -> None:
-    def play(folder: Path, losses: list[Loss]) -> int:
-        folder.mkdir()
-        rt, engine = lossy_runtime(seq("s", asks_and_hands_over(waits, says("b")), says("c")), folder, losses)
-        with rt:
-            events, how = run(rt, "go")
-            assert (events[-1], how) == ("b b", "Paused"), losses
-            [call] = rt.pending(user_id="ada")
-            result = rt.answer(call, {"confirmed": True, "by": "ada"}).result()
-            assert short(result.events)[-2:] == ["a a knows", "c c"], losses
-            return engine.messages
-
-    messages = play(tmp_path / "undisturbed", [])
-    for at in range(1, messages, 4):
-        play(tmp_path / f"{at}", [Loss(at, who, at % 2 == 0)])
-
-
 def test_an_agent_that_is_asked_as_a_tool_cannot_wait_and_says_so(deploy: Deploy) -> None:
     model = PatternModel(
         [("tool:a.*cannot get as a tool; it says: a waits", "no answer yet")], default={"call": "a", "args": {"request": "go"}}

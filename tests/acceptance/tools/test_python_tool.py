@@ -148,15 +148,8 @@ def test_a_process_that_was_left_behind_takes_nothing_of_the_run_along(deploy: D
         until(lambda: folders() <= before)
 
 
-def test_code_that_stops_its_supervisor_is_ended_with_it_after_its_time(deploy: Deploy, tmp_path: Path) -> None:
-    _stop_the_supervisor(deploy, tmp_path, is_cancelled=False)
-
-
-def test_code_that_stops_its_supervisor_is_ended_with_its_turn(deploy: Deploy, tmp_path: Path) -> None:
-    _stop_the_supervisor(deploy, tmp_path, is_cancelled=True)
-
-
-def _stop_the_supervisor(deploy: Deploy, tmp_path: Path, *, is_cancelled: bool) -> None:
+@pytest.mark.parametrize("is_cancelled", [False, True], ids=["after its time", "with its turn"])
+def test_code_that_stops_its_supervisor_is_ended_with_it(deploy: Deploy, tmp_path: Path, *, is_cancelled: bool) -> None:
     before = folders()
     os.mkfifo(pids := tmp_path / "pids")
     says = f"\nopen({str(pids)!r}, 'w').write(f'{{os.getpid()}} {{os.getppid()}}')\n"

@@ -202,7 +202,7 @@ def test_while_the_lines_are_full_new_turns_are_refused_unread_and_repeats_are_j
         refused = [await caller.exchange(turn_request(TURNS, "hi")) for _ in range(20)]
         for status, head, body in refused:
             found = json.loads(body)
-            assert (status, found["type"]) == (429, "OverloadedError")
+            assert (status, found["type"], found["title"]) == (429, "OverloadedError", "As much waits as may")
             assert "ask again in " in found["detail"]
             assert int(RETRY_AFTER.search(head)[1]) >= 1  # type: ignore[index]
         unread = app.state.shedding.refused_at_limits
