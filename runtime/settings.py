@@ -19,11 +19,10 @@ from pydantic_settings import (
     SettingsError,
 )
 
-from actors.definitions.agents.base import add_defaults
 from actors.errors import DefinitionError
 from actors.errors.hints import did_you_mean
 from actors.layers.limiter.limits import ModelLimits
-from actors.messages.config import DEFAULT_LIMITS, KIB, Budget, Limits
+from actors.messages.config import Budget, Limits
 from actors.messages.costs import Price
 
 HOSTS_PER_CORE = 4
@@ -40,9 +39,6 @@ OTHER_NAMES = ("RAYGROVE_TEST_", "RAYGROVE_VECTORS")
 
 DAY_S = 86_400.0
 """Seconds of a day."""
-
-LEAST_BYTES = 64 * KIB
-"""The lowest limit for messages, events and state: an event that reports a failure must fit into it."""
 
 
 def to_budget(given: object) -> Budget | None:
@@ -78,8 +74,8 @@ class _Variables(EnvSettingsSource):
         return given
 
 
-class Settings(BaseSettings):
-    """What can be set without changing the program.
+class Settings(Limits, BaseSettings):
+    """What can be set without changing the program. Limits are settings, too, as they stand in `Limits`.
 
     Attributes:
         data_dir: the folder of the default stores; relative to the driver's working directory.
@@ -129,20 +125,9 @@ class Settings(BaseSettings):
         record_requests_days: how long records of requests are kept, in days; None: as long as their session.
         daily_budget: how much all turns of the app that began since midnight, by UTC, may use, as a Budget or a dictionary of its
             fields; in the environment as JSON. None: no limit.
-        max_message_bytes, max_event_bytes, max_state_bytes, max_inline_bytes: size limits, see Limits.
-        max_result_bytes, results_wait_s: how large results of tools may be, and how long they wait for each other, see Limits.
-        empty_answer_retries: how often a model that says nothing is asked again, see Limits.
         model_limits: rate limits of models, by their names or by patterns such as `gemini-*`; in the environment as JSON.
         prices: what tokens of models cost, by names or patterns as in `model_limits`; in the environment as JSON. All have one
             currency.
-        max_cache_bytes: memory on a node for copies of what the store has, see Limits.
-        max_listed_targets: agents that a model is given by name as transfer targets, see Limits.
-        max_listed_tools: tools of toolsets that a model is shown, see Limits.
-        max_waiting_turns, max_waiting_user_turns, max_waiting_session_turns, max_waiting_bytes, max_waiting_user_bytes:
-            what may wait, see Limits.
-        max_waiting_requests: requests that only ask and may wait, see Limits.
-        user_weights: how many turns of a user are taken in a row, see Limits; in the environment as JSON.
-        max_user_schedules, min_schedule_interval_s, max_schedule_ahead_days: what schedules may be, see Limits.
         env: environment variables for the processes of the deployment, such as keys of models: a dictionary, or a list of names
             that have their values in this program's environment. No value is logged, printed or given to programs that join. On
             Ray they travel to the cluster, as definitions do.
@@ -188,29 +173,9 @@ class Settings(BaseSettings):
     num_cpus: int | None = Field(default=None, gt=0)
     record_requests: float = Field(default=0.0, ge=0, le=1)
     record_requests_days: float | None = Field(default=30.0, gt=0)
-    max_message_bytes: int = Field(default=DEFAULT_LIMITS.max_message_bytes, ge=LEAST_BYTES)
-    max_event_bytes: int = Field(default=DEFAULT_LIMITS.max_event_bytes, ge=LEAST_BYTES)
-    max_state_bytes: int = Field(default=DEFAULT_LIMITS.max_state_bytes, ge=LEAST_BYTES)
-    max_inline_bytes: int = Field(default=DEFAULT_LIMITS.max_inline_bytes, ge=0)
-    max_result_bytes: int = Field(default=DEFAULT_LIMITS.max_result_bytes, ge=0)
-    results_wait_s: float = Field(default=DEFAULT_LIMITS.results_wait_s, ge=0)
-    empty_answer_retries: int = Field(default=DEFAULT_LIMITS.empty_answer_retries, ge=0)
     model_limits: dict[str, ModelLimits] = {}
     prices: dict[str, Price] = {}
     daily_budget: Annotated[Budget | None, PlainValidator(to_budget)] = None
-    max_cache_bytes: int = Field(default=DEFAULT_LIMITS.max_cache_bytes, ge=0)
-    max_listed_targets: int = Field(default=DEFAULT_LIMITS.max_listed_targets, ge=0)
-    max_listed_tools: int = Field(default=DEFAULT_LIMITS.max_listed_tools, ge=1)
-    max_waiting_turns: int = Field(default=DEFAULT_LIMITS.max_waiting_turns, ge=1)
-    max_waiting_user_turns: int = Field(default=DEFAULT_LIMITS.max_waiting_user_turns, ge=1)
-    max_waiting_session_turns: int = Field(default=DEFAULT_LIMITS.max_waiting_session_turns, ge=1)
-    max_waiting_bytes: int = Field(default=DEFAULT_LIMITS.max_waiting_bytes, ge=LEAST_BYTES)
-    max_waiting_user_bytes: int = Field(default=DEFAULT_LIMITS.max_waiting_user_bytes, ge=LEAST_BYTES)
-    max_waiting_requests: int = Field(default=DEFAULT_LIMITS.max_waiting_requests, ge=1)
-    user_weights: dict[str, Annotated[int, Field(ge=1)]] = {}
-    max_user_schedules: int = Field(default=DEFAULT_LIMITS.max_user_schedules, ge=0)
-    min_schedule_interval_s: int = Field(default=DEFAULT_LIMITS.min_schedule_interval_s, ge=1)
-    max_schedule_ahead_days: int = Field(default=DEFAULT_LIMITS.max_schedule_ahead_days, ge=1)
     env: dict[str, SecretStr] = {}
 
     def __init__(self, *unnamed: Never, **given: Any) -> None:
@@ -223,11 +188,6 @@ class Settings(BaseSettings):
             raise DefinitionError(f"Settings: {'; '.join(_problems(error, given))}") from None
         except SettingsError as error:
             raise DefinitionError(f"Settings: {_no_json(error)}") from None
-
-    def __setstate__(self, state: dict[Any, Any]) -> None:
-        """Take what was pickled, maybe by an older release: settings that it did not have are as by default."""
-        super().__setstate__(state)
-        add_defaults(self)
 
     @classmethod
     def settings_customise_sources(
@@ -317,7 +277,7 @@ class Settings(BaseSettings):
     @property
     def limits(self) -> Limits:
         """The limits of sizes and lines as one object."""
-        return Limits(**{name: getattr(self, name) for name in Limits.__struct_fields__})
+        return Limits.model_construct(**{name: getattr(self, name) for name in Limits.model_fields})
 
 
 def _refuse_unknown_variables(fields: Mapping[str, object], environ: Mapping[str, str]) -> None:

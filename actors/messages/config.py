@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
 
 import msgspec
+from pydantic import BaseModel, ConfigDict, Field
 
 from actors.errors import InvalidMessageError, NotEncodableError
 from actors.errors.hints import CheckedStruct
@@ -292,8 +293,18 @@ DEFAULT_BACKGROUND = Background()
 KIB = 1024
 MIB = 1024 * KIB
 
+LEAST_BYTES = 64 * KIB
+"""The lowest limit for messages, events and state: an event that reports a failure must fit into it."""
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+
+def add_defaults(unpickled: BaseModel) -> None:
+    """Give an object the defaults of the fields that the release which has pickled it did not have."""
+    for name, field in type(unpickled).model_fields.items():
+        if name not in unpickled.__dict__ and not field.is_required():
+            unpickled.__dict__[name] = field.get_default(call_default_factory=True)
+
+
+class Limits(BaseModel):
     """Sizes of requests, events, state, caches, prompts and lines. Each is a setting of the same name, RAYGROVE_….
 
     Bytes are those of the encoded form.
@@ -328,26 +339,33 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         max_schedule_ahead_days: days until a schedule is due first. Default 3,660.
     """
 
-    max_message_bytes: int = 32 * MIB
-    max_event_bytes: int = 4 * MIB
-    max_state_bytes: int = MIB
-    max_inline_bytes: int = 64 * KIB
-    max_result_bytes: int = 256 * KIB
-    results_wait_s: float = 0.1
-    empty_answer_retries: int = 1
-    max_cache_bytes: int = 256 * MIB
-    max_listed_targets: int = 64
-    max_listed_tools: int = 64
-    max_waiting_turns: int = 50_000
-    max_waiting_user_turns: int = 10_000
-    max_waiting_session_turns: int = 1_000
-    max_waiting_bytes: int = 512 * MIB
-    max_waiting_user_bytes: int = 128 * MIB
-    max_waiting_requests: int = 10_000
-    user_weights: Mapping[str, int] = {}
-    max_user_schedules: int = 1_000
-    min_schedule_interval_s: int = 10
-    max_schedule_ahead_days: int = 3_660
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    max_message_bytes: int = Field(default=32 * MIB, ge=LEAST_BYTES)
+    max_event_bytes: int = Field(default=4 * MIB, ge=LEAST_BYTES)
+    max_state_bytes: int = Field(default=MIB, ge=LEAST_BYTES)
+    max_inline_bytes: int = Field(default=64 * KIB, ge=0)
+    max_result_bytes: int = Field(default=256 * KIB, ge=0)
+    results_wait_s: float = Field(default=0.1, ge=0)
+    empty_answer_retries: int = Field(default=1, ge=0)
+    max_cache_bytes: int = Field(default=256 * MIB, ge=0)
+    max_listed_targets: int = Field(default=64, ge=0)
+    max_listed_tools: int = Field(default=64, ge=1)
+    max_waiting_turns: int = Field(default=50_000, ge=1)
+    max_waiting_user_turns: int = Field(default=10_000, ge=1)
+    max_waiting_session_turns: int = Field(default=1_000, ge=1)
+    max_waiting_bytes: int = Field(default=512 * MIB, ge=LEAST_BYTES)
+    max_waiting_user_bytes: int = Field(default=128 * MIB, ge=LEAST_BYTES)
+    max_waiting_requests: int = Field(default=10_000, ge=1)
+    user_weights: Mapping[str, Annotated[int, Field(ge=1)]] = {}
+    max_user_schedules: int = Field(default=1_000, ge=0)
+    min_schedule_interval_s: int = Field(default=10, ge=1)
+    max_schedule_ahead_days: int = Field(default=3_660, ge=1)
+
+    def __setstate__(self, state: dict[Any, Any]) -> None:
+        """Take what was pickled, maybe by an older release: limits that it did not have are as by default."""
+        super().__setstate__(state)
+        add_defaults(self)
 
 
 DEFAULT_LIMITS = Limits()

@@ -80,7 +80,7 @@ class Admission:
         """Check a change of a turn's `temp:` state, keys without prefix."""
         if delta:
             scopes.check(delta)
-            check_state("temp", len(encode({**known, **delta})), self._limits)
+            check_state("temp", len(encode({**known, **delta})), self._limits.max_state_bytes)
 
     def forget_state(self, scope: SessionKey) -> None:
         """Measure the state under a key again: another Session actor may have changed it."""
@@ -106,5 +106,5 @@ class Admission:
         if bound is None or bound + size > self._limits.max_state_bytes:
             size = 0
             bound = len(encode({**known, **delta}))
-            check_state(scope, bound, self._limits)
+            check_state(scope, bound, self._limits.max_state_bytes)
         self._bounds[key] = bound + size

@@ -15,6 +15,7 @@ from actors.definitions.tools.base import Tool
 from actors.errors import AgentTreeError, DefinitionError
 from actors.errors.hints import problems
 from actors.errors.user_code import UserFunction
+from actors.messages.config import add_defaults
 from actors.messages.event import USER
 from actors.messages.shown import Text, shown
 from actors.rules.checks.ids import MAX_ID
@@ -350,10 +351,3 @@ def callbacks(callback: Callback) -> Sequence[UserFunction]:
     if callback is None:
         return ()
     return callback if isinstance(callback, list) else (callback,)
-
-
-def add_defaults(unpickled: BaseModel) -> None:
-    """Give an object the defaults of the fields that the release which has pickled it did not have."""
-    for name, field in type(unpickled).model_fields.items():
-        if name not in unpickled.__dict__ and not field.is_required():
-            unpickled.__dict__[name] = field.get_default(call_default_factory=True)

@@ -275,11 +275,11 @@ def check_event(author: str, size: int, limits: Limits) -> None:
         raise TooLargeError(what, size, "RAYGROVE_MAX_EVENT_BYTES", limits.max_event_bytes, advice)
 
 
-def check_state(scope: str, size: int, limits: Limits) -> None:
+def check_state(scope: str, size: int, most: int) -> None:
     """Check the size in bytes that the state of a scope would have. Raises TooLargeError."""
-    if size > limits.max_state_bytes:
+    if size > most:
         advice = "set keys that are not needed to something small, and save what is large as an artifact"
-        raise TooLargeError(f"the {scope} state", size, "RAYGROVE_MAX_STATE_BYTES", limits.max_state_bytes, advice)
+        raise TooLargeError(f"the {scope} state", size, "RAYGROVE_MAX_STATE_BYTES", most, advice)
 
 
 def too_large_request(size: int, limit: int) -> TooLargeError:

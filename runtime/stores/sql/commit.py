@@ -34,7 +34,6 @@ from actors.layers.stores.records import (
     SetDueTime,
 )
 from actors.messages.codec import encode
-from actors.messages.config import Limits
 from actors.messages.session import SessionKey
 from actors.rules.checks.values import check_state
 from actors.rules.eviction import LruDict
@@ -351,7 +350,7 @@ class Commit:
         if self._max_shared_bytes is not None:
             for app, user in owners:
                 [(size,)] = transaction.found(_SHARED_SIZE, (app, user))
-                check_state("user" if user else "app", size, Limits(max_state_bytes=self._max_shared_bytes))
+                check_state("user" if user else "app", size, self._max_shared_bytes)
 
 
 _STATUS = turns.c.keys().index("status")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, Delete, bindparam, delete, select
+from functools import cache
+
+from sqlalchemy import Connection, Delete, Select, bindparam, delete, select
 
 from actors.layers.stores.batch import BatchInfo, BatchItem
 from actors.layers.stores.parts import MAX_BATCHES
@@ -12,29 +14,31 @@ from actors.messages.codec import encode
 from runtime.stores.sql.database import SqlTransaction
 from runtime.stores.sql.schema import batch_items, batches
 from runtime.stores.sql.statements import upsert
-from runtime.stores.sql.writers import FencedSqlStore
 
-_decode_batch = codec.decoder(BatchInfo).decode
-_decode_item = codec.decoder(BatchItem).decode
+to_batch = codec.decoder(BatchInfo).decode
+to_item = codec.decoder(BatchItem).decode
 
 
-class BatchReadingStore(FencedSqlStore):
-    """A store on an SQL database that reads batches."""
+@cache
+def batch_list(*, of_id: bool) -> Select[*tuple[bytes]]:
+    """Batches, newest first. Parameters: app, limit; `id` if `of_id`."""
+    query = select(batches.c.raw).where(batches.c.app == bindparam("app"))
+    if of_id:
+        query = query.where(batches.c.id == bindparam("id"))
+    return query.order_by(batches.c.begun_s.desc(), batches.c.id.desc()).limit(bindparam("limit"))
 
-    def batches(self, app: str, batch_id: str = "", *, limit: int) -> list[BatchInfo]:
-        """Batches of an app, newest first."""
-        query = select(batches.c.raw).where(batches.c.app == app)
-        if batch_id:
-            query = query.where(batches.c.id == batch_id)
-        query = query.order_by(batches.c.begun_s.desc(), batches.c.id.desc()).limit(limit)
-        return [_decode_batch(bytes(raw)) for (raw,) in self._database.rows(query, {})]
 
-    def batch_items(self, app: str, batch_id: str, *, after: int, limit: int) -> list[BatchItem]:
-        """The items that are kept of a batch, by position."""
-        here = (batch_items.c.app == app, batch_items.c.batch == batch_id, batch_items.c.position > after)
-        query = select(batch_items.c.raw).where(*here).order_by(batch_items.c.position).limit(limit)
-        return [_decode_item(bytes(raw)) for (raw,) in self._database.rows(query, {})]
-
+ITEMS = (
+    select(batch_items.c.raw)
+    .where(
+        batch_items.c.app == bindparam("app"),
+        batch_items.c.batch == bindparam("batch"),
+        batch_items.c.position > bindparam("after"),
+    )
+    .order_by(batch_items.c.position)
+    .limit(bindparam("limit"))
+)
+"""The items that are kept of a batch, by position: app, batch, after, limit."""
 
 _PUT, _PUT_ITEMS = upsert(batches), upsert(batch_items)
 _OLDEST_KEPT = (

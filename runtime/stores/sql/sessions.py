@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -13,20 +13,24 @@ from sqlalchemy.exc import IntegrityError
 
 from actors.errors import RaygroveError
 from actors.interfaces.stores import CallRow, SessionRow, TurnFilter, TurnRow, VersionedState, Write
+from actors.layers.stores.batch import BatchInfo, BatchItem
 from actors.layers.stores.parts import SessionStore
 from actors.layers.stores.records import ModelCallRow, OldSession, TurnId, TurnName, UsageFilter, UsagePage, UsagePlace
 from actors.layers.stores.schedule import DuePlace, ScheduleRow
 from actors.messages.json_types import JsonObject
 from actors.messages.session import SessionKey, SessionPlace
+from runtime.stores.sql import kept_batches as of_batches
+from runtime.stores.sql import model_calls as of_calls
 from runtime.stores.sql import queries, schema
 from runtime.stores.sql import schedules as of_schedules
 from runtime.stores.sql.archive import ArchiveReader
 from runtime.stores.sql.commit import Commit, Sids, find_conflict
 from runtime.stores.sql.database import LOCK_TIMEOUT_S, Database, Rows, Tuples
-from runtime.stores.sql.kept_batches import BatchReadingStore
-from runtime.stores.sql.model_calls import ModelCallReader
+from runtime.stores.sql.kept_batches import to_batch, to_item
+from runtime.stores.sql.model_calls import model_call_row
 from runtime.stores.sql.placing import PlacedSqlStore
 from runtime.stores.sql.schedules import schedule_row
+from runtime.stores.sql.statements import pages
 from runtime.stores.sql.usage import turn_names, usage_page
 
 T = TypeVar("T")
@@ -41,9 +45,6 @@ MOVED_EVENTS = 512
 
 MOVED_BYTES = 512_000
 """Their bytes, unless a single event has more: to compress them takes some ten milliseconds."""
-
-MAX_VALUES = 500
-"""Values in one list of a statement."""
 
 
 class _SessionColumns(NamedTuple):
@@ -119,7 +120,7 @@ class SessionRows:
         self._sids.known.clear()
 
 
-class SqlSessionStore(PlacedSqlStore, BatchReadingStore, SessionStore):
+class SqlSessionStore(PlacedSqlStore, SessionStore):
     """Implements all of `SessionStore`, on SQLite or PostgreSQL.
 
     One connection stays open. Each `commit` is one transaction on it; reads run outside of transactions. A broken connection is
@@ -141,7 +142,6 @@ class SqlSessionStore(PlacedSqlStore, BatchReadingStore, SessionStore):
         self._max_shared_bytes = max_shared_bytes
         self._of = SessionRows(self._database)
         self._archive = ArchiveReader(self._of.rows, str(self))
-        self._model_calls = ModelCallReader(self._of.rows, self._rows)
         self._versions_of = 0
 
     def _prepare(self, connection: Connection) -> None:
@@ -200,7 +200,7 @@ class SqlSessionStore(PlacedSqlStore, BatchReadingStore, SessionStore):
             query = queries.session_list(of_user=of_user, paged=True, after_another=before is not None)
             rows = self._rows(query, **owner, **place, limit=limit if limit is not None else MAX_ROWS)
             found = [
-                row for part in _parts([row.sid for row in rows]) for row in self._rows(queries.STATES_OF_SESSIONS, sids=part)
+                row for part in pages([row.sid for row in rows]) for row in self._rows(queries.STATES_OF_SESSIONS, sids=part)
             ]
         states: dict[int, JsonObject] = {}
         for sid, name, value in found:
@@ -408,15 +408,30 @@ class SqlSessionStore(PlacedSqlStore, BatchReadingStore, SessionStore):
         self, key: SessionKey, invocation_id: str, *, after: tuple[float, str] | None = None, limit: int
     ) -> list[ModelCallRow]:
         """The recorded model calls of a turn, oldest first."""
-        return self._model_calls.calls(key, invocation_id, after=after, limit=limit)
+        place = {} if after is None else {"after_s": after[0], "after_id": after[1]}
+        query = of_calls.CALLS if after is None else of_calls.CALLS_AFTER
+        return [model_call_row(row) for row in self._of.rows(key, query, invocation_id=invocation_id, limit=limit, **place)]
 
     def model_call_parts(self, key: SessionKey, digests: Sequence[bytes]) -> dict[bytes, bytes]:
         """Those parts of recorded requests that are there, by digest."""
-        return self._model_calls.parts(key, digests)
+        rows = [row for some in pages(digests) for row in self._of.rows(key, of_calls.PARTS, digests=some)]
+        return {bytes(row.digest): bytes(row.raw) for row in rows}
 
     def sessions_with_old_calls(self, app: str, before_s: float, *, limit: int) -> list[SessionKey]:
         """Sessions with model calls that were recorded before a time. The cost grows with such calls only."""
-        return self._model_calls.sessions_with_old(app, before_s, limit)
+        rows = self._rows(of_calls.SESSIONS_WITH_OLD, app=app, before_s=before_s, limit=limit)
+        return [SessionKey(app, *row) for row in rows]
+
+    def batches(self, app: str, batch_id: str = "", *, limit: int) -> list[BatchInfo]:
+        """Batches of an app, newest first."""
+        named = {"id": batch_id} if batch_id else {}
+        query = of_batches.batch_list(of_id=bool(batch_id))
+        return [to_batch(bytes(raw)) for (raw,) in self._rows(query, app=app, limit=limit, **named)]
+
+    def batch_items(self, app: str, batch_id: str, *, after: int, limit: int) -> list[BatchItem]:
+        """The items that are kept of a batch, by position."""
+        rows = self._rows(of_batches.ITEMS, app=app, batch=batch_id, after=after, limit=limit)
+        return [to_item(bytes(raw)) for (raw,) in rows]
 
     def _forget_sids(self) -> None:
         self._of.forget_sids()
@@ -454,11 +469,6 @@ def columns_of(key: SessionKey) -> dict[str, Any]:
 def values_of(rows: Sequence[Sequence[Any]]) -> JsonObject:
     """A state, of rows with its keys and values."""
     return {name: msgspec.msgpack.decode(value) for name, value in rows}
-
-
-def _parts(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    """Values in batches that fit into one statement."""
-    return (values[first : first + MAX_VALUES] for first in range(0, len(values), MAX_VALUES))
 
 
 def _old_sessions(rows: Rows) -> list[OldSession]:

@@ -11,14 +11,24 @@ Rules of this file:
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import BigInteger, Boolean, Column, Double, Integer, LargeBinary, Table, Text
 from sqlalchemy.types import TypeEngine
 
 Values = tuple[Any, ...]
 """Values of a row in the order of its columns."""
+
+V = TypeVar("V")
+
+MAX_VALUES = 500
+"""Values in one list of a statement."""
+
+
+def pages(values: Sequence[V]) -> Iterator[Sequence[V]]:
+    """Values in batches that fit into one list of a statement."""
+    return (values[first : first + MAX_VALUES] for first in range(0, len(values), MAX_VALUES))
 
 
 class RowsStatement:

@@ -12,7 +12,7 @@ from actors.messages.session import SessionKey, TurnKey
 from actors.rules.queues import Backlog
 from tests.support.tries import tries
 
-NARROW = Limits(
+NARROW = Limits.model_construct(
     max_waiting_session_turns=2,
     max_waiting_user_turns=3,
     max_waiting_turns=5,
