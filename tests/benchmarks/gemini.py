@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
-from typing import TypeAlias
 
 from actors.messages.llm import LlmRequest
 from actors.rules.prompt.history import History
@@ -17,11 +16,8 @@ from tests.benchmarks.figures import Figure, median
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.workloads import ROOT, conversation
 from tests.support.servers.gemini_server import GeminiServer, text
-from tests.support.servers.model_service import ModelService
 
 NAME = "gemini"
-
-Server: TypeAlias = GeminiServer | ModelService
 
 
 def measure(plan: Plan) -> list[Figure]:
@@ -49,7 +45,7 @@ async def _ask(model: Gemini, view: History, times: int) -> list[float]:
 
 
 @contextmanager
-def service(make: Callable[[], Server] | None = None) -> Iterator[str]:
+def service(make: Callable[[], GeminiServer] | None = None) -> Iterator[str]:
     """A model's service in a process of its own, so that its CPU is not counted.
 
     Args:
@@ -71,7 +67,7 @@ def gemini_server() -> GeminiServer:
     return GeminiServer(lambda _: text("ok"))
 
 
-def _serve(pipe: Connection[str, str], make: Callable[[], Server]) -> None:
+def _serve(pipe: Connection[str, str], make: Callable[[], GeminiServer]) -> None:
     with make() as server:
         pipe.send(server.url)
         pipe.recv()

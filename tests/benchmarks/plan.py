@@ -19,11 +19,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         load_rounds: rounds, of which the median counts.
         iterations: of one loop.
         loops: loops measured one after the other.
-        steered: messages to one turn that runs.
-        runs: background runs started one after the other.
-        under_way: background runs of a session whose turns are measured.
-        sent: messages of an agent to another, one after the other.
-        sent_at_once: those that it sends without waiting for answers.
         tasks: of one flow.
         flows: flows measured one after the other.
         nodes: of one graph.
@@ -66,8 +61,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         follow_s: how long.
         posts: turns a second meanwhile, over the same server.
         overload_s: how long more turns are asked for than a deployment bears.
-        real_calls: calls of models at once that go over HTTP.
-        real_model_s: how long their service takes.
         rest_s: how long processes are watched that have nothing to do.
     """
 
@@ -79,11 +72,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     load_rounds: int = 3
     iterations: int = 100
     loops: int = 10
-    steered: int = 40
-    runs: int = 50
-    under_way: int = 200
-    sent: int = 200
-    sent_at_once: int = 2_000
     tasks: int = 200
     flows: int = 5
     nodes: int = 1_000
@@ -126,8 +114,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     follow_s: float = 10.0
     posts: float = 50.0
     overload_s: float = 20.0
-    real_calls: tuple[int, ...] = (256, 1_024, 4_096, 16_384)
-    real_model_s: float = 2.0
     rest_s: float = 5.0
 
     @property
@@ -144,8 +130,6 @@ QUICK = Plan(
     load_rounds=1,
     loops=3,
     flows=2,
-    runs=20,
-    sent_at_once=500,
     graphs=2,
     chunks=1_000,
     streams=3,
@@ -176,7 +160,6 @@ QUICK = Plan(
     followed=(500,),
     follow_s=4.0,
     overload_s=8.0,
-    real_calls=(256,),
     rest_s=2.0,
 )
 TINY = Plan(
@@ -188,11 +171,6 @@ TINY = Plan(
     load_rounds=1,
     iterations=5,
     loops=1,
-    steered=3,
-    runs=2,
-    under_way=2,
-    sent=3,
-    sent_at_once=5,
     tasks=12,
     flows=1,
     nodes=20,
@@ -228,8 +206,6 @@ TINY = Plan(
     followed=(2,),
     follow_s=0.1,
     overload_s=0.2,
-    real_calls=(4,),
-    real_model_s=0.001,
     rest_s=0.1,
 )
 """For the smoke test."""

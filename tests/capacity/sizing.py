@@ -24,7 +24,7 @@ BUSY = 0.5
 ROWS: Mapping[str, float] = {"small": 50, "medium": 500, "large": 5_000}
 """Turns a second, by size."""
 SDK_CALL_MS = 1.6
-"""CPU of a call of a model by an SDK, whose answer comes as a whole: see tests/benchmarks/real_models.py."""
+"""CPU of a call of a model by an SDK, whose answer comes as a whole."""
 TALK = Conversation(model_s=2.0, call_ms=SDK_CALL_MS, tool_calls=1, tool_s=0.1)
 """A turn of the table."""
 _TURNS = 2_000

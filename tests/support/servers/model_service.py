@@ -45,7 +45,6 @@ class ModelService:
     """A context manager that serves while it is entered. The answer is always the same.
 
     Args:
-        takes_s: time for each answer.
         together: answers wait until so many calls are under way at once, for the first time.
         pieces: of each answer that is streamed.
         refuse: takes the number of a call, from 1, and gives the status and headers with which it fails; None: it succeeds.
@@ -64,7 +63,6 @@ class ModelService:
     def __init__(
         self,
         *,
-        takes_s: float = 0.0,
         together: int = 1,
         pieces: int = 16,
         refuse: Refuse = lambda _: None,
@@ -75,14 +73,12 @@ class ModelService:
         self.begun_s: list[float] = []
         self.headers: Mapping[str, str] = {}
         self.path = ""
-        self._takes_s = takes_s
         self._together = together
         self._pieces = pieces
         self._refuse = refuse
         self._tls = tls
         self._under_way = 0
         self._are_together = asyncio.Event()
-        self._awaited: dict[int, asyncio.Event] = {}
         self._connections: set[asyncio.Transport] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="model-service", daemon=True)
@@ -105,7 +101,6 @@ class ModelService:
 
     async def _start(self) -> str:
         app = web.Application()
-        app.router.add_get("/figures", self._figures)
         app.router.add_post("/{path:.*}", self._serve)
         self._runner = web.AppRunner(app, access_log=None, keepalive_timeout=3_600, shutdown_timeout=0.1)
         await self._runner.setup()
@@ -121,18 +116,9 @@ class ModelService:
         await self._runner.cleanup()
         await asyncio.sleep(0)  # sockets are closed by callbacks
 
-    async def _figures(self, request: web.Request) -> web.Response:
-        """The same figures, for other processes; with `?calls=` once so many calls have come."""
-        number = int(request.query.get("calls", "0"))
-        if self.calls < number:
-            await self._awaited.setdefault(number, asyncio.Event()).wait()
-        return web.json_response({"calls": self.calls, "most": self.most, "connections": self.connections})
-
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
         self.calls += 1
-        if (awaited := self._awaited.get(self.calls)) is not None:
-            awaited.set()
         self.begun_s.append(self._loop.time())
         self.headers, self.path = request.headers, request.raw_path
         assert request.transport is not None
@@ -146,7 +132,6 @@ class ModelService:
             await self._are_together.wait()
             if (refused := self._refuse(number)) is not None:
                 return web.json_response({"error": {"message": "refused"}}, status=refused[0], headers=refused[1])
-            await asyncio.sleep(self._takes_s)
         finally:
             self._under_way -= 1
         if request.path.endswith("/chat/completions"):
