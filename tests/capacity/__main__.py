@@ -10,18 +10,31 @@ from typing import Annotated
 import msgspec
 import typer
 from rich.console import Console
+from rich.table import Table
 
+from tests.benchmarks.figures import rounded
 from tests.benchmarks.plain import start_ray
 from tests.capacity import measure as measuring
-from tests.capacity import tables, unit_costs
+from tests.capacity import unit_costs
 from tests.capacity.cluster import Cluster, ClusterError
-from tests.capacity.simulation import Load, most, played, simulate
+from tests.capacity.simulation import NODES, Conversation, Load, Outcome, most, played, simulate
 from tests.capacity.sizing import PAGE, SDK_CALL_MS, for_rate, markdown, with_sizing
-from tests.capacity.turn import Conversation
-from tests.capacity.unit_costs import NoUnitCostsError
+from tests.capacity.unit_costs import AGENT, DATABASE, RUNNER, SESSION, WEB, NoUnitCostsError, UnitCosts
 
 CLOSED = "closed"
 _SHORTEST_S = 0.1
+_MANY = 0.5
+"""Of the sessions, when so many have a turn under way others wait."""
+
+NAMES = {
+    WEB: "web programs",
+    RUNNER: "Runners",
+    SESSION: "Session actors",
+    AGENT: "processes of agents",
+    DATABASE: "databases (cores)",
+    NODES: "nodes (cores)",
+}
+"""By part, its name in tables."""
 
 app = typer.Typer(add_completion=False, help=__doc__)
 Count = Annotated[int | None, typer.Option(min=1, show_default="as sized for the rate", help="How many there are.")]
@@ -69,32 +82,20 @@ def cluster(
     made = msgspec.structs.replace(sized, **given)
     outcome, highest = simulate(costs, made, load, conversation, seed), most(costs, made, conversation, seed)
     console = _console()
-    console.print(tables.parts_table(made, outcome))
-    for sentence in tables.verdict(outcome, load, highest):
+    console.print(_parts_table(made, outcome))
+    for sentence in _verdict(outcome, load, highest):
         console.print(sentence)
 
 
 @app.command()
 def measure() -> None:
     """Measure unit costs on this machine, in two minutes or so, and put them into unit_costs.json."""
-    _start_ray()
+    # As clusters have it: a local one shares more memory.
+    os.environ.setdefault("RAYGROVE_LOCAL_RAY", "plain")
+    start_ray()
     costs = measuring.unit_costs(measuring.measured())
     unit_costs.write(costs)
-    _console().print(tables.costs_table(costs))
-    _show([tables.compared([(load, played(costs, load))]) for load in costs.loads])
-
-
-@app.command()
-def validate() -> None:
-    """Measure costs and closed loops by turns, and compare each loop with its simulation. Ends with 1 when they differ."""
-    _start_ray()
-    rounds = measuring.measured_rounds()
-    outcomes = [[played(each.costs, load, seed) for load in each.loads] for seed, each in enumerate(rounds)]
-    levels = zip(*(zip(each.loads, those, strict=True) for each, those in zip(rounds, outcomes, strict=True)), strict=True)
-    comparisons = [tables.compared(level) for level in levels]
-    _show(comparisons)
-    if any(each.wrong for each in comparisons):
-        raise typer.Exit(1)
+    _console().print(_measured_table(costs))
 
 
 @app.command()
@@ -128,17 +129,41 @@ def _rate(text: str) -> float | None:
         raise ClusterError(f"the rate is {text!r}: give turns a second, or {CLOSED!r}") from None
 
 
-def _show(comparisons: Sequence[tables.Comparison]) -> None:
-    console = _console()
-    console.print(tables.validation(comparisons))
-    if busy := tables.disturbance(comparisons):
-        console.print(busy, style="red")
+def _parts_table(cluster: Cluster, outcome: Outcome) -> Table:
+    """How busy every part is, and what it bears."""
+    made = Table("part", title=f"{cluster.nodes} nodes of {cluster.cores} cores")
+    for column in ("number", "utilisation", "bears, turns/s"):
+        made.add_column(column, justify="right")
+    for part, busy in outcome.parts.items():
+        bears = f"{rounded(busy.bears)}{' ←' if part == outcome.bottleneck else ''}"
+        made.add_row(NAMES[part], f"{busy.number:g}", f"{busy.mean:.0%}", bears)
+    return made
 
 
-def _start_ray() -> None:
-    # As clusters have it: a local one shares more memory.
-    os.environ.setdefault("RAYGROVE_LOCAL_RAY", "plain")
-    start_ray()
+def _verdict(outcome: Outcome, load: Load, highest: float) -> list[str]:
+    """The same in sentences: latencies, what is first to be too busy, and the highest rate."""
+    told = [
+        f"{rounded(outcome.rate)} turns/s end, {rounded(outcome.at_once)} are under way.",
+        f"A turn takes p50 {rounded(outcome.p50_ms)} ms, p95 {rounded(outcome.p95_ms)} ms, p99 {rounded(outcome.p99_ms)} ms.",
+        f"First bottleneck: {NAMES[outcome.bottleneck]}. Highest rate: {rounded(highest)} turns/s.",
+    ]
+    if load.rate is not None and load.rate > highest:
+        told.append(f"Saturated: {rounded(load.rate)} turns/s are asked for. The line grows, and latencies with it.")
+    elif load.rate is not None and outcome.at_once > _MANY * load.sessions:
+        told.append(f"Turns wait for others of their session: {load.sessions:,} sessions have one at a time each.")
+    return told
+
+
+def _measured_table(costs: UnitCosts) -> Table:
+    """Each load as it was measured, and as it is simulated with the costs that follow from all of them."""
+    made = Table("sessions", title=f"{costs.measured} · {costs.machine}: measured, simulated")
+    for column in ("turns/s", "p50, ms", "p99, ms", "cores of other programs"):
+        made.add_column(column, justify="right")
+    for load in costs.loads:
+        outcome = played(costs, load)
+        pairs = (load.rate, outcome.rate), (load.p50_ms, outcome.p50_ms), (load.p99_ms, outcome.p99_ms)
+        made.add_row(str(load.sessions), *(f"{rounded(was)}, {rounded(said)}" for was, said in pairs), f"{load.others:.2f}")
+    return made
 
 
 def _console() -> Console:

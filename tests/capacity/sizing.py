@@ -11,8 +11,7 @@ import msgspec
 from actors.messages.config import DEFAULT_LIMITS
 from tests.benchmarks.figures import rounded
 from tests.capacity.cluster import Cluster
-from tests.capacity.simulation import NODES, Load, Outcome, bears, most, simulate, turn_ms
-from tests.capacity.turn import Conversation
+from tests.capacity.simulation import NODES, Conversation, Load, Outcome, bears, most, simulate, turn_ms
 from tests.capacity.unit_costs import AGENT, DATABASE, RUNNER, SESSION, WEB, UnitCosts
 
 PAGE = Path("docs/deployment.md")

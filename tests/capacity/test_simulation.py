@@ -1,9 +1,12 @@
-"""A cluster on paper, held to what must be true of any: laws of queues, and limits that can be counted by hand."""
+"""A cluster on paper, held to what must be true of any: laws of queues, limits that can be counted by hand, and real turns."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from random import Random
+from statistics import mean
 
 import msgspec
 import pytest
@@ -16,21 +19,9 @@ from tests.benchmarks.recorded import record
 from tests.benchmarks.workloads import ROOT
 from tests.capacity import unit_costs
 from tests.capacity.cluster import MESSAGE_BYTES, Cluster, ClusterError
-from tests.capacity.simulation import NODES, Busy, Load, Outcome, bears, most, simulate, turn_ms
-from tests.capacity.turn import Conversation
-from tests.capacity.unit_costs import (
-    AGENT,
-    DATABASE,
-    RUNNER,
-    SESSION,
-    SHARES,
-    STORE,
-    WEB,
-    CommitCosts,
-    NoUnitCostsError,
-    UnitCost,
-    UnitCosts,
-)
+from tests.capacity.queues import CommitLog, Cores, Process, SimulatedTime, Then, play
+from tests.capacity.simulation import NODES, Conversation, Load, bears, most, played, simulate, turn_ms
+from tests.capacity.unit_costs import AGENT, DATABASE, RUNNER, SESSION, WEB, NoUnitCostsError, UnitCost, UnitCosts
 
 pytestmark = pytest.mark.sampled(4, of="module", full=3)
 
@@ -40,12 +31,10 @@ COSTS = UnitCosts(
     machine="",
     cores=2,
     versions={},
-    parts=dict.fromkeys((WEB, RUNNER, SESSION, AGENT, STORE), QUICK),
-    postgres=dict.fromkeys((SESSION, STORE, DATABASE), QUICK),
+    parts=dict.fromkeys((WEB, RUNNER, SESSION, AGENT), QUICK),
+    postgres=dict.fromkeys((SESSION, DATABASE), QUICK),
     shared_ms={SESSION: 0.1},
     hop_ms=0.05,
-    takeovers_ms=[0.0, 0.2],
-    commits=CommitCosts(flush_ms=0.2, spread=[0.5, 0.8, 1.0, 1.7]),
     memory_mb={},
     loads=[],
 )
@@ -60,6 +49,87 @@ def with_cost(part: str, turn_ms: float) -> UnitCosts:
     return msgspec.structs.replace(COSTS, parts={**COSTS.parts, part: changed})
 
 
+def inside_s(load: float, service_s: Callable[[], float], mean_s: float) -> float:
+    """How long a message is in a process that takes one in a pass, on average; messages come at any times."""
+    time, chance, times_s = SimulatedTime(), Random(1), list[float]()
+    process = Process(time, Cores(time, 1), at_once=1)
+
+    def arrive(left: int) -> None:
+        began_s = time.now_s
+        play(iter([process.take(service_s())]), lambda: times_s.append(time.now_s - began_s))
+        if left > 1:
+            time.call_in(chance.expovariate(load / mean_s), partial(arrive, left - 1))
+
+    arrive(20_000)
+    time.run()
+    return mean(times_s)
+
+
+@pytest.mark.parametrize("load", [0.3, 0.6, 0.8])
+def test_a_message_is_in_a_queue_for_as_long_as_theory_says(load: float) -> None:
+    chance, mean_s = Random(2), 3e-5
+    assert inside_s(load, lambda: chance.expovariate(1 / mean_s), mean_s) == pytest.approx(mean_s / (1 - load), rel=0.1)
+    waits_s = inside_s(load, lambda: mean_s, mean_s) - mean_s
+    assert waits_s == pytest.approx(mean_s * load / (1 - load) / 2, rel=0.1), "all take the same time"
+
+
+@settings(deadline=None)
+@given(
+    messages=st.lists(st.tuples(st.integers(0, 3), st.floats(0, 0.02), st.floats(0, 0.01)), min_size=1, max_size=60),
+    cores=st.integers(1, 4),
+    pass_s=st.sampled_from([0.0, 0.001]),
+)
+def test_all_cpu_that_is_asked_for_is_had_and_no_core_works_for_two(
+    messages: list[tuple[int, float, float]], cores: int, pass_s: float
+) -> None:
+    time = SimulatedTime()
+    node = Cores(time, cores)
+    processes = [Process(time, node, pass_s=pass_s) for _ in range(4)]
+    done: list[float] = []
+
+    def send(number: int, cpu_s: float) -> None:
+        play(iter([processes[number].take(cpu_s)]), lambda: done.append(time.now_s))
+
+    for number, at_s, cpu_s in messages:
+        time.call_in(at_s, partial(send, number, cpu_s))
+    time.run()
+    asked_s = sum(cpu_s for *_, cpu_s in messages) + pass_s * sum(each.passes for each in processes)
+    assert len(done) == len(messages)
+    assert node.used_s == pytest.approx(asked_s)
+    assert sum(each.used_s for each in processes) == pytest.approx(asked_s)
+    assert node.used_s <= cores * time.now_s + 1e-9
+    assert all(each.used_s <= time.now_s + 1e-9 for each in processes)
+
+
+def test_a_process_takes_all_that_came_while_it_waited_for_a_core_in_one_pass() -> None:
+    time = SimulatedTime()
+    cores = Cores(time, 1)
+    process = Process(time, cores, pass_s=0.001)
+    play(iter([Process(time, cores).take(0.003)]))
+    for at_s in (0.0, 0.001, 0.002):
+        time.call_in(at_s, lambda: play(iter([process.take(0.001)])))
+    time.run()
+    assert process.passes == 1
+    assert time.now_s == pytest.approx(0.007)
+
+
+def test_what_comes_during_a_transaction_is_written_with_the_next_one() -> None:
+    time = SimulatedTime()
+    groups: list[int] = []
+
+    def transaction(writes: int) -> list[Callable[[Then], None]]:
+        groups.append(writes)
+        return [time.pause(1.0)]
+
+    log = CommitLog(time, lambda writes: iter(transaction(writes)))
+    ended: list[float] = []
+    for at_s in (0.0, 0.1, 0.2, 1.5):
+        time.call_in(at_s, lambda: log.write(lambda: ended.append(time.now_s)))
+    time.run()
+    assert (groups, log.commits) == ([1, 2, 1], 3)
+    assert ended == [1.0, 2.0, 2.0, 3.0]
+
+
 @pytest.mark.parametrize(("part", "field"), [(WEB, "webs"), (RUNNER, "runners"), (AGENT, "agents")])
 @pytest.mark.parametrize("number", [1, 2])
 def test_a_closed_loop_that_keeps_a_part_busy_gets_what_its_turns_cost(part: str, field: str, number: int) -> None:
@@ -68,7 +138,7 @@ def test_a_closed_loop_that_keeps_a_part_busy_gets_what_its_turns_cost(part: str
     outcome = simulate(costs, cluster, Load(sessions=400, turns=4_000))
     assert outcome.bottleneck == part
     assert bears(costs, cluster, Conversation())[part] == number * 500
-    assert outcome.rate == pytest.approx(number * 500, rel=0.1)
+    assert outcome.rate == pytest.approx(number * 500, rel=0.2)
     assert outcome.parts[part].mean > 0.9
 
 
@@ -77,16 +147,7 @@ def test_a_closed_loop_that_keeps_all_cores_busy_gets_what_its_turns_cost() -> N
     cluster = Cluster(cores=1, databases=0)
     outcome = simulate(costs, cluster, Load(sessions=100, turns=2_000))
     assert outcome.bottleneck == NODES
-    assert outcome.rate == pytest.approx(1 / (5 * 0.5e-3), rel=0.05)
-
-
-def test_other_programs_take_their_share_of_the_cores() -> None:
-    cluster = Cluster(cores=2, databases=0)
-    # Of two cores one may have nothing to do while the other has too much.
-    costs = msgspec.structs.replace(COSTS, takeovers_ms=[0.0])
-    alone = most(costs, cluster)
-    beside = most(costs, msgspec.structs.replace(cluster, others=1.0))
-    assert beside == pytest.approx(alone / 2, rel=0.15)
+    assert outcome.rate == pytest.approx(1 / (4 * 0.5e-3), rel=0.05)
 
 
 @settings(deadline=None, max_examples=8)
@@ -101,18 +162,8 @@ def test_turns_under_way_are_the_rate_times_their_time_and_cpu_is_what_turns_cos
     used = {part: busy.mean * busy.number for part, busy in outcome.parts.items()}
     assert sum(used[part] for part in (WEB, RUNNER, SESSION, AGENT)) == pytest.approx(used[NODES], rel=0.05)
     passes_ms = sum(outcome.passes.values()) * 0.1
-    assert used[NODES] * 1_000 / outcome.rate == pytest.approx(passes_ms + 0.6, rel=0.15)
-    assert all(busy.highest <= 1 + 1e-9 for busy in outcome.parts.values())
-
-
-@settings(deadline=None, max_examples=8)
-@given(rate=st.floats(50, 400), more=st.floats(1.5, 3), seed=st.integers(0, 1_000))
-def test_more_load_never_lowers_a_utilisation(rate: float, more: float, seed: int) -> None:
-    few, many = (
-        simulate(COSTS, ROOM, Load(sessions=10_000, rate=each, turns=400), seed=seed).parts for each in (rate, rate * more)
-    )
-    # Each is a sample of 400 turns that come by chance.
-    assert all(many[part].mean > 0.9 * few[part].mean for part in few)
+    assert used[NODES] * 1_000 / outcome.rate == pytest.approx(passes_ms + 0.5, rel=0.15)
+    assert all(busy.mean <= 1 + 1e-9 for busy in outcome.parts.values())
 
 
 def test_the_same_seed_has_the_same_outcome_and_another_one_another() -> None:
@@ -137,11 +188,11 @@ def test_a_turn_sends_and_commits_what_a_real_one_does() -> None:
     between = [plain.requests[name] for name in ("OpenTurn", "Invoke", "Append")]
     assert pytest.approx(sum(between) / len(between), rel=0.1) == MESSAGE_BYTES
     for real, conversation in ((plain, Conversation()), (calling, Conversation(tool_calls=CALLS))):
-        simulated = simulate(COSTS, ROOM, load, conversation)
+        simulated = simulate(COSTS, Cluster(databases=0), load, conversation)
         assert simulated.commits == real.commits
-        # A pass for each request, but the poll that waits, and one for each transaction.
+        # A pass for each request, but the poll that waits, one for each transaction, and one when it has ended.
         requests = sum(number for name, number in real.calls.items() if name in ("OpenTurn", "Append"))
-        assert simulated.passes[SESSION] == requests + real.commits
+        assert simulated.passes[SESSION] == requests + 2 * real.commits
 
 
 def test_a_turn_waits_for_its_model_and_its_tools_and_they_take_no_cpu_of_their_own() -> None:
@@ -164,28 +215,6 @@ def test_the_sdk_of_a_model_takes_cpu_in_the_agents_process_for_each_call() -> N
     assert set(more_ms.values()) == {0.0}
 
 
-@pytest.mark.parametrize(
-    ("part", "waited_for"),
-    [(WEB, ["ask", "answer"]), (RUNNER, ["ask", "opened"]), (AGENT, ["run"])],
-)
-def test_a_turn_waits_for_the_messages_on_its_way_and_not_for_those_beside_it(part: str, waited_for: Sequence[str]) -> None:
-    # The message is stored in no time: nothing hides behind that.
-    stored = {STORE: UnitCost(pass_ms=0.0, turn_ms=0.0)}
-    calm = msgspec.structs.replace(COSTS, commits=CommitCosts(flush_ms=0.0), parts={**COSTS.parts, **stored}, takeovers_ms=[0.0])
-    slow_ms = 0.5
-    quick, slow = (
-        simulate(
-            msgspec.structs.replace(calm, parts={**calm.parts, part: UnitCost(pass_ms=0.1, turn_ms=turn_ms)}),
-            Cluster(cores=8, databases=0),
-            Load(sessions=1, turns=1),
-        )
-        for turn_ms in (0.0, slow_ms)
-    )
-    waited_ms = sum(SHARES[part][message] for message in waited_for) * slow_ms
-    assert sum(SHARES[part].values()) == pytest.approx(1)
-    assert waited_ms <= slow.p50_ms - quick.p50_ms + 1e-6 < slow_ms
-
-
 def test_turns_of_one_session_wait_for_each_other() -> None:
     alone = simulate(COSTS, ROOM, Load(sessions=1, turns=50), Conversation(model_s=0.1))
     asked = simulate(COSTS, ROOM, Load(sessions=1, rate=100, turns=50), Conversation(model_s=0.1))
@@ -206,14 +235,18 @@ def test_what_is_asked_for_beyond_the_highest_rate_is_not_had_and_waits() -> Non
 def test_several_session_actors_have_the_cpu_besides_that_they_were_measured_to_have() -> None:
     clusters = (msgspec.structs.replace(ROOM, shards=shards) for shards in (1, 2))
     one, two = (bears(COSTS, cluster, Conversation())[SESSION] for cluster in clusters)
-    assert one == pytest.approx(1_000 / 0.2)
-    assert two == pytest.approx(2 * 1_000 / 0.3)
+    assert one == pytest.approx(1_000 / 0.1)
+    assert two == pytest.approx(2 * 1_000 / 0.2)
 
 
-def test_the_bottleneck_is_the_part_that_bears_least() -> None:
-    parts = {part: Busy(number=1, mean=0.1, highest=0.1, bears=each) for part, each in ((WEB, 30.0), (AGENT, 10.0))}
-    outcome = Outcome(rate=1, p50_ms=1, p95_ms=1, p99_ms=1, at_once=1, parts=parts, commits=1, passes={})
-    assert outcome.bottleneck == AGENT
+def test_the_simulation_is_near_what_was_measured() -> None:
+    """The costs follow from the loads of one session and of the most; the others are simulated without a look at them."""
+    costs = unit_costs.read()
+    assert {load.sessions for load in costs.loads} == {1, 4, 16, 64, 128, 256}
+    for load in costs.loads:
+        outcome = played(costs, load)
+        for said, was in ((outcome.rate, load.rate), (outcome.p50_ms, load.p50_ms), (outcome.p99_ms, load.p99_ms)):
+            assert 1 / 1.8 < said / was < 1.8, load
 
 
 @pytest.mark.parametrize(
@@ -221,7 +254,6 @@ def test_the_bottleneck_is_the_part_that_bears_least() -> None:
     [
         (lambda: Cluster(nodes=0), "nodes is 0, and there is at least one"),
         (lambda: Cluster(network_ms=-1), "network_ms is -1, and cannot be less than 0"),
-        (lambda: Cluster(cores=2, others=2.0), "others have 2 cores, and a node has 2"),
         (lambda: Cluster(nodes=2, databases=0), "give at least one database"),
         (lambda: Cluster(databases=3, shards=2), "3 databases are more than the 2 Session actors"),
         (lambda: Load(sessions=0), "sessions is 0, and there is at least one"),

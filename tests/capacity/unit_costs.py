@@ -9,38 +9,22 @@ import msgspec
 
 FILE = Path(__file__).with_suffix(".json")
 
-WEB, RUNNER, SESSION, AGENT, STORE, DATABASE = "web", "runner", "session", "agent", "store", "database"
-"""Parts. `web` is the program that asks for turns; `store` is the thread in a Session actor that writes."""
+WEB, RUNNER, SESSION, AGENT, DATABASE = "web", "runner", "session", "agent", "database"
+"""Parts. `web` is the program that asks for turns. The thread that writes to the store is one of the Session actor's."""
 
-SHARES: Mapping[str, Mapping[str, float]] = {
-    WEB: {"ask": 0.55, "stored": 0.2, "answer": 0.25},
-    RUNNER: {"ask": 0.3, "opened": 0.35, "stored": 0.1, "ended": 0.25},
-    SESSION: {"open": 0.3, "stored": 0.15, "append": 0.35, "appended": 0.2},
-    AGENT: {"run": 0.75, "appended": 0.25},
-    STORE: {"message": 0.5, "answer": 0.5},
-    DATABASE: {"message": 0.5, "answer": 0.5},
-}
-"""The messages that each part takes in a plain turn, or what is written; and the share of each of the CPU beside the passes.
+PASSES: Mapping[str, int] = {WEB: 3, RUNNER: 4, SESSION: 6, AGENT: 2, DATABASE: 2}
+"""Messages that each part takes in a plain turn; of a Session actor two are transactions. A turn that is alone has a pass of the
+event loop for each."""
 
-From `perf record -e sched:sched_switch`, which tells the CPU of every pass: by how much one of 16 such messages is longer than
-one that is alone. A Runner's but `stored` come in one pass there, so these three have what is left in the shares of lone passes.
-"""
-
-PASSES: Mapping[str, int] = {part: len(messages) for part, messages in SHARES.items()}
-"""How many those are. A turn that is alone has a pass of the event loop for each."""
-
-EVENT_PASSES: Mapping[str, int] = {WEB: 1, RUNNER: 0, SESSION: 2, AGENT: 2, STORE: 1, DATABASE: 1}
+EVENT_PASSES: Mapping[str, int] = {WEB: 1, RUNNER: 0, SESSION: 3, AGENT: 2, DATABASE: 1}
 """As many more for each further event of the turn: the call of a tool, and its response."""
-
-LOG_PAGES = 1_000
-"""Pages of the write-ahead log after which SQLite writes them into the database: its default, `wal_autocheckpoint`."""
 
 
 class UnitCost(msgspec.Struct, frozen=True, kw_only=True):
     """CPU of one part, in milliseconds.
 
     Attributes:
-        pass_ms: of a pass of its event loop, or of a transaction, whatever comes in it.
+        pass_ms: of a pass of its event loop, whatever comes in it.
         turn_ms: of a turn, beside the passes. So much is left of a turn where many come in each pass.
         event_ms: of each further event of a turn, beside the passes.
     """
@@ -49,35 +33,13 @@ class UnitCost(msgspec.Struct, frozen=True, kw_only=True):
     turn_ms: float
     event_ms: float = 0.0
 
+    def message_s(self, part: str) -> float:
+        """Seconds of CPU of a message of a plain turn, beside the pass: all have the same share."""
+        return self.turn_ms / PASSES[part] / 1_000
 
-class CommitCosts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a commit to SQLite costs beside the CPU of its pass, and how far equal pieces of work differ.
-
-    Attributes:
-        flush_ms: the wait of a commit of one write for the disk.
-        flush_write_ms: of each further write.
-        pages: that a commit of one write adds to the write-ahead log.
-        write_pages: that each further write adds.
-        checkpoint_cpu_ms: CPU of writing the log's pages into the database, which the commit does by which the log is full.
-        checkpoint_flush_ms: the wait of that for the disk.
-        spread: CPU of equal commits, divided by their mean: the means of as many equal parts of them.
-    """
-
-    flush_ms: float
-    flush_write_ms: float = 0.0
-    pages: float = 0.0
-    write_pages: float = 0.0
-    checkpoint_cpu_ms: float = 0.0
-    checkpoint_flush_ms: float = 0.0
-    spread: Sequence[float] = (1.0,)
-
-    def flush_s(self, writes: int) -> float:
-        """The wait of a commit of so many writes, in seconds."""
-        return (self.flush_ms + self.flush_write_ms * (writes - 1)) / 1_000
-
-    def log_pages(self, writes: float) -> float:
-        """Pages that a commit of so many writes adds to the log."""
-        return self.pages + self.write_pages * (writes - 1)
+    def event_s(self, part: str) -> float:
+        """Seconds of CPU of a message of a further event, beside the pass."""
+        return self.event_ms / max(1, EVENT_PASSES[part]) / 1_000
 
 
 class MeasuredLoad(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,15 +74,12 @@ class UnitCosts(msgspec.Struct, frozen=True, kw_only=True):
         machine: what it was measured on.
         cores: of the machine.
         versions: of Python, Ray and others.
-        parts: CPU by part, the store being SQLite; `database` is 0 there.
-        postgres: CPU of the parts `session`, `store` and `database` where the store is PostgreSQL.
+        parts: CPU by part, the store being SQLite.
+        postgres: CPU of the parts `session` and `database` where the store is PostgreSQL.
         shared_ms: CPU of a turn that the same parts have besides where there are several Session actors.
-        hop_ms: until a process, or a thread, that sleeps runs again for what another one has sent it, on one node.
-        takeovers_ms: until a core that has nothing to do takes over a thread that waits for another core: the means of as many
-            equal parts, and of any of them as often as of another.
-        commits: to SQLite.
+        hop_ms: until a process that sleeps runs again for what another one has sent it, on one node.
         memory_mb: of a process, by part, its caches left out.
-        loads: on SQLite, from which the above is taken and by which the simulation is validated.
+        loads: on SQLite, from which the above is taken and to which the simulation is held.
     """
 
     measured: str
@@ -131,8 +90,6 @@ class UnitCosts(msgspec.Struct, frozen=True, kw_only=True):
     postgres: Mapping[str, UnitCost]
     shared_ms: Mapping[str, float]
     hop_ms: float
-    takeovers_ms: Sequence[float]
-    commits: CommitCosts
     memory_mb: Mapping[str, float]
     loads: Sequence[MeasuredLoad]
 
@@ -160,13 +117,3 @@ def read(file: Path = FILE) -> UnitCosts:
 def write(costs: UnitCosts, file: Path = FILE) -> None:
     """Put unit costs into a file."""
     file.write_bytes(msgspec.json.format(msgspec.json.encode(costs)) + b"\n")
-
-
-def messages_s(part: str, cost: UnitCost) -> Mapping[str, float]:
-    """Seconds of CPU of each message of a plain turn, beside the passes."""
-    return {message: share * cost.turn_ms / 1_000 for message, share in SHARES[part].items()}
-
-
-def event_s(part: str, cost: UnitCost) -> float:
-    """Seconds of CPU of a message of a further event: all of them have the same share."""
-    return cost.event_ms / max(1, EVENT_PASSES[part]) / 1_000

@@ -38,7 +38,6 @@ from actors.session.store.store_thread import Job, Worker
 FIRST_S, EACH_S = recording.FIRST_S, recording.EACH_S
 FORGET_S = subscriptions.FORGET_S
 FRESH_S, IDLE_S = logs.FRESH_S, logs.IDLE_S
-GATE_HOLD_S = admission.HOLD_S
 HOLD_S = holds.HOLD_S
 KEPT = retention.KEPT
 MANY_CALLS = invoker.MANY_CALLS

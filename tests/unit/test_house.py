@@ -41,7 +41,6 @@ MODEL_CALLERS = {
 OF_THE_INSIDE = {
     "tests/unit/inside/": "tests of the inside itself",
     "tests/support/": "fixtures, and inside.py, which has what tests of behaviour use of it",
-    "tests/capacity/test_queues.py": "holds the model of the gate of a Runner to that gate",
     "tests/simulation/stores.py": "stands in for the threads of stores",
 }
 """Tests that import the inside of Session actors and Runners, and why. All others send messages, or use the public API."""

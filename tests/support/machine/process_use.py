@@ -86,16 +86,6 @@ def cpu_s(pid: int) -> float:
     return time.clock_gettime(~pid << 3 | _PROCESS)
 
 
-def scheduled_s(task: Path) -> tuple[float, float]:
-    """Seconds of CPU that a thread has had, and that it has stood in the kernel's line of those that want a core.
-
-    Args:
-        task: the thread's folder in /proc; that of a process is its main thread's.
-    """
-    had, stood, _ = map(int, (task / "schedstat").read_text().split())
-    return had / 1e9, stood / 1e9
-
-
 async def pids_of(rt: Runtime) -> dict[str, int]:
     """This process, which is `driver`, and those of a deployment's actors, each once: the local engine has none of its own."""
     seen = await rt.aio.statistics()

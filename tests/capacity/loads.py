@@ -14,8 +14,8 @@ from runtime.driver.runtime import Runtime
 from tests.benchmarks.figures import percentile
 from tests.benchmarks.throughput import talk
 from tests.benchmarks.workloads import ROOT, LoadResult, run_load
-from tests.capacity.unit_costs import AGENT, DATABASE, RUNNER, SESSION, STORE, WEB, MeasuredLoad
-from tests.support.machine.process_use import MB, cpu_s, scheduled_s, use_of
+from tests.capacity.unit_costs import AGENT, DATABASE, RUNNER, SESSION, WEB, MeasuredLoad
+from tests.support.machine.process_use import MB, cpu_s, use_of
 
 LEVELS: Mapping[int, int] = {1: 256, 4: 512, 16: 1_024, 64: 1_536, 128: 2_048, 256: 2_048}
 """Turns of a round, by sessions at once."""
@@ -46,10 +46,9 @@ class MeasuredDeployment:
         self._postmaster = postmaster
         self._number = 0
         self._pids: Mapping[str, Sequence[int]] = {}
-        self._stores: Sequence[Path] = ()
 
     async def warm_up(self, turns: int = 0) -> None:
-        """Have all processes live that the loads need, and find the thread in each Session actor that writes."""
+        """Have all processes live that the loads need."""
         await self._run(self._most, turns or 2 * self._most)
         seen = await self._rt.aio.statistics()
         self._pids = {
@@ -59,9 +58,7 @@ class MeasuredDeployment:
             AGENT: [seen.agents[ROOT].pid],
             DATABASE: [] if self._postmaster is None else _children(self._postmaster),
         }
-        threads = {thread: scheduled_s(thread)[0] for pid in self._pids[SESSION] for thread in _threads(pid)}
         await self._run(self._most, turns or 4 * self._most)
-        self._stores = [_second(pid, threads) for pid in self._pids[SESSION]]
 
     async def load(self, sessions: int, turns: int = 0) -> MeasuredLoad:
         """Put a closed loop on it, once, of as many turns as the level has, in sessions that are new.
@@ -102,9 +99,6 @@ class MeasuredDeployment:
 
     def _clock(self) -> CpuClock:
         parts = {part: sum(cpu_s(pid) for pid in pids) for part, pids in self._pids.items()}
-        parts[STORE] = sum(scheduled_s(thread)[0] for thread in self._stores)
-        # The thread is one of the Session actor's.
-        parts[SESSION] -= parts[STORE]
         return CpuClock(parts, _machine_s())
 
 
@@ -126,16 +120,6 @@ def combined(rounds: Sequence[MeasuredLoad]) -> MeasuredLoad:
         commits=middle(lambda each: each.commits),
         others=middle(lambda each: each.others),
     )
-
-
-def _threads(pid: int) -> list[Path]:
-    return list(Path(f"/proc/{pid}/task").iterdir())
-
-
-def _second(pid: int, before_s: Mapping[Path, float]) -> Path:
-    """The thread that has worked most since then, but for the one of the event loop."""
-    threads = [thread for thread in _threads(pid) if thread in before_s]
-    return sorted(threads, key=lambda thread: before_s[thread] - scheduled_s(thread)[0])[1]
 
 
 def _machine_s() -> float:
