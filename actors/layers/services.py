@@ -27,7 +27,7 @@ from actors.layers.spending.service import SpendingService
 from actors.layers.spending.turn_spending import Spending
 from actors.layers.steering.service import MessageNotifier, Steering
 from actors.layers.tracing import TurnTrace
-from actors.layers.updates.service import RunnerUpdates, SessionUpdates, VersionChange
+from actors.layers.updates.service import RunnerUpdates, SessionUpdates
 from actors.layers.updates.versions import NO_VERSIONS, ONLY_TREE, SessionTrees, TreeSource, VersionRecord
 from actors.layers.users import UserDeletion, WaitingTurns
 from actors.messages.session import ONLY_SHARD, Shard
@@ -39,7 +39,7 @@ from actors.session.environment import SessionEnvironment
 from actors.session.log.open_turn import TurnExtension
 from actors.session.service import SessionParts, SessionService
 
-EXTENSIONS: Sequence[type[TurnExtension]] = (Spending, LastRetry, EarlierRecord, VersionChange, *CORE_EXTENSIONS)
+EXTENSIONS: Sequence[type[TurnExtension]] = (Spending, LastRetry, EarlierRecord, *CORE_EXTENSIONS)
 """What features keep of each turn. A record has them by their names."""
 
 
@@ -47,7 +47,7 @@ def session_actor(
     environment: SessionEnvironment, name: str = "session", shard: Shard = ONLY_SHARD, trees: SessionTrees = ONLY_TREE
 ) -> SessionActor:
     """A Session actor with all features: see `SessionActor`. `trees`: the versions of its tree."""
-    return SessionActor(environment, name, shard, all_services, EXTENSIONS, partial(SessionUpdates, trees))
+    return SessionActor(environment, name, shard, partial(all_services, trees=trees), EXTENSIONS)
 
 
 def runner_actor(
@@ -59,14 +59,18 @@ def runner_actor(
     trees: TreeSource | None = None,
 ) -> RunnerActor:
     """A Runner with all features: see `RunnerActor`. `versions`, `trees`: see `RunnerUpdates`."""
-    updates = partial(RunnerUpdates, versions, trees)
     spans = partial(TurnTrace, environment.telemetry) if environment.telemetry.is_on else None
-    return RunnerActor(environment, name, app, shard, runner_services, updates, PluginHooks, spans)
+    return RunnerActor(
+        environment, name, app, shard, partial(runner_services, versions=versions, trees=trees), PluginHooks, spans
+    )
 
 
-def runner_services(parts: RunnerParts) -> Sequence[RunnerService]:
+def runner_services(
+    parts: RunnerParts, versions: VersionRecord = NO_VERSIONS, trees: TreeSource | None = None
+) -> Sequence[RunnerService]:
     """Make all services of a Runner."""
     return (
+        RunnerUpdates(parts, versions, trees),
         RunnerDrain(parts),
         RunningTurns(parts),
         RunnerRetries(parts),
@@ -76,12 +80,13 @@ def runner_services(parts: RunnerParts) -> Sequence[RunnerService]:
     )
 
 
-def all_services(parts: SessionParts) -> Sequence[SessionService]:
+def all_services(parts: SessionParts, trees: SessionTrees = ONLY_TREE) -> Sequence[SessionService]:
     """Make all services of a Session actor."""
     holds = UserHolds(parts)
     memory, batches = Memory(parts), KeptBatches(parts, holds)
     placements, schedules = UserPlacements(parts, memory, holds), Schedules(parts, holds)
     return (
+        SessionUpdates(parts, trees),
         LogComparison(parts),
         StateNews(parts),
         SpendingService(parts),

@@ -10,7 +10,6 @@ import asyncio
 import os
 import uuid
 from collections import Counter
-from functools import partial
 
 import msgspec
 
@@ -30,7 +29,7 @@ from actors.runner.running_turn import Run, RunningTurn
 from actors.runner.service import RunnerParts, RunnerServices, no_services
 from actors.runner.start import TurnStarter, UserMessages
 from actors.runner.turns import MakeSpans, TurnTable, TurnTasks
-from actors.runner.versions import MakeHooks, MakeTurnVersions, TurnHooks, TurnVersions, version_parts
+from actors.runner.versions import MakeHooks, TurnHooks, TurnVersions
 
 SILENT_S = 2.0
 """How long an agent may take to tell its figures."""
@@ -54,7 +53,6 @@ class RunnerActor(Actor):
         app: str = "",
         shard: Shard = ONLY_SHARD,
         services: RunnerServices = no_services,
-        versions: MakeTurnVersions = TurnVersions,
         hooks: MakeHooks = TurnHooks,
         spans: MakeSpans | None = None,
     ) -> None:
@@ -73,10 +71,9 @@ class RunnerActor(Actor):
         self._table = table = TurnTable()
         events = RunnerEvents(session)
         isolation = Isolation(lambda: self._recovery.recovered())
-        make_parts = partial(version_parts, events, self._counts, isolation, hooks)
-        self._versions = turn_versions = versions(environment, make_parts)
-        self._requests = AgentRequests(table, turn_versions)
-        self._tasks = tasks = TurnTasks(place, session, table, turn_versions, events, self._counts, environment.telemetry, spans)
+        versions = TurnVersions(environment, events, self._counts, isolation, hooks)
+        self._requests = AgentRequests(table, versions)
+        self._tasks = tasks = TurnTasks(place, session, table, versions, events, self._counts, environment.telemetry, spans)
         self._admission = admission = TurnAdmission(
             session,
             environment.limits,
@@ -85,14 +82,12 @@ class RunnerActor(Actor):
             environment.turns_of_many_opened_at_once,
         )
         self._recovery = recovery = TurnResumer(
-            place, app, session, turn_versions, table, tasks, admission, is_restarted=environment.is_restarted
+            place, app, session, versions, table, tasks, admission, is_restarted=environment.is_restarted
         )
-        user_messages = UserMessages(environment, turn_versions)
+        user_messages = UserMessages(environment, versions)
         budget = environment.daily_budget
-        self._starter = starter = TurnStarter(
-            place, session, turn_versions, user_messages, table, tasks, recovery, admission, budget
-        )
-        self._services = services(RunnerParts(place, app, session, table, tasks, admission, starter, recovery))
+        self._starter = starter = TurnStarter(place, session, versions, user_messages, table, tasks, recovery, admission, budget)
+        self._services = services(RunnerParts(place, app, session, versions, table, tasks, admission, starter, recovery))
         super().__init__(name)
 
     def handlers(self) -> Handlers:
@@ -109,7 +104,6 @@ class RunnerActor(Actor):
             p.RunChild: self._requests.run_child,
             p.StopBranch: self._requests.stop_branch,
             p.TakeLlmCall: self._requests.take_llm_call,
-            **self._versions.handlers(),
             p.GetStatistics: self.statistics,
             p.Stop: self.stop,
         }
@@ -205,7 +199,7 @@ class AgentRequests:
         """Run an agent for its supervisor, or for the agent that has it as a tool."""
         turn, parent = self._asking(message.turn)
         await _require_going_on(message.turn, parent)
-        dispatch = self._versions.of(turn.version).dispatch
+        dispatch = self._versions.loaded[turn.version].dispatch
         run = dispatch.child_run(turn, parent, message)
         task = asyncio.create_task(dispatch.child(turn, run, message))
         try:
@@ -237,7 +231,7 @@ class AgentRequests:
 
         runs = turn.runs.which(is_stopped)
         turn.runs.stop_waiting(is_stopped)
-        await self._versions.of(turn.version).invoker.stop_for_good(turn, runs)
+        await self._versions.loaded[turn.version].invoker.stop_for_good(turn, runs)
         return p.Ack()
 
     async def take_llm_call(self, message: p.TakeLlmCall) -> p.Ack:

@@ -12,12 +12,14 @@ from actors.runner.environment import RunnerPlace
 from actors.runner.recovery import TurnResumer
 from actors.runner.start import TurnStarter
 from actors.runner.turns import TurnTable, TurnTasks
+from actors.runner.versions import TurnVersions
 
 
 class RunnerParts(NamedTuple):
     """What the services of one Runner work with.
 
     Attributes:
+        versions: of the tree. A feature may load further ones.
         table: the turns that run, begin, end or wait in line.
         admission: admits new turns. A feature may refuse them.
         recovery: resumes those that have begun before.
@@ -26,6 +28,7 @@ class RunnerParts(NamedTuple):
     place: RunnerPlace
     app: str
     session: SessionRef
+    versions: TurnVersions
     table: TurnTable
     tasks: TurnTasks
     admission: TurnAdmission

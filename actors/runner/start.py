@@ -447,7 +447,7 @@ class TurnStarter:
         key = (session, opened.invocation_id)
         match opened:
             case p.TurnBegun():
-                version = self._versions.find(opened.version)
+                version = self._versions.loaded.get(opened.version)
                 if version is None:
                     ref = p.TurnRef(session, opened.invocation_id, opened.epoch, generation=opened.generation)
                     version = await self._tasks.version_of(ref, opened.version)

@@ -1,18 +1,20 @@
-"""The version of the tree by which a turn runs: here there is one. A feature that has several takes the place of this."""
+"""The versions of the tree by which turns run: the one that the deployment began with, and those that a feature loads."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
 
-from actors.actor import Handlers
+from actors.definitions.agents.callbacks import Plugin
 from actors.definitions.tools.context import Actions
+from actors.errors import ClusterError
 from actors.interfaces.transport import AgentDirectory
 from actors.messages import protocol as p
 from actors.messages.content import Content
 from actors.messages.event import Event
 from actors.messages.session import TurnKey
+from actors.messages.topology import Topology
 from actors.runner.dispatch import Dispatch
 from actors.runner.environment import RunnerEnvironment
 from actors.runner.invoker import Invoker, Isolation, RunnerEvents
@@ -31,80 +33,84 @@ class VersionParts:
     dispatch: Dispatch
 
 
-MakeParts = Callable[[RunnerEnvironment, AgentDirectory, Routing], VersionParts]
-"""Makes the parts of a version of the tree, whose actors the directory activates."""
-
-
-def version_parts(
-    events: RunnerEvents,
-    counts: Counter[str],
-    isolation: Isolation,
-    make_hooks: MakeHooks,
-    environment: RunnerEnvironment,
-    directory: AgentDirectory,
-    routing: Routing,
-) -> VersionParts:
-    """Make the parts of a version: with the first arguments given, a MakeParts."""
-    hooks = make_hooks(environment)
-    invoker = Invoker(environment.session, directory, routing, events, counts, isolation, may_close=not hooks.has_end_hooks)
-    return VersionParts(directory, hooks, routing, invoker, Dispatch(routing, invoker, events, counts))
-
-
 class TurnVersions:
-    """The versions of the tree in a Runner.
+    """The versions of the tree in a Runner: what runs the turns of each. At first there is the one of the deployment's start.
 
     Args:
         environment: the tree with which the deployment was started.
-        make_parts: see `version_parts`.
 
     Attributes:
+        first: that one.
         current: the version that new turns get: it decides what is done with a message before its turn is open.
+        loaded: all versions by their names; the first one also as "".
+        held: by the names of versions, how many turns run by each.
+        others_have_tasks: an agent of a version, which may not be loaded, works on tasks with users.
+        load_other: loads a version that is not there.
+        on_unused: called when no turn runs by a version any more.
     """
 
-    def __init__(self, environment: RunnerEnvironment, make_parts: MakeParts) -> None:
-        self._environment = environment
-        self._make_parts = make_parts
-        routing = Routing(environment.session, environment.topology)
-        self._first = self.current = make_parts(environment, environment.directory, routing)
+    others_have_tasks = False
 
-    def handlers(self) -> Handlers:
-        """The messages of a feature that has several versions."""
-        return {}
+    def __init__(
+        self,
+        environment: RunnerEnvironment,
+        events: RunnerEvents,
+        counts: Counter[str],
+        isolation: Isolation,
+        make_hooks: MakeHooks,
+    ) -> None:
+        self._environment = environment
+        self._events = events
+        self._counts = counts
+        self._isolation = isolation
+        self._make_hooks = make_hooks
+        self.first = self.current = self.made(environment.directory, environment.topology, environment.plugins)
+        self.loaded = {"": self.first, environment.version: self.first}
+        self.held: Counter[str] = Counter()
+        self.load_other: Callable[[str], Awaitable[VersionParts]] = _unknown
+        self.on_unused: Callable[[str], None] | None = None
+
+    def made(self, directory: AgentDirectory, topology: Topology | None, plugins: Sequence[Plugin]) -> VersionParts:
+        """The parts of a version of the tree, whose actors the directory activates."""
+        environment = replace(self._environment, plugins=plugins)
+        session, events, counts = environment.session, self._events, self._counts
+        hooks, routing = self._make_hooks(environment), Routing(session, topology)
+        may_close = not hooks.has_end_hooks
+        invoker = Invoker(session, directory, routing, events, counts, self._isolation, may_close=may_close)
+        return VersionParts(directory, hooks, routing, invoker, Dispatch(routing, invoker, events, counts))
 
     @property
     def has_tree(self) -> bool:
         """False until `load` has asked for the tree, where it was not known."""
-        return bool(self._first.routing.topology.nodes)
+        return bool(self.first.routing.topology.nodes)
 
     @property
     def has_tasks(self) -> bool:
         """An agent of some version works on tasks with the user: turns of older ones may wait for words."""
-        return self._first.routing.topology.has_tasks
-
-    def find(self, version: str) -> VersionParts | None:
-        """A version, if it is loaded. "" is the one with which the deployment was started."""
-        return self._first
-
-    def of(self, version: str) -> VersionParts:
-        """The version of a turn that runs here."""
-        return self._first
+        return self.others_have_tasks or self.first.routing.topology.has_tasks
 
     async def load(self, version: str = "") -> VersionParts:
         """A version, loaded if need be. Raises ClusterError when it is not kept, or cannot be loaded."""
         if not self.has_tree:
-            await self._first.routing.load()
-        return self._first
+            await self.first.routing.load()
+        return self.loaded.get(version) or await self.load_other(version)
 
     def hold(self, version: str) -> VersionParts:
         """The version of a turn that begins to run, and runs until `release`."""
-        return self._first
+        self.held[version] += 1
+        return self.loaded[version]
 
     def release(self, version: str) -> None:
         """A turn that runs by the version has ended."""
+        self.held[version] -= 1
+        if not self.held[version]:
+            del self.held[version]
+            if self.on_unused is not None:
+                self.on_unused(version)
 
 
-MakeTurnVersions = Callable[[RunnerEnvironment, MakeParts], TurnVersions]
-"""Makes the versions of a Runner."""
+async def _unknown(version: str) -> VersionParts:
+    raise ClusterError(f"version {version!r} of the tree is not known here")
 
 
 class TurnHooks:

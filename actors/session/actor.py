@@ -30,7 +30,7 @@ from actors.session.log.reader import LogReader
 from actors.session.log.session_log import SessionLog
 from actors.session.log.shared_state import SharedStates
 from actors.session.log.writer import COUNTED, LogWriter
-from actors.session.service import MakeVersions, Runners, Services, SessionParts, no_services, one_version
+from actors.session.service import Runners, Services, SessionParts, SessionVersions, VersionChange, no_services
 from actors.session.sessions import StoredSessions, end_gone
 from actors.session.store.access import StoreAccess
 from actors.session.subscriptions import POLL_S, Subscriptions
@@ -39,7 +39,7 @@ from actors.session.turns.opening import TurnOpener
 from actors.session.turns.recovery import Losses, TurnRecovery
 from actors.session.turns.writing import TurnEnder, TurnWriter
 
-CORE_EXTENSIONS: Sequence[type[TurnExtension]] = (Losses,)
+CORE_EXTENSIONS: Sequence[type[TurnExtension]] = (VersionChange, Losses)
 """What the core itself keeps of each turn by extensions."""
 
 
@@ -59,7 +59,6 @@ class SessionActor(Actor):
         shard: Shard = ONLY_SHARD,
         services: Services = no_services,
         extensions: Sequence[type[TurnExtension]] = CORE_EXTENSIONS,
-        versions: MakeVersions = one_version,
     ) -> None:
         limits, clock = environment.limits, environment.clock
         self._counts = counts = Counter(dict.fromkeys(("turns", "events", "partials", *COUNTED), 0))
@@ -71,7 +70,7 @@ class SessionActor(Actor):
             clock,
             environment.on_late_write,
         )
-        self._versions = versions(environment, access)
+        self._versions = SessionVersions(environment)
         reader, shared = LogReader(access, extensions), SharedStates(access, has_other_writers=shard.of > 1)
         self._logs = logs = SessionLogs(access, reader, shared, limits.max_cache_bytes, clock)
         self._queries = LogQueries(logs, reader)
@@ -124,7 +123,7 @@ class SessionActor(Actor):
 
     def _core_handlers(self) -> Handlers:
         return {
-            **self._versions.handlers(),
+            p.GetTopology: self._versions.get_topology,
             p.FindTurn: self._lookup.find_turn,
             p.OpenTurn: self._opener.open_turn,
             p.AnnounceRunner: self._recovery.announce_runner,

@@ -1,17 +1,16 @@
 """The parts of the Session actor that its handlers share, and the seams by which features join them.
 
-A feature is a `SessionService` with handlers of its own, puts hooks into `SessionParts`, or takes the place of the versions. The
-core knows none by name.
+A feature is a `SessionService` with handlers of its own, and puts hooks into `SessionParts`. The core knows none by name.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar, Protocol
 
-import msgspec
+from msgspec.structs import replace
 
 from actors.actor import Handler, Handlers, KeyedLocks
 from actors.errors import RequestError, TurnError
@@ -21,13 +20,14 @@ from actors.messages.protocol.base import Message, Request
 from actors.messages.protocol.turns import ScheduledTime
 from actors.messages.session import SessionKey, Shard
 from actors.messages.topology import Topology
+from actors.messages.turn_info import TurnInfo
 from actors.rules.accounting import Tallies
 from actors.rules.routing.selection import deciding
 from actors.session.admission import Admission
 from actors.session.environment import SessionEnvironment
 from actors.session.log.event_scan import EventScan
 from actors.session.log.logs import SessionLogs
-from actors.session.log.open_turn import SessionTurn
+from actors.session.log.open_turn import SessionTurn, TurnExtension
 from actors.session.log.reader import LogReader
 from actors.session.log.session_log import SessionLog
 from actors.session.log.shared_state import SharedStates
@@ -77,49 +77,55 @@ class Runners:
         return self._places.setdefault(name, _Place(runner, term=term))
 
 
-class SessionVersions:
-    """The versions of the tree in a Session actor. Answers GetTopology.
-
-    Args:
-        environment: the tree with which the deployment was started.
+class VersionChange(TurnExtension):
+    """Notes that a turn goes on by another version of the tree than it has begun with.
 
     Attributes:
-        current: the name of the version that new turns get.
+        seq: up to this position it ran by another version, which its deployment does not have any more; 0: it ran by one.
     """
 
-    def __init__(self, environment: SessionEnvironment) -> None:
-        self.current = environment.version
-        self._topology = environment.topology
+    name: ClassVar[str] = "version"
+    seq: int = 0
 
-    def handlers(self) -> Handlers:
-        """Its messages."""
-        return {p.GetTopology: self.get_topology}
+    def describe(self, info: TurnInfo) -> TurnInfo:
+        """See TurnExtension."""
+        return replace(info, version_seq=self.seq) if self.seq else info
+
+
+class SessionVersions:
+    """The versions of the tree in a Session actor. Answers GetTopology. At first there is the one of the deployment's start.
+
+    Attributes:
+        first, current: the names of that one, and of the version that new turns get.
+        topologies: the parent maps of all versions, by their names.
+        choose: gives the version of a new turn of a session, while not all sessions get the current one.
+    """
+
+    choose: Callable[[SessionLog], str] | None = None
+
+    def __init__(self, environment: SessionEnvironment) -> None:
+        self.first = self.current = environment.version
+        self.topologies: Mapping[str, Topology] = {environment.version: environment.topology}
 
     def topology(self, version: str) -> Topology:
         """The parent map of a version; that of the current one, if the deployment does not have it."""
-        return self._topology
+        return self.topologies.get(version, self.topologies[self.current])
 
     def of_new(self, log: SessionLog) -> str:
         """The name of the version that a new turn of a session gets."""
-        return self.current
+        return self.choose(log) if self.choose is not None else self.current
 
     def go_on(self, log: SessionLog, turn: SessionTurn, seq: int) -> None:
         """Have a turn go on by its version, from a position of its log on, or by another one if the deployment lacks that."""
+        if turn.row.version not in self.topologies and (version := self.of_new(log)) != turn.row.version:
+            turn.row = replace(turn.row, version=version)
+            VersionChange.of(turn).seq = seq
 
     async def get_topology(self, message: p.GetTopology) -> p.TopologyReply:
         """The parent map of the current version, unless it is known."""
         if message.known and message.known == self.current:
             return p.TopologyReply(version=self.current)
         return p.TopologyReply(topology=self.topology(self.current), version=self.current)
-
-
-MakeVersions = Callable[[SessionEnvironment, StoreAccess], SessionVersions]
-"""Makes the versions of a Session actor."""
-
-
-def one_version(environment: SessionEnvironment, _: StoreAccess) -> SessionVersions:
-    """Make one: all turns run by the tree with which the deployment was started."""
-    return SessionVersions(environment)
 
 
 AppendHook = Callable[[SessionLog, p.Append, Events], Sequence[Write]]
@@ -218,7 +224,7 @@ class SessionParts:
 
         What is known of its events may not have got to the disk, so what it has used is read from those that have.
         """
-        row = msgspec.structs.replace(end, usage=b"")
+        row = replace(end, usage=b"")
         record = PutTurn(log.key, row, log.updated_s)
         self.access.pending_ends.add(record, also, lambda: self.ended(log.key), is_doubtful=is_doubtful)
 
