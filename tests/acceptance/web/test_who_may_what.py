@@ -227,8 +227,8 @@ async def test_users_may_lower_the_limits_and_the_budget_of_turns_and_not_raise_
 
         for lower in ({}, {"maxLlmCalls": 2}, {"timeout": 5, "maxTransfers": 0}):
             assert (await post(ADA, lower)).status_code == 200
-        for lower in ({}, {"llmCalls": 2}, {"tokens": 10_000}, {"seconds": 5.5, "toolCalls": 9}):
-            assert (await post(ADA, {"budget": lower})).status_code == 200
+        for budget in ({}, {"llmCalls": 2}, {"tokens": 10_000}, {"seconds": 5.5, "toolCalls": 9}):
+            assert (await post(ADA, {"budget": budget})).status_code == 200
         options = ({"maxLlmCalls": 4}, {"maxLlmCalls": 0}, {"timeout": 61}, {"maxTransfers": 33})
         for higher in (*options, {"budget": {"llmCalls": 4}}, {"budget": {"seconds": 61}}):
             assert (await post(ADA, higher)).status_code == 403
