@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from actors.errors import DefinitionError
+from actors.messages.config import Limits
 from runtime import Settings
 
 
@@ -82,3 +83,11 @@ def test_settings_that_an_older_release_has_pickled_have_the_defaults_of_what_it
         del older.__dict__[name]
     taken = pickle.loads(pickle.dumps(older))
     assert taken == Settings(runners=3)
+
+
+def test_limits_are_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Settings().limits == Limits()
+    monkeypatch.setenv("RAYGROVE_MAX_EVENT_BYTES", "70000")
+    assert Settings().limits == Limits(max_event_bytes=70_000)
+    with pytest.raises(ValueError, match="max_state_bytes"):
+        Settings(max_state_bytes=1_000)

@@ -22,7 +22,7 @@ from runtime.driver.turns.turn import stopped_by, task_results
 from tests.support.fixtures.flow_fixture import DiggingModel, FlowFixture
 from tests.support.machine.folders import quick_folder
 from tests.support.tries import tries
-from tests.unit.rules.flow.test_board_and_turn_order import AGENTS, graphs
+from tests.unit.layers.test_flows import AGENTS, graphs
 
 
 def dig() -> str:

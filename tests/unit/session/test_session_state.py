@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
+from pathlib import Path
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 
-from actors.errors import InvocationNotFoundError, TooLargeError
+from actors.errors import InvalidIdError, InvocationNotFoundError, TooLargeError
 from actors.layers.forks import ForkSession
 from actors.layers.rewinds import RewindRequest
 from actors.messages import protocol as p
 from actors.messages.codec import encode
+from actors.messages.config import Limits
 from actors.messages.event import decode_event
 from actors.messages.session import SessionKey, SessionPlace
+from actors.rules.checks import state as scopes
 from tests.support import inside
 from tests.support.fixtures.session_fixture import KEY, OTHER, SessionFixture, state_of
 
@@ -235,3 +240,34 @@ async def test_temp_state_has_a_size_too(session: SessionFixture) -> None:
     with pytest.raises(TooLargeError, match="the temp state"):
         await session.say(session.event("root", "x"), temp={"k9": "x" * 200_000})
     assert "temp:k9" not in await session.state()
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_state_is_let_in_exactly_as_long_as_it_fits(tmp_path: Path, seed: int) -> None:
+    random_ = random.Random(seed)
+    limit = random_.randrange(200, 1_500)
+    session = SessionFixture(tmp_path, limits=Limits(max_state_bytes=limit))
+    await session.open()
+    state: dict[str, str] = {}
+    for _ in range(40):
+        delta = {f"{random_.choice(['', 'user:', 'app:'])}k{random_.randrange(8)}": "x" * random_.randrange(250)}
+        would_be = max(len(encode(scope)) for scope in scopes.split({**state, **delta}))
+        try:
+            await session.say(session.event("root", state_delta=delta))
+        except TooLargeError:
+            assert would_be > limit
+        else:
+            assert would_be <= limit
+            state |= delta
+        assert await session.state() == state
+    await session.ref.stop()
+
+
+@pytest.mark.parametrize("wrong", [{"id": ""}, {"invocation_id": "e\n1"}, {"author": " root"}])
+async def test_an_event_needs_ids_and_an_author(session: SessionFixture, wrong: dict[str, str]) -> None:
+    await session.open()
+    event = session.event("root", "said")
+    with pytest.raises(InvalidIdError):
+        await session.say(msgspec.structs.replace(event, **wrong))
+    await session.say(event)
+    assert session.positions() == [1, 2]

@@ -7,7 +7,7 @@ import pytest
 from actors import Content, Event, Part
 from actors.rules.prompt.compiler import IncludeContents, Warn
 from actors.rules.prompt.history import History
-from actors.rules.routing.branches import is_visible, tool_branch, tool_root
+from actors.rules.routing.branches import is_visible
 from tests.support.fixtures.log_events import call, event, image, resp, said, shown, thought
 
 Shown = list[tuple[str | None, list[str]]]
@@ -58,36 +58,6 @@ def test_an_event_is_kept_if_a_branch_is_empty_or_they_are_equal_or_its_branch_i
 ) -> None:
     assert is_visible(of_event, of_agent) is visible
     assert seen(event("me", said("x"), branch=of_event), branch=of_agent) == ([("model", ["x"])] if visible else [])
-
-
-@pytest.mark.parametrize(
-    ("of_event", "reader", "visible"),
-    [
-        ("@a:c1", "@a:c1", True),
-        ("@a:c1", "@a:c1.p.x", True),
-        ("@a:c1.p.x", "@a:c1", False),
-        ("@a:c1", None, False),
-        ("@a:c1", "", False),
-        (None, "@a:c1", False),
-        ("@a:c1", "@a:c10", False),
-        ("p", "p.x.@a:c1", False),
-        ("p.x.@a:c1", "p.x", False),
-        ("@a:c1", "@a:c1.@b:c2", False),
-        ("@a:c1.@b:c2", "@a:c1", False),
-        ("@a:c1.@b:c2", "@a:c1.@b:c2", True),
-    ],
-)
-def test_what_is_on_a_tool_branch_is_seen_there_alone(of_event: str | None, reader: str | None, visible: bool) -> None:
-    assert is_visible(of_event, reader) is visible
-
-
-def test_a_tool_branch_stands_on_the_branch_of_whoever_asks() -> None:
-    assert tool_branch(None, "a", "c1") == "@a:c1"
-    assert tool_branch("p.a", "a", "c.1") == "p.a.@a:c_1"
-    assert tool_root("p.a.@a:c_1.q.b") == "p.a.@a:c_1"
-    assert tool_root("@a:c_1") == "@a:c_1"
-    assert tool_root("p.a") is None
-    assert tool_root("a@1.b@2") is None
 
 
 def test_events_of_other_agents_become_user_content_that_says_who_did_what() -> None:
@@ -329,3 +299,124 @@ def test_what_others_said_in_the_same_turn_stays_in_front_of_a_late_answer() -> 
         ("model", ["<call f c1>"]),
         ("user", ["<resp f c1 1>"]),
     ]
+
+
+def latest(*log: Event) -> Shown:
+    """What an agent with `include_contents="none"` sees."""
+    return seen(*log, include="none")
+
+
+def test_with_none_it_begins_with_the_newest_message_of_the_user() -> None:
+    assert latest(
+        event("user", said("q1")),
+        event("me", said("r1")),
+        event("user", said("q2"), turn="e-2"),
+        event("me", call("c1"), turn="e-2"),
+        event("me", resp("c1", 1), role="user", turn="e-2"),
+    ) == [("user", ["q2"]), ("model", ["<call f c1>"]), ("user", ["<resp f c1 1>"])]
+
+
+def test_with_none_it_begins_with_the_newest_event_of_another_agent() -> None:
+    assert latest(event("user", said("q")), event("B", said("one")), event("B", said("two")), event("me", said("mine"))) == [
+        ("user", ["For context:", "[B] said: two"]),
+        ("model", ["mine"]),
+    ]
+
+
+def test_neither_a_transfers_call_nor_its_response_begins_it() -> None:
+    log = [
+        event("user", said("q")),
+        event("B", call("t1", "transfer_to_agent", agent_name="me")),
+        event("B", resp("t1", None, "transfer_to_agent"), role="user", transfer="me"),
+    ]
+    assert [parts[0] for _, parts in latest(*log)] == ["q", "For context:", "For context:"]
+
+
+def test_any_event_with_a_transfer_action_counts_as_a_transfers_response() -> None:
+    log = [
+        event("user", said("q")),
+        event("B", call("c1", "route"), resp("x", 1, "transfer_to_agent")),
+        event("B", resp("c1", "routed", "route"), role="user", transfer="me"),
+    ]
+    assert [parts[0] for _, parts in latest(*log)] == ["q", "For context:", "For context:"]
+
+
+def test_a_user_event_of_mere_responses_does_not_begin_it() -> None:
+    log = [
+        event("user", said("q")),
+        event("B", call("c1", "ask"), lro=["c1"]),
+        event("user", resp("c1", "yes", "ask")),
+    ]
+    assert [parts[-1] for _, parts in latest(*log)] == [
+        "[B] called tool `ask` with parameters: {}",
+        '[user] `ask` tool returned result: {"result":"yes"}',
+    ]
+    assert latest(*log, event("user", said("and?"), resp("c1", "no", "ask"))) == [
+        ("user", ["and?", '[user] `ask` tool returned result: {"result":"no"}'])
+    ]
+
+
+def test_with_a_late_answer_it_begins_no_later_than_the_message_of_the_turn_that_made_the_call() -> None:
+    assert latest(
+        event("user", said("old"), turn="e-0"),
+        event("me", said("older"), turn="e-0"),
+        event("user", said("buy")),
+        event("me", call("c1"), lro=["c1"]),
+        event("me", said("waiting")),
+        event("user", said("time?"), turn="e-2"),
+        event("me", said("noon"), turn="e-2"),
+        event("user", resp("c1", "approved")),
+    ) == [
+        ("user", ["buy"]),
+        ("user", ["time?"]),
+        ("model", ["noon"]),
+        ("model", ["<call f c1>"]),
+        ("user", ["<resp f c1 approved>"]),
+    ]
+
+
+def test_the_message_of_a_turn_that_was_paused_is_its_first() -> None:
+    assert latest(
+        event("user", said("old"), turn="e-0"),
+        event("user", said("buy")),
+        event("me", call("c1"), lro=["c1"]),
+        event("user", said("yes"), resp("c1", 1)),
+        event("me", call("c2"), lro=["c2"]),
+        event("user", said("time?"), turn="e-2"),
+        event("user", resp("c2", 2)),
+    ) == [
+        ("user", ["buy"]),
+        ("model", ["<call f c1>"]),
+        ("user", ["<resp f c1 1>"]),
+        ("user", ["yes"]),
+        ("user", ["time?"]),
+        ("model", ["<call f c2>"]),
+        ("user", ["<resp f c2 2>"]),
+    ]
+
+
+def test_a_late_answer_that_the_longer_slice_takes_in_lengthens_it_further() -> None:
+    assert latest(
+        event("user", said("first")),
+        event("me", call("c1"), lro=["c1"]),
+        event("user", said("second"), turn="e-2"),
+        event("me", call("c2"), lro=["c2"], turn="e-2"),
+        event("user", resp("c1", 1)),
+        event("me", said("one is there")),
+        event("user", said("third"), turn="e-3"),
+        event("user", resp("c2", 2), turn="e-2"),
+    ) == [
+        ("user", ["first"]),
+        ("model", ["<call f c1>"]),
+        ("user", ["<resp f c1 1>"]),
+        ("user", ["second"]),
+        ("model", ["one is there"]),
+        ("user", ["third"]),
+        ("model", ["<call f c2>"]),
+        ("user", ["<resp f c2 2>"]),
+    ]
+
+
+def test_the_latest_contents_without_any_beginning_are_everything() -> None:
+    assert latest(event("me", said("a")), event("me", said("b"))) == [("model", ["a"]), ("model", ["b"])]
+    assert latest() == []

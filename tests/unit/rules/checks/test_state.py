@@ -1,4 +1,4 @@
-"""State: its scopes, how deltas are taken back, and values that it cannot hold (semantics.md section 6)."""
+"""State: its scopes, its keys, and how deltas are taken back (semantics.md section 6)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.errors import NotEncodableError
+from actors.errors import InvalidIdError, NotEncodableError
+from actors.messages.codec import encode
+from actors.rules.checks.ids import MAX_ID
 from actors.rules.checks.state import check, merge, only_temp, overwritten, split, take_back, without_temp
-from actors.rules.checks.values import check_value, stored_delta
+from tests.unit.rules.checks.test_ids import anything
 
 keys = st.builds("{}{}".format, st.sampled_from(["", "", "app:", "user:", "temp:"]), st.sampled_from(["a", "b", "c", ""]))
 values = st.one_of(st.none(), st.integers(), st.text(max_size=3), st.lists(st.integers(), max_size=2))
@@ -65,45 +67,20 @@ def test_temp_state_is_kept_out_of_what_is_stored() -> None:
     assert only_temp(delta) == {"a": 2}
 
 
-def nested(depth: int, value: Any) -> Any:
-    for _ in range(depth):
-        value = [value]
-    return value
+@given(st.dictionaries(anything, st.none(), max_size=3))
+def test_state_has_keys_that_can_be_stored(delta: dict[Any, Any]) -> None:
+    try:
+        check(delta)
+    except InvalidIdError as error:
+        encode(list(error.args))
+    else:
+        assert all(isinstance(key, str) and 0 < len(key.encode()) <= 4 * MAX_ID for key in delta)
 
 
-def test_the_way_to_a_value_is_named() -> None:
-    with pytest.raises(NotEncodableError, match=r"a set .*: state\['k'\]\[1\]\['a'\]\[0\] would come back as a list"):
-        check_value("k", [0, {"b": 1, "a": [{1}]}])
-
-
-# Python itself goes some hundred levels deep, from 3.12 on some thousand, and from 3.14 on it writes more of them than it reads.
-@pytest.mark.parametrize("depth", [101, 1_000, 20_000, 50_000, 100_000])
-def test_what_is_nested_too_deep_is_left_to_the_check_of_the_whole_event(depth: int) -> None:
-    check_value("k", nested(depth, {1}))
-    with pytest.raises(NotEncodableError, match="nested deeper than 100 levels"):
-        check(stored_delta({"k": nested(depth, 1)}))
-
-
-def test_what_holds_itself_twice_is_looked_at_once() -> None:
-    inside: list[Any] = []
-    inside += [inside, inside, 1]
-    check_value("k", inside)
-
-
-def test_the_same_value_may_stand_at_several_places() -> None:
-    same = {"a": [1]}
-    assert stored_delta({"k": [same, same]}) == {"k": [same, same]}
-    with pytest.raises(NotEncodableError, match=r"state\['k'\]\[1\]\['b'\]"):
-        check_value("k", [same, {"b": {1}}])
-
-
-class Exiting:
-    """Ends the program that looks at it."""
-
-    def __getattr__(self, name: str) -> None:
-        raise SystemExit(name)
-
-
-def test_a_value_that_raises_when_it_is_looked_at_is_refused() -> None:
-    with pytest.raises(NotEncodableError, match="a Exiting cannot be sent or stored"):
-        check_value("k", Exiting())
+def test_a_value_of_state_is_not_nested_too_deep() -> None:
+    value: Any = 1
+    for _ in range(98):
+        value = {"a": [value]} if isinstance(value, int) else {"a": value}
+    check({"k": value})
+    with pytest.raises(NotEncodableError, match="100 levels"):
+        check({"k": {"a": value}})

@@ -1,16 +1,19 @@
-"""Which nodes of a graph run next (semantics.md section 8)."""
+"""Which graphs are refused when they are defined, and which nodes of one run next (semantics.md section 8)."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from actors import DEFAULT_ROUTE, START, Edge, FunctionNode, Graph, JoinNode, RetryConfig, Workflow, node
+from actors.errors import DefinitionError
 from actors.layers.graphs.rules.progress import GraphProgress, NodeRun
-from actors.layers.graphs.rules.shape import DEFAULT_ROUTE, START, Shape
+from actors.layers.graphs.rules.shape import Shape
 from actors.messages.graph import Arrow
 from tests.support.counted_lines import counted_lines
 from tests.support.tries import tries
@@ -60,10 +63,9 @@ def test_a_node_never_runs_twice_at_a_time_and_its_runs_are_counted(shape: Shape
     progress, _, begun = run(shape, routes, data)
     names = [each.node for each in progress.running.values()]
     assert len(set(names)) == len(names)
-    for node in NODES:
-        assert [each.number for each in begun if each.node == node] == list(
-            range(1, len([b for b in begun if b.node == node]) + 1)
-        )
+    for name in NODES:
+        numbers = [each.number for each in begun if each.node == name]
+        assert numbers == list(range(1, len(numbers) + 1))
 
 
 @settings(max_examples=tries(100))
@@ -93,13 +95,13 @@ def test_each_arrow_that_is_followed_runs_its_node_once_and_a_join_when_all_have
     progress, ended, begun = run(shape, routes, data)
     if progress.running:
         return
-    followed = [arrow for node, said in [(START, ()), *((e.node, r) for e, r in ended)] for arrow in shape.followed(node, said)]
-    for node in shape.nodes:
-        runs = sum(each.node == node for each in begun)
-        reached = [arrow.source for arrow in followed if arrow.target == node]
-        if node in shape.joins:
-            assert runs <= min((reached.count(source) for source in shape.joins[node]), default=0)
-            assert (node in progress.starved()) or not reached or runs > 0
+    followed = [arrow for name, said in [(START, ()), *((e.node, r) for e, r in ended)] for arrow in shape.followed(name, said)]
+    for name in shape.nodes:
+        runs = sum(each.node == name for each in begun)
+        reached = [arrow.source for arrow in followed if arrow.target == name]
+        if name in shape.joins:
+            assert runs <= min((reached.count(source) for source in shape.joins[name]), default=0)
+            assert (name in progress.starved()) or not reached or runs > 0
         else:
             assert runs == len(reached)
 
@@ -139,3 +141,89 @@ def test_the_events_of_a_run_come_after_what_led_to_it_and_after_the_run_before_
     assert [(run.name, run.since) for run in progress.begin()] == [("j@1", 6)]
     progress.end("c@1", None, (), seq=9)
     assert [(run.name, run.since) for run in progress.begin()] == [("c@2", 9)]
+
+
+def a() -> None:
+    """A node."""
+
+
+def b() -> None:
+    """A node."""
+
+
+def c() -> None:
+    """A node."""
+
+
+@pytest.mark.parametrize(
+    ("edges", "message"),
+    [
+        ([(a, b)], "has no edge from START"),
+        ([(START, a), (b, c)], "no way from START leads to: 'b', 'c'"),
+        ([(START, a, {"x": START, "y": b})], "to START: nothing comes before START"),
+        ([(START, {"x": a})], "START says none"),
+        ([(START, a, b, a)], "in a circle for ever: a → b → a"),
+        ([(START, a), (a, a)], "in a circle for ever: a → a"),
+        ([(START, a), (START, a)], "several edges from '__START__' to 'a'"),
+        ([(START, a, {"x": b}), Edge(a, b, ["y", "x"])], "with the route 'x': keep one"),
+        ([(START, a), Edge(a, b, ["x", DEFAULT_ROUTE])], "DEFAULT_ROUTE beside other routes"),
+        ([(START, a, {"x": b}, {"y": c})], "two dictionaries of routes in a row"),
+        ([(START, a, {})], "an empty dictionary of routes"),
+        ([(START, a, {1.5: b})], "1.5 is no route"),
+        ([(START, 3)], "3 is no node of a graph"),
+        ([(START,)], "is no edge: write Edge"),
+        ("START", "edges is a list"),
+        ([(START, FunctionNode(a, name="n"), FunctionNode(b, name="n"))], "two nodes called 'n'"),
+    ],
+)
+def test_a_graph_that_cannot_run_is_refused(edges: Any, message: str) -> None:
+    with pytest.raises(DefinitionError, match=message):
+        Graph(name="wf", edges=edges)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: FunctionNode(3), "FunctionNode needs a function, not 3"),  # type: ignore[arg-type]
+        (lambda: FunctionNode(lambda: 1), "'<lambda>' is no name of a node"),
+        (lambda: JoinNode("a b"), "'a b' is no name of a node"),
+        (lambda: FunctionNode(a, timeout=0), "a number of seconds above 0"),
+        (lambda: FunctionNode(a, retry_config=3), "retry_config is a RetryConfig, not 3"),  # type: ignore[arg-type]
+        (lambda: FunctionNode(lambda *args: 1, name="n"), "parameter 'args' must be an ordinary named one"),
+        (lambda: node(JoinNode("j")), r"node\(\) makes functions nodes"),
+        (lambda: RetryConfig(max_attempts=-1), "max_attempts"),
+        (lambda: node(a, max_parallel_workers=2), "for nodes with parallel_worker=True"),
+        (lambda: node(a, parallel_worker=True, max_parallel_workers=0), "at least 1, not 0"),
+        (lambda: Graph(name="wf", edges=[(START, a)], max_concurrency=0), "max_concurrency"),
+    ],
+)
+def test_what_stands_in_a_graph_is_checked(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(DefinitionError, match=message):
+        make()
+
+
+def test_the_name_of_google_adk_is_the_same_class() -> None:
+    assert Workflow is Graph
+
+
+def test_a_chain_a_fan_out_and_routes_are_edges() -> None:
+    join = JoinNode("join")
+    graph = Graph(name="wf", edges=[(START, a, (b, c), join), (join, {"again": a, DEFAULT_ROUTE: FunctionNode(a, name="end")})])
+    assert [(arrow.source, arrow.target, arrow.routes) for arrow in graph.shape.arrows] == [
+        (START, "a", ()),
+        ("a", "b", ()),
+        ("a", "c", ()),
+        ("b", "join", ()),
+        ("c", "join", ()),
+        ("join", "a", ("again",)),
+        ("join", "end", (DEFAULT_ROUTE,)),
+    ]
+    assert graph.shape.joins == {"join": ("b", "c")}
+
+
+@pytest.mark.parametrize(("failed", "expected"), [(1, (1.0, 1.0)), (2, (2.0, 2.0)), (9, (60.0, 60.0))])
+def test_each_wait_is_longer_than_the_one_before(failed: int, expected: tuple[float, float]) -> None:
+    retry = RetryConfig(jitter=0)
+    assert (retry.delay_s(failed, 0), retry.delay_s(failed, 1)) == expected
+    assert RetryConfig(jitter=0.5).delay_s(1, 0) == 0.5
+    assert RetryConfig(jitter=0.5).delay_s(1, 1) == 1.5

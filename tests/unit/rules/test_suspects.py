@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,38 +20,27 @@ from actors.rules.suspects import (
 )
 
 AGENTS = ("expert",)
+ONCE = RunLosses(times=1, with_runner=True)
 WAITING = st.lists(st.builds(Waiting, st.floats(0, 100), st.booleans()), max_size=8)
 
 
-def test_a_run_is_suspected_whose_tool_ran_when_its_process_was_lost() -> None:
-    lost = {"a": RunLosses(times=1)}
-    assert is_suspect("a", lost, {"a": ("pay",)}, AGENTS)
-    assert not is_suspect("b", lost, {"b": ("pay",)}, AGENTS)
-
-
-def test_a_run_that_waited_for_its_model_is_suspected_from_the_second_loss_on() -> None:
-    assert not is_suspect("a", {"a": RunLosses(times=1)}, {}, AGENTS)
-    assert is_suspect("a", {"a": RunLosses(times=2)}, {}, AGENTS)
-
-
-def test_a_run_that_waits_for_agents_is_not_suspected_for_them() -> None:
-    for times in (1, 2, 3):
-        assert not is_suspect("a", {"a": RunLosses(times=times)}, {"a": ("expert", "expert")}, AGENTS)
-    assert is_suspect("a", {"a": RunLosses(times=1)}, {"a": ("expert", "pay")}, AGENTS)
-
-
-def test_code_of_the_program_is_suspected_like_a_tool() -> None:
-    assert is_suspect("a", {"a": RunLosses(times=1, ran_code=True)}, {}, AGENTS)
-
-
-def test_the_first_loss_of_a_runner_suspects_no_run_and_the_second_all_of_its_turn() -> None:
-    once = RunLosses(times=1, with_runner=True)
-    assert not is_suspect("a", {"a": once, "": once}, {"a": ("pay",)}, AGENTS)
-    assert is_suspect("b", {"": RunLosses(times=2, with_runner=True)}, {}, AGENTS)
-
-
-def test_who_was_alone_once_stays_alone() -> None:
-    assert is_suspect("a", {"a": RunLosses(alone=1)}, {}, AGENTS)
+@pytest.mark.parametrize(
+    ("lost", "tools", "suspected"),
+    [
+        pytest.param({"a": RunLosses(times=1)}, ("pay",), True, id="its tool ran when its process was lost"),
+        pytest.param({"b": RunLosses(times=1)}, ("pay",), False, id="another run was lost"),
+        pytest.param({"a": RunLosses(times=1)}, (), False, id="it waited for its model"),
+        pytest.param({"a": RunLosses(times=2)}, (), True, id="it waited for its model twice"),
+        *(pytest.param({"a": RunLosses(times=n)}, ("expert",) * 2, False, id=f"it waited for agents {n}") for n in (1, 2, 3)),
+        pytest.param({"a": RunLosses(times=1)}, ("expert", "pay"), True, id="it waited for an agent and a tool"),
+        pytest.param({"a": RunLosses(times=1, ran_code=True)}, (), True, id="code of the program counts as a tool"),
+        pytest.param({"a": ONCE, "": ONCE}, ("pay",), False, id="the first loss of a Runner suspects no run"),
+        pytest.param({"": RunLosses(times=2, with_runner=True)}, (), True, id="the second one all of its turn"),
+        pytest.param({"a": RunLosses(alone=1)}, (), True, id="once alone, always alone"),
+    ],
+)
+def test_a_run_is_suspected_of_a_loss(lost: dict[str, RunLosses], tools: tuple[str, ...], suspected: bool) -> None:
+    assert is_suspect("a", lost, {"a": tools} if tools else {}, AGENTS) is suspected
 
 
 def test_only_what_happens_to_a_run_that_is_alone_counts_against_it() -> None:

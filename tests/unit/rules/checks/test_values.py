@@ -1,4 +1,4 @@
-"""Whatever a tool returns has a form that can be stored, and JSON's values stay as they are."""
+"""Whatever a tool returns has a form that can be stored, values of state are checked, and the largest results give way."""
 
 from __future__ import annotations
 
@@ -22,9 +22,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.errors import NotEncodableError
 from actors.messages.codec import decode, encode, flaw
+from actors.messages.config import Limits
 from actors.messages.json_types import JsonValue
-from actors.rules.checks.values import MOST_ITEMS, any_form, fast_form
+from actors.rules.checks.state import check
+from actors.rules.checks.values import ENVELOPE, MOST_ITEMS, any_form, check_value, fast_form, results_to_drop, stored_delta
 
 
 class Colour(Enum):
@@ -194,3 +197,58 @@ def test_json_values_stay_as_they_are(value: JsonValue) -> None:
 def test_every_value_has_a_form(value: object) -> None:
     data, _ = form(value)
     msgspec.json.encode(data)
+
+
+@given(st.lists(st.integers(0, 2_000), max_size=12), st.integers(0, 4_000))
+def test_the_largest_answers_give_way_and_no_more_than_have_to(sizes: list[int], room: int) -> None:
+    out = results_to_drop(sizes, Limits(max_event_bytes=ENVELOPE + room))
+    kept = [size for index, size in enumerate(sizes) if index not in out]
+    assert sum(kept) <= room or not kept
+    if out:
+        smallest = min(sizes[index] for index in out)
+        assert all(size <= smallest for size in kept)
+        assert sum(kept) + smallest > room
+
+
+def nested(depth: int, value: Any) -> Any:
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def test_the_way_to_a_value_is_named() -> None:
+    with pytest.raises(NotEncodableError, match=r"a set .*: state\['k'\]\[1\]\['a'\]\[0\] would come back as a list"):
+        check_value("k", [0, {"b": 1, "a": [{1}]}])
+
+
+def test_what_holds_itself_twice_is_looked_at_once() -> None:
+    inside: list[Any] = []
+    inside += [inside, inside, 1]
+    check_value("k", inside)
+
+
+def test_the_same_value_may_stand_at_several_places() -> None:
+    same = {"a": [1]}
+    assert stored_delta({"k": [same, same]}) == {"k": [same, same]}
+    with pytest.raises(NotEncodableError, match=r"state\['k'\]\[1\]\['b'\]"):
+        check_value("k", [same, {"b": {1}}])
+
+
+class Exiting:
+    """Ends the program that looks at it."""
+
+    def __getattr__(self, name: str) -> None:
+        raise SystemExit(name)
+
+
+def test_a_value_that_raises_when_it_is_looked_at_is_refused() -> None:
+    with pytest.raises(NotEncodableError, match="a Exiting cannot be sent or stored"):
+        check_value("k", Exiting())
+
+
+# Python itself goes some hundred levels deep, from 3.12 on some thousand, and from 3.14 on it writes more of them than it reads.
+@pytest.mark.parametrize("depth", [101, 1_000, 20_000, 50_000, 100_000])
+def test_what_is_nested_too_deep_is_left_to_the_check_of_the_whole_event(depth: int) -> None:
+    check_value("k", nested(depth, {1}))
+    with pytest.raises(NotEncodableError, match="nested deeper than 100 levels"):
+        check(stored_delta({"k": nested(depth, 1)}))

@@ -1,4 +1,4 @@
-"""What the rules of routing say of agents that work for the calls of others (semantics.md section 8)."""
+"""Branches of tools, and of agents that work for the calls of others (semantics.md section 8)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from actors.messages.event import Event
 from actors.messages.graph import NodeInfo
 from actors.messages.topology import GRAPH, SINGLE_TURN, TASK, AgentNode, Topology
 from actors.rules.prompt.history import History
-from actors.rules.routing.branches import delegate_branch
+from actors.rules.routing.branches import delegate_branch, is_visible, tool_branch, tool_root
 from actors.rules.routing.resumption import entry
 from actors.rules.routing.selection import select_agent
 from actors.rules.routing.transfer import route_refusal, transfer_targets
@@ -75,3 +75,33 @@ def test_what_is_said_for_a_call_is_seen_by_neither_its_agent_nor_others(call_id
     ):
         history.add(event)
     assert len(history.contents()) == 2
+
+
+@pytest.mark.parametrize(
+    ("of_event", "reader", "visible"),
+    [
+        ("@a:c1", "@a:c1", True),
+        ("@a:c1", "@a:c1.p.x", True),
+        ("@a:c1.p.x", "@a:c1", False),
+        ("@a:c1", None, False),
+        ("@a:c1", "", False),
+        (None, "@a:c1", False),
+        ("@a:c1", "@a:c10", False),
+        ("p", "p.x.@a:c1", False),
+        ("p.x.@a:c1", "p.x", False),
+        ("@a:c1", "@a:c1.@b:c2", False),
+        ("@a:c1.@b:c2", "@a:c1", False),
+        ("@a:c1.@b:c2", "@a:c1.@b:c2", True),
+    ],
+)
+def test_what_is_on_a_tool_branch_is_seen_there_alone(of_event: str | None, reader: str | None, visible: bool) -> None:
+    assert is_visible(of_event, reader) is visible
+
+
+def test_a_tool_branch_stands_on_the_branch_of_whoever_asks() -> None:
+    assert tool_branch(None, "a", "c1") == "@a:c1"
+    assert tool_branch("p.a", "a", "c.1") == "p.a.@a:c_1"
+    assert tool_root("p.a.@a:c_1.q.b") == "p.a.@a:c_1"
+    assert tool_root("@a:c_1") == "@a:c_1"
+    assert tool_root("p.a") is None
+    assert tool_root("a@1.b@2") is None
