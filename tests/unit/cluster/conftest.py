@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import AsyncIterator
 from types import SimpleNamespace
 
 import pytest
 
 from runtime.engine.process import collector
+from tests.support.fixtures.pool_fixture import FakeCluster
 
 
 @pytest.fixture(autouse=True)
@@ -21,3 +23,12 @@ def collection_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
         "callbacks": [],
     }
     monkeypatch.setattr(collector, "gc", SimpleNamespace(**{**vars(gc), **changed}))
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[FakeCluster]:
+    """Fake processes. Their pools are closed when the test ends, and no process outlives them."""
+    cluster = FakeCluster()
+    yield cluster
+    await cluster.close()
+    assert not cluster.processes

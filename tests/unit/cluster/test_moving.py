@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import count
 
 import pytest
@@ -19,10 +19,10 @@ from actors.messages.protocol.base import Stop
 from runtime.cluster.processes import moving
 from runtime.cluster.processes.pool import Pool
 from runtime.cluster.rules.nodes import DrainNotice, Node, next_move
-from tests.support.fixtures.pool_fixture import FakeCluster, group_of, limits, process_of
+from tests.support.fixtures.direct_fixture import until
+from tests.support.fixtures.pool_fixture import HI, FakeCluster, group_of, limits, process_of, say
 from tests.support.tries import tries
 
-HI = b"hi"
 MEMORY = 64 * 1024**3
 
 
@@ -32,17 +32,6 @@ def node(name: str, cpus: float = 1, drain: DrainNotice | None = None) -> Node:
 
 def leaving(name: str, in_s: float | None = None) -> Node:
     return node(name, drain=DrainNotice(None if in_s is None else now_s() + in_s))
-
-
-async def say(pool: Pool, agent: str) -> str:
-    return (await (await pool.link(Replica(agent))).send(HI)).decode()
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(10):
-        # The pool does not notify when it has done something in the background.
-        while not condition():  # noqa: ASYNC110
-            await asyncio.sleep(0)
 
 
 def by_node(cluster: FakeCluster) -> Counter[str]:
@@ -59,15 +48,12 @@ async def pool_on(cluster: FakeCluster, nodes: Sequence[Node], agents: str, max_
     return pool
 
 
-async def test_processes_start_on_all_nodes_that_have_cpus() -> None:
-    cluster = FakeCluster()
-    pool = await pool_on(cluster, [node("head", 0), node("a"), node("b", 2)], "uvwxyz")
+async def test_processes_start_on_all_nodes_that_have_cpus(cluster: FakeCluster) -> None:
+    await pool_on(cluster, [node("head", 0), node("a"), node("b", 2)], "uvwxyz")
     assert by_node(cluster) == {"a": 2, "b": 4}
-    await pool.close()
 
 
-async def test_a_node_that_joins_gets_its_share_of_idle_and_of_busy_agents() -> None:
-    cluster = FakeCluster()
+async def test_a_node_that_joins_gets_its_share_of_idle_and_of_busy_agents(cluster: FakeCluster) -> None:
     pool = await pool_on(cluster, [node("a")], "uvwxyz")
     cluster.gate = asyncio.Event()
     async with asyncio.TaskGroup() as group:
@@ -83,22 +69,18 @@ async def test_a_node_that_joins_gets_its_share_of_idle_and_of_busy_agents() -> 
     assert (cluster.started, cluster.interrupted) == (started, 0)
     # The three that have moved were there before a message needed them.
     assert pool.table.counts()["activations"] == 9
-    await pool.close()
 
 
-async def test_agents_side_by_side_spread_over_processes_that_may_start_now() -> None:
-    cluster = FakeCluster()
+async def test_agents_side_by_side_spread_over_processes_that_may_start_now(cluster: FakeCluster) -> None:
     pool = await pool_on(cluster, [node("a")], "uvwxyz", max_processes=2)
     assert [len(each) for each in cluster.agents_by_process()] == [3, 3]
     pool.adapt(limits(6, agents=6), [node("a"), node("b", 2)])
     assert [await say(pool, agent) for agent in "uvwxyz"] == list("uvwxyz")
     await until(lambda: by_node(cluster) == {"a": 2, "b": 4})
     assert [len(each) for each in cluster.agents_by_process()] == [1] * 6
-    await pool.close()
 
 
-async def test_agents_of_a_node_that_is_lost_live_on_another_one_before_ray_notices() -> None:
-    cluster = FakeCluster()
+async def test_agents_of_a_node_that_is_lost_live_on_another_one_before_ray_notices(cluster: FakeCluster) -> None:
     pool = await pool_on(cluster, [node("a"), node("b")], "wxyz")
     links = {agent: await pool.link(Replica(agent)) for agent in "wxyz"}
     gone = [agent for agent, link in links.items() if process_of(link).node == "a"]
@@ -108,11 +90,9 @@ async def test_agents_of_a_node_that_is_lost_live_on_another_one_before_ray_noti
         pool.table.drop_link(links[agent])
         assert await say(pool, agent) == agent
     assert by_node(cluster) == {"b": 4}
-    await pool.close()
 
 
-async def test_a_node_that_is_about_to_leave_is_left_while_its_runs_go_on() -> None:
-    cluster = FakeCluster()
+async def test_a_node_that_is_about_to_leave_is_left_while_its_runs_go_on(cluster: FakeCluster) -> None:
     pool = await pool_on(cluster, [node("a"), node("b")], "wxyz")
     before = {process for process in cluster.processes if process.node == "a"}
     cluster.gate = asyncio.Event()
@@ -132,11 +112,9 @@ async def test_a_node_that_is_about_to_leave_is_left_while_its_runs_go_on() -> N
     assert cluster.interrupted == 0
     # So that it hands on what it has logged.
     assert {process.last for process in before} == {encode(Stop())}
-    await pool.close()
 
 
-async def test_agents_that_were_not_used_lately_are_put_to_sleep_instead() -> None:
-    cluster = FakeCluster()
+async def test_agents_that_were_not_used_lately_are_put_to_sleep_instead(cluster: FakeCluster) -> None:
     pool = await pool_on(cluster, [node("a")], "xyz")
     for agent in "xyz":
         (await pool.link(Replica(agent))).used_s -= moving.ACTIVE_S
@@ -145,11 +123,9 @@ async def test_agents_that_were_not_used_lately_are_put_to_sleep_instead() -> No
     assert cluster.started == 3
     assert await say(pool, "x") == "x"
     assert by_node(cluster) == {"b": 1}
-    await pool.close()
 
 
-async def test_a_process_with_resources_of_its_own_moves_as_well() -> None:
-    cluster = FakeCluster()
+async def test_a_process_with_resources_of_its_own_moves_as_well(cluster: FakeCluster) -> None:
     pool = cluster.pool()
     pool.adapt(limits(2), [node("a")])
     link = await pool.link(Replica("painter"), group_of("painter"))
@@ -168,11 +144,9 @@ async def test_a_process_with_resources_of_its_own_moves_as_well() -> None:
     await until(lambda: process.is_dead)
     assert cluster.interrupted == 0
     assert process_of(await pool.link(Replica("painter"), group_of("painter"))).number == 2
-    await pool.close()
 
 
-async def test_a_process_stays_that_only_evens_out_the_load_and_finds_no_room_elsewhere() -> None:
-    cluster = FakeCluster()
+async def test_a_process_stays_that_only_evens_out_the_load_and_finds_no_room_elsewhere(cluster: FakeCluster) -> None:
     pool = await pool_on(cluster, [node("a")], "xyz")
     tried: list[str] = []
 
@@ -186,11 +160,9 @@ async def test_a_process_stays_that_only_evens_out_the_load_and_finds_no_room_el
     assert set(tried) == {"b"}
     assert [await say(pool, agent) for agent in "xyz"] == list("xyz")
     assert by_node(cluster) == {"a": 3}
-    await pool.close()
 
 
-async def test_where_processes_claim_resources_they_only_leave_and_never_even_out() -> None:
-    cluster = FakeCluster()
+async def test_where_processes_claim_resources_they_only_leave_and_never_even_out(cluster: FakeCluster) -> None:
     pool = cluster.pool(max_processes=8, agents=3, claims=True)
     for agent in "xyz":
         (await pool.link(Replica(agent))).worker.node = "a"
@@ -201,11 +173,9 @@ async def test_where_processes_claim_resources_they_only_leave_and_never_even_ou
     pool.adapt(limits(8, agents=3, claims=True), [leaving("a", 60), node("b")])
     await until(lambda: cluster.started == 6 and len(cluster.processes) == 3)
     assert [await say(pool, agent) for agent in "xyz"] == list("xyz")
-    await pool.close()
 
 
-async def test_a_run_that_takes_too_long_is_ended_before_its_node_is_gone() -> None:
-    cluster = FakeCluster()
+async def test_a_run_that_takes_too_long_is_ended_before_its_node_is_gone(cluster: FakeCluster) -> None:
     pool = await pool_on(cluster, [node("a"), node("b")], "x")
     (process,) = cluster.processes
     cluster.gate = asyncio.Event()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -14,35 +13,20 @@ from actors.definitions.agents import Placement
 from actors.errors import ActorLostError, ClusterError
 from actors.layers.trees.process_groups import ProcessGroup, Replica
 from runtime.cluster.processes.pool import Pool
-from runtime.cluster.processes.worker_process import RECYCLE_AFTER, Activated
-from tests.support.fixtures.pool_fixture import FakeCluster, FakeProcess, group_of, process_of
+from runtime.cluster.processes.worker_process import RECYCLE_AFTER, Activated, HostedAgent
+from tests.support.fixtures.direct_fixture import until
+from tests.support.fixtures.pool_fixture import HI, FakeCluster, FakeProcess, group_of, process_of, say
 from tests.support.tries import tries
 
-HI = b"hi"
 
-
-async def say(pool: Pool, agent: str, group: ProcessGroup | None = None) -> str:
-    return (await (await pool.link(Replica(agent), group)).send(HI)).decode()
-
-
-async def until(condition: Any) -> None:
-    async with asyncio.timeout(10):
-        # The pool does not notify when it has done something in the background.
-        while not condition():  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
-
-
-async def test_a_tree_that_fits_has_a_process_for_each_agent() -> None:
-    cluster = FakeCluster()
+async def test_a_tree_that_fits_has_a_process_for_each_agent(cluster: FakeCluster) -> None:
     pool = cluster.pool(max_processes=3, spares=2, agents=3)
     for agent in "abcabc":
         assert await say(pool, agent) == agent
     assert [each for each in cluster.agents_by_process() if each] == [["a"], ["b"], ["c"]]
-    await pool.close()
 
 
-async def test_agents_that_are_idle_stay_side_by_side() -> None:
-    cluster = FakeCluster()
+async def test_agents_that_are_idle_stay_side_by_side(cluster: FakeCluster) -> None:
     pool = cluster.pool(max_processes=2)
     for agent in ("a", "b", "a", "c", "d", "a", "b", "c", "d"):
         assert await say(pool, agent) == agent
@@ -54,8 +38,7 @@ async def test_agents_that_are_idle_stay_side_by_side() -> None:
     assert not cluster.processes
 
 
-async def test_when_nobody_is_idle_processes_are_shared_evenly_and_nobody_waits() -> None:
-    cluster = FakeCluster()
+async def test_when_nobody_is_idle_processes_are_shared_evenly_and_nobody_waits(cluster: FakeCluster) -> None:
     cluster.gate = asyncio.Event()
     pool = cluster.pool(max_processes=2)
     async with asyncio.TaskGroup() as group:
@@ -68,11 +51,9 @@ async def test_when_nobody_is_idle_processes_are_shared_evenly_and_nobody_waits(
     await say(pool, "g")
     assert sorted(map(len, cluster.agents_by_process())) == [3, 4]
     assert (pool.table.counts()["passivations"], pool.table.counts()["shared"]) == (0, 4)
-    await pool.close()
 
 
-async def test_a_working_set_that_is_larger_than_the_processes_is_activated_once() -> None:
-    cluster = FakeCluster()
+async def test_a_working_set_that_is_larger_than_the_processes_is_activated_once(cluster: FakeCluster) -> None:
     agents = [f"a{number}" for number in range(60)]
     pool = cluster.pool(max_processes=4, spares=1, agents=len(agents))
     pool.start_spares()
@@ -80,11 +61,9 @@ async def test_a_working_set_that_is_larger_than_the_processes_is_activated_once
         await asyncio.gather(*(say(pool, agent) for agent in agents))
     assert pool.table.counts()["activations"] == len(agents)
     assert max(map(len, cluster.agents_by_process())) <= len(agents) / 4 + 1
-    await pool.close()
 
 
-async def test_agents_of_a_tree_that_does_not_fit_wait_for_no_process_that_starts() -> None:
-    cluster = FakeCluster()
+async def test_agents_of_a_tree_that_does_not_fit_wait_for_no_process_that_starts(cluster: FakeCluster) -> None:
     pool = cluster.pool(max_processes=4, spares=1, agents=40)
     await say(pool, "a")
     start, may_start = cluster.start, asyncio.Event()
@@ -99,11 +78,9 @@ async def test_agents_of_a_tree_that_does_not_fit_wait_for_no_process_that_start
             process.kill()
     assert await asyncio.gather(*(say(pool, agent) for agent in "bcd")) == ["b", "c", "d"]
     may_start.set()
-    await pool.close()
 
 
-async def test_a_process_that_is_short_of_memory_lets_idle_agents_go_and_none_in_use() -> None:
-    cluster = FakeCluster()
+async def test_a_process_that_is_short_of_memory_lets_idle_agents_go_and_none_in_use(cluster: FakeCluster) -> None:
     pool = cluster.pool(max_processes=1, memory_share=100)
     for agent in "abcd":
         await say(pool, agent)
@@ -124,11 +101,9 @@ async def test_a_process_that_is_short_of_memory_lets_idle_agents_go_and_none_in
     await say(pool, "g")
     assert cluster.agents_by_process() == [["g"]]
     assert cluster.started == 2
-    await pool.close()
 
 
-async def test_replicas_of_an_agent_do_not_share_a_process_while_there_is_another() -> None:
-    cluster = FakeCluster()
+async def test_replicas_of_an_agent_do_not_share_a_process_while_there_is_another(cluster: FakeCluster) -> None:
     pool = cluster.pool(max_processes=3)
     popular = ProcessGroup("popular", Placement(replicas=3))
     cluster.gate = asyncio.Event()
@@ -139,19 +114,15 @@ async def test_replicas_of_an_agent_do_not_share_a_process_while_there_is_anothe
         hosts = {(await pool.link(Replica("popular", number), popular)).worker for number in range(3)}
         assert len(hosts) == 3
         cluster.gate.set()
-    await pool.close()
 
 
-async def test_who_is_spoken_to_by_many_at_once_moves_in_once() -> None:
-    cluster = FakeCluster()
+async def test_who_is_spoken_to_by_many_at_once_moves_in_once(cluster: FakeCluster) -> None:
     pool = cluster.pool()
     assert await asyncio.gather(*(say(pool, "a") for _ in range(5))) == ["a"] * 5
     assert pool.table.counts()["activations"] == 1
-    await pool.close()
 
 
-async def test_who_was_put_to_sleep_cannot_be_reached_by_the_old_way() -> None:
-    cluster = FakeCluster()
+async def test_who_was_put_to_sleep_cannot_be_reached_by_the_old_way(cluster: FakeCluster) -> None:
     pool = cluster.pool(max_processes=1)
     old = await pool.link(Replica("a"))
     await say(pool, "b")
@@ -165,11 +136,9 @@ async def test_who_was_put_to_sleep_cannot_be_reached_by_the_old_way() -> None:
     assert pool.table.activations == {Replica("a"): 1, Replica("b"): 1}
     assert await say(pool, "a") == "a"
     assert pool.table.activations == {Replica("a"): 2, Replica("b"): 1}
-    await pool.close()
 
 
-async def test_looking_at_somebody_is_no_use_of_him() -> None:
-    cluster = FakeCluster()
+async def test_looking_at_somebody_is_no_use_of_him(cluster: FakeCluster) -> None:
     pool = cluster.pool(max_processes=2)
     await say(pool, "a")
     await say(pool, "b")
@@ -178,11 +147,9 @@ async def test_looking_at_somebody_is_no_use_of_him() -> None:
         await link.send(HI)
     pool.passivation.passivate_idle()
     assert [str(place) for place, _ in pool.table.live()] == ["b"]
-    await pool.close()
 
 
-async def test_a_lost_process_takes_all_along_who_live_in_it() -> None:
-    cluster = FakeCluster()
+async def test_a_lost_process_takes_all_along_who_live_in_it(cluster: FakeCluster) -> None:
     cluster.gate = asyncio.Event()
     pool = cluster.pool(max_processes=1)
     runs = asyncio.gather(say(pool, "a"), say(pool, "b"), return_exceptions=True)
@@ -194,11 +161,9 @@ async def test_a_lost_process_takes_all_along_who_live_in_it() -> None:
     assert [type(lost) for lost in await runs] == [ActorLostError, ActorLostError]
     assert [await say(pool, "a"), await say(pool, "b")] == ["a", "b"]
     assert cluster.started == 2
-    await pool.close()
 
 
-async def test_spares_stand_ready_and_are_filled_up_behind_those_who_take_them() -> None:
-    cluster = FakeCluster()
+async def test_spares_stand_ready_and_are_filled_up_behind_those_who_take_them(cluster: FakeCluster) -> None:
     pool = cluster.pool(max_processes=8, spares=2)
     pool.start_spares()
     await until(lambda: pool.table.counts()["spares"] == 2)
@@ -211,8 +176,7 @@ async def test_spares_stand_ready_and_are_filled_up_behind_those_who_take_them()
     assert not cluster.processes
 
 
-async def test_there_are_no_more_spares_than_there_is_room_and_need_for() -> None:
-    cluster = FakeCluster()
+async def test_there_are_no_more_spares_than_there_is_room_and_need_for(cluster: FakeCluster) -> None:
     pool = cluster.pool(max_processes=3, spares=3, agents=2)
     pool.start_spares()
     await until(lambda: pool.table.counts()["spares"] == 2)
@@ -221,32 +185,26 @@ async def test_there_are_no_more_spares_than_there_is_room_and_need_for() -> Non
     # One stays, to replace a process that is lost.
     await until(lambda: pool.table.counts()["spares"] == 1)
     assert pool.table.counts()["hosts"] == 2
-    await pool.close()
 
 
-async def test_spares_that_were_lost_are_nobodys_death() -> None:
-    cluster = FakeCluster()
+async def test_spares_that_were_lost_are_nobodys_death(cluster: FakeCluster) -> None:
     pool = cluster.pool(max_processes=8, spares=2)
     pool.start_spares()
     await until(lambda: pool.table.counts()["spares"] == 2)
     for process in cluster.processes:
         process.is_dead = True
     assert await say(pool, "a") == "a"
-    await pool.close()
 
 
-async def test_a_process_that_is_lost_as_soon_as_it_lives_is_told_to_who_waits() -> None:
-    cluster = FakeCluster()
+async def test_a_process_that_is_lost_as_soon_as_it_lives_is_told_to_who_waits(cluster: FakeCluster) -> None:
     pool = cluster.pool()
     cluster.is_deadly = True
     with pytest.raises(ActorLostError):
         await say(pool, "a")
     assert pool.table.counts()["hosts"] == 0
-    await pool.close()
 
 
-async def test_an_agent_that_cannot_be_loaded_costs_nobody_his_process() -> None:
-    cluster = FakeCluster()
+async def test_an_agent_that_cannot_be_loaded_costs_nobody_his_process(cluster: FakeCluster) -> None:
     cluster.broken = {"b"}
     pool = cluster.pool(max_processes=1)
     with pytest.raises(ClusterError):
@@ -255,11 +213,9 @@ async def test_an_agent_that_cannot_be_loaded_costs_nobody_his_process() -> None
     cluster.broken = set()
     assert await say(pool, "b") == "b"
     assert (cluster.started, pool.table.counts()["shared"]) == (2, 0)
-    await pool.close()
 
 
-async def test_idle_agents_are_put_to_sleep_after_a_time_and_busy_ones_are_not() -> None:
-    cluster = FakeCluster()
+async def test_idle_agents_are_put_to_sleep_after_a_time_and_busy_ones_are_not(cluster: FakeCluster) -> None:
     pool = cluster.pool(max_processes=4, idle_timeout_s=0.02)
     await say(pool, "a")
     cluster.gate = asyncio.Event()
@@ -271,22 +227,18 @@ async def test_idle_agents_are_put_to_sleep_after_a_time_and_busy_ones_are_not()
     assert run.result() == "b"
     await until(lambda: not cluster.processes)
     assert pool.table.counts()["hosts"] == 0
-    await pool.close()
 
 
-async def test_who_was_spoken_to_lately_stays_when_others_are_put_to_sleep() -> None:
-    cluster = FakeCluster()
+async def test_who_was_spoken_to_lately_stays_when_others_are_put_to_sleep(cluster: FakeCluster) -> None:
     pool = cluster.pool(max_processes=4, idle_timeout_s=600)
     await say(pool, "a")
     (await pool.link(Replica("a"))).used_s -= 600
     await say(pool, "b")
     pool.passivation.passivate_idle()
     assert [str(place) for place, _ in pool.table.live()] == ["b"]
-    await pool.close()
 
 
-async def test_a_process_that_cannot_be_started_is_told_and_tried_again() -> None:
-    cluster = FakeCluster()
+async def test_a_process_that_cannot_be_started_is_told_and_tried_again(cluster: FakeCluster) -> None:
     pool = cluster.pool(max_processes=1, spares=1)
     cluster.start_error = ClusterError("no more processes")
     with pytest.raises(ClusterError, match="no more"):
@@ -294,11 +246,9 @@ async def test_a_process_that_cannot_be_started_is_told_and_tried_again() -> Non
     assert pool.table.counts()["hosts"] == pool.table.counts()["spares"] == 0
     cluster.start_error = None
     assert await say(pool, "a") == "a"
-    await pool.close()
 
 
-async def test_who_moves_in_where_everybody_is_just_lost_moves_in_elsewhere() -> None:
-    cluster = FakeCluster()
+async def test_who_moves_in_where_everybody_is_just_lost_moves_in_elsewhere(cluster: FakeCluster) -> None:
     cluster.gate = asyncio.Event()
     pool = cluster.pool(max_processes=1)
     run = asyncio.create_task(say(pool, "a"))
@@ -318,11 +268,9 @@ async def test_who_moves_in_where_everybody_is_just_lost_moves_in_elsewhere() ->
     assert await other.send(HI) == b"b"
     with pytest.raises(ActorLostError):
         await run
-    await pool.close()
 
 
-async def test_a_worn_process_is_replaced_when_it_is_empty_and_not_while_agents_live_in_it() -> None:
-    cluster = FakeCluster()
+async def test_a_worn_process_is_replaced_when_it_is_empty_and_not_while_agents_live_in_it(cluster: FakeCluster) -> None:
     pool = cluster.pool(max_processes=1, spares=1, agents=1_000)
     stays = await pool.link(Replica("stays"))
     for number in range(RECYCLE_AFTER):
@@ -337,21 +285,17 @@ async def test_a_worn_process_is_replaced_when_it_is_empty_and_not_while_agents_
         (await pool.link(Replica(agent))).used_s -= 600
     pool.passivation.passivate_idle()
     await until(lambda: process_of(stays) not in cluster.processes)
-    await pool.close()
 
 
-async def test_a_process_that_had_many_agents_which_all_live_is_not_worn() -> None:
-    cluster = FakeCluster()
+async def test_a_process_that_had_many_agents_which_all_live_is_not_worn(cluster: FakeCluster) -> None:
     pool = cluster.pool(max_processes=1)
     for number in range(2 * RECYCLE_AFTER):
         await say(pool, f"a{number}")
     assert cluster.started == 1
     assert pool.table.counts()["passivations"] == 0
-    await pool.close()
 
 
-async def test_who_asks_for_resources_has_a_process_of_its_own_beside_the_others() -> None:
-    cluster = FakeCluster()
+async def test_who_asks_for_resources_has_a_process_of_its_own_beside_the_others(cluster: FakeCluster) -> None:
     pool = cluster.pool(max_processes=1)
     await say(pool, "a")
     await say(pool, "painter", group_of("painter"))
@@ -360,21 +304,17 @@ async def test_who_asks_for_resources_has_a_process_of_its_own_beside_the_others
     # When it is idle, its resources are given to an agent that needs them.
     await say(pool, "sculptor", group_of("sculptor"))
     assert cluster.agents_by_process() == [["a", "b"], ["sculptor"]]
-    await pool.close()
 
 
-async def test_who_asks_for_what_is_free_takes_it_from_nobody() -> None:
-    cluster = FakeCluster()
+async def test_who_asks_for_what_is_free_takes_it_from_nobody(cluster: FakeCluster) -> None:
     pool = cluster.pool()
     await say(pool, "painter", group_of("painter"))
     cluster.free.set()
     await say(pool, "sculptor", group_of("sculptor"))
     assert cluster.agents_by_process() == [["painter"], ["sculptor"]]
-    await pool.close()
 
 
-async def test_an_agent_whose_answer_nobody_waits_for_any_more_has_time_to_stop() -> None:
-    cluster = FakeCluster()
+async def test_an_agent_whose_answer_nobody_waits_for_any_more_has_time_to_stop(cluster: FakeCluster) -> None:
     cluster.gate = asyncio.Event()
     pool = cluster.pool(max_processes=1)
     run = asyncio.create_task(say(pool, "a"))
@@ -384,11 +324,9 @@ async def test_an_agent_whose_answer_nobody_waits_for_any_more_has_time_to_stop(
     cluster.gate.set()
     await say(pool, "b")
     assert cluster.agents_by_process() == [["a", "b"]]
-    await pool.close()
 
 
-async def test_those_who_live_with_others_share_their_process_whoever_is_spoken_to_first() -> None:
-    cluster = FakeCluster()
+async def test_those_who_live_with_others_share_their_process_whoever_is_spoken_to_first(cluster: FakeCluster) -> None:
     pool = cluster.pool(max_processes=8)
     group = ProcessGroup("top", Placement())
     child = await pool.link(Replica("child"), group)
@@ -397,11 +335,9 @@ async def test_those_who_live_with_others_share_their_process_whoever_is_spoken_
     assert child.worker is top.worker is grandchild.worker
     assert (await pool.link(Replica("child", 1), group)).worker is not top.worker
     assert pool.table.counts()["shared"] == 0
-    await pool.close()
 
 
-async def test_closing_ends_also_what_is_just_being_started() -> None:
-    cluster = FakeCluster()
+async def test_closing_ends_also_what_is_just_being_started(cluster: FakeCluster) -> None:
     cluster.pauses = [50] * 10
     pool = cluster.pool(spares=2)
     pool.start_spares()
@@ -462,3 +398,110 @@ def test_whoever_speaks_to_whomever_is_answered_by_him_and_there_are_never_too_m
         assert not cluster.processes
 
     asyncio.run(play())
+
+
+A = Replica("a")
+
+
+async def begin(pool: Pool, replica: Replica = A) -> tuple[HostedAgent, asyncio.Task[bytes]]:
+    """Begin a run, which waits at the cluster's gate."""
+    agent = await pool.link(replica)
+    runs = process_of(agent).runs
+    before = sum(runs.values())
+    run = asyncio.create_task(agent.send(HI))
+    await until(lambda: sum(runs.values()) > before)
+    return agent, run
+
+
+async def test_the_run_of_a_worn_out_process_goes_on_and_every_other_one_has_another_process(cluster: FakeCluster) -> None:
+    cluster.gate = asyncio.Event()
+    pool = cluster.pool(max_processes=1)
+    old, first = await begin(pool)
+    pool.drain(process_of(old).name, "it is worn out")
+    new, second = await begin(pool)
+    assert process_of(new) is not process_of(old)
+    assert [link for _, link in pool.table.live()] == [new.idle_link, old.idle_link]
+    assert pool.table.counts()["hosts"] == 2
+    assert pool.table.counts()["replaced"] == 1
+    # A run in it can still be stopped.
+    third = asyncio.create_task(old.send(HI))
+    cluster.gate.set()
+    assert list(await asyncio.gather(first, second, third)) == [b"a"] * 3
+    assert cluster.processes == {process_of(new)}
+    with pytest.raises(ActorLostError):
+        await old.send(HI)
+    assert await pool.link(A) is new
+
+
+async def test_a_worn_out_process_without_a_run_ends_at_once(cluster: FakeCluster) -> None:
+    pool = cluster.pool()
+    old = await pool.link(A)
+    assert await old.send(HI) == b"a"
+    pool.drain(process_of(old).name, "it is worn out")
+    await asyncio.sleep(0)
+    assert not cluster.processes
+    assert process_of(await pool.link(A)) is not process_of(old)
+
+
+async def test_an_agent_that_was_moving_into_a_worn_out_process_moves_in_elsewhere(cluster: FakeCluster) -> None:
+    cluster.gate = asyncio.Event()
+    pool = cluster.pool(max_processes=1)
+    old, run = await begin(pool)
+    cluster.pauses = [50]
+    moving = asyncio.create_task(pool.link(Replica("b")))
+    await asyncio.sleep(0)
+    pool.drain(process_of(old).name, "it is worn out")
+    assert process_of(await moving) is not process_of(old)
+    cluster.gate.set()
+    assert await run == b"a"
+    await pool.close()
+    assert not cluster.processes
+
+
+async def test_a_worn_out_process_with_resources_is_ended_for_the_next_one_that_needs_them(
+    cluster: FakeCluster,
+) -> None:
+    cluster.gate = asyncio.Event()
+    pool = cluster.pool()
+    old = await pool.link(A, group_of("a"))
+    run = asyncio.create_task(old.send(HI))
+    await asyncio.sleep(0)
+    pool.drain(process_of(old).name, "it is worn out")
+    cluster.gate.set()
+    with pytest.raises(ActorLostError):
+        await run
+    assert process_of(await pool.link(A, group_of("a"))) is not process_of(old)
+
+
+async def test_a_worn_out_process_that_does_not_answer_either_is_ended_with_its_runs(cluster: FakeCluster) -> None:
+    cluster.gate = asyncio.Event()
+    pool = cluster.pool()
+    old, run = await begin(pool)
+    pool.drain(process_of(old).name, "it is worn out")
+    new = await pool.link(A)
+    pool.table.drop_link(old)
+    await asyncio.sleep(0)
+    assert cluster.processes == {process_of(new)}
+    cluster.gate.set()
+    with pytest.raises(ActorLostError):
+        await run
+
+
+async def test_closing_ends_a_worn_out_process_too(cluster: FakeCluster) -> None:
+    pool = cluster.pool()
+    cluster.gate = asyncio.Event()
+    old, run = await begin(pool)
+    pool.drain(process_of(old).name, "it is worn out")
+    cluster.gate.set()
+    await pool.close()
+    await asyncio.gather(run, return_exceptions=True)
+    assert not cluster.processes
+
+
+async def test_a_process_that_is_gone_cannot_be_replaced(cluster: FakeCluster) -> None:
+    pool = cluster.pool()
+    old = await pool.link(A)
+    pool.drain("another", "it is worn out")
+    pool.drain(process_of(old).name, "it is worn out")
+    pool.drain(process_of(old).name, "it is worn out")
+    assert pool.table.counts()["replaced"] == 1

@@ -9,17 +9,14 @@ import pytest
 from actors.errors import PlacementError
 from actors.layers.trees.process_groups import Replica
 from runtime.cluster.processes.pool import Pool
-from tests.support.fixtures.pool_fixture import FakeCluster, process_of
-
-HI = b"hi"
+from tests.support.fixtures.pool_fixture import HI, FakeCluster, process_of
 
 
 async def said(pool: Pool, *replicas: Replica) -> list[str]:
     return [(await (await pool.link(replica)).send(HI)).decode() for replica in replicas]
 
 
-async def test_changed_agents_never_share_a_process_with_those_before() -> None:
-    cluster = FakeCluster()
+async def test_changed_agents_never_share_a_process_with_those_before(cluster: FakeCluster) -> None:
     pool = cluster.pool(max_processes=2)
     assert await said(pool, Replica("a"), Replica("b"), Replica("c")) == ["a", "b", "c"]
     new = Replica("a", mark="v2"), Replica("b", mark="v2")
@@ -29,31 +26,25 @@ async def test_changed_agents_never_share_a_process_with_those_before() -> None:
         assert len({agent.partition("@")[2] for agent in agents}) == 1
     # The old ones live on, for turns that began with them.
     assert await said(pool, Replica("a"), *new) == ["a", "a@v2", "b@v2"]
-    await pool.close()
 
 
-async def test_a_process_that_was_used_is_no_spare_for_changed_agents() -> None:
-    cluster = FakeCluster()
+async def test_a_process_that_was_used_is_no_spare_for_changed_agents(cluster: FakeCluster) -> None:
     pool = cluster.pool(max_processes=4, spares=1)
     (await pool.link(Replica("a"))).used_s -= 10_000
     pool.passivation.passivate_idle()
     await said(pool, Replica("a", mark="v2"))
     hosts = [process for process in cluster.processes if "a@v2" in process.agents.values()]
     assert [sorted(host.slots) for host in hosts] == [[0]]
-    await pool.close()
 
 
-async def test_a_spare_that_has_loaded_code_takes_agents_of_that_version_only() -> None:
-    cluster = FakeCluster()
+async def test_a_spare_that_has_loaded_code_takes_agents_of_that_version_only(cluster: FakeCluster) -> None:
     pool = await with_loaded_spare(cluster)
     [loaded] = cluster.processes
     assert process_of(await pool.link(Replica("a", mark="v2"))) is not loaded
     assert process_of(await pool.link(Replica("b"))) is loaded
-    await pool.close()
 
 
-async def test_spares_without_code_take_the_place_of_those_that_have_loaded_some() -> None:
-    cluster = FakeCluster()
+async def test_spares_without_code_take_the_place_of_those_that_have_loaded_some(cluster: FakeCluster) -> None:
     pool = await with_loaded_spare(cluster)
     [loaded] = cluster.processes
     pool.spares.replace_loaded()
@@ -61,11 +52,9 @@ async def test_spares_without_code_take_the_place_of_those_that_have_loaded_some
     assert loaded not in cluster.processes
     [fresh] = cluster.processes
     assert process_of(await pool.link(Replica("a", mark="v2"))) is fresh
-    await pool.close()
 
 
-async def test_an_agent_whose_code_cannot_be_loaded_says_so_when_it_is_needed() -> None:
-    cluster = FakeCluster()
+async def test_an_agent_whose_code_cannot_be_loaded_says_so_when_it_is_needed(cluster: FakeCluster) -> None:
     cluster.broken = {"a"}
     pool = await with_loaded_spare(cluster)
     [spare] = cluster.processes
@@ -74,11 +63,9 @@ async def test_an_agent_whose_code_cannot_be_loaded_says_so_when_it_is_needed() 
     assert process_of(await pool.link(Replica("b"))) is spare
     with pytest.raises(PlacementError):
         await pool.link(Replica("a"))
-    await pool.close()
 
 
-async def test_a_spare_that_is_lost_while_it_loads_code_is_replaced() -> None:
-    cluster = FakeCluster()
+async def test_a_spare_that_is_lost_while_it_loads_code_is_replaced(cluster: FakeCluster) -> None:
     pool = cluster.pool(max_processes=4, spares=1)
     pool.start_spares()
     await pool.spares_started()
@@ -87,7 +74,6 @@ async def test_a_spare_that_is_lost_while_it_loads_code_is_replaced() -> None:
     await pool.spares.load("a")
     assert await said(pool, Replica("a")) == ["a"]
     assert lost not in cluster.processes
-    await pool.close()
 
 
 async def with_loaded_spare(cluster: FakeCluster) -> Pool:
@@ -102,8 +88,7 @@ async def with_loaded_spare(cluster: FakeCluster) -> Pool:
     return pool
 
 
-async def test_agents_that_are_needed_no_more_leave_and_their_processes_end() -> None:
-    cluster = FakeCluster()
+async def test_agents_that_are_needed_no_more_leave_and_their_processes_end(cluster: FakeCluster) -> None:
     pool = cluster.pool(max_processes=4)
     await said(pool, Replica("a"), Replica("b"), Replica("a", mark="v2"))
     cluster.gate = asyncio.Event()
@@ -119,4 +104,3 @@ async def test_agents_that_are_needed_no_more_leave_and_their_processes_end() ->
     # Processes are killed in a callback.
     await asyncio.sleep(0)
     assert cluster.agents_by_process() == [["a@v2"]]
-    await pool.close()

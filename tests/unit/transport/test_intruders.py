@@ -154,24 +154,6 @@ async def test_what_a_server_sends_right_after_the_handshake_is_read(direct: Dir
         channel.close()
 
 
-async def test_a_recorded_handshake_proves_nothing(direct: DirectFixture) -> None:
-    recorder = Recorder()
-    server = direct.server(recorder)
-    proxy = await direct.proxy(await server.start())
-    channel = direct.channel(proxy.endpoint)
-    await channel.request(b"hi")
-    recorded = bytes(proxy.recorded[0].up)
-    channel.close()
-    await until(lambda: server.statistics().clients == 0)
-    reader, writer = await direct.dial(proxy.endpoint)
-    writer.write(recorded[:HELLO_BYTES])
-    assert len(await reader.readexactly(CHALLENGE_BYTES)) == CHALLENGE_BYTES
-    writer.write(recorded[HELLO_BYTES : HELLO_BYTES + PROOF_BYTES])
-    assert await ended(reader) == b""
-    writer.close()
-    assert recorder.runs == {b"hi": 1}
-
-
 @pytest.mark.parametrize("what", GARBAGE)
 async def test_garbage_is_answered_by_closing(direct: DirectFixture, what: str) -> None:
     recorder = Recorder()
@@ -220,17 +202,6 @@ async def test_a_frame_that_is_none_closes_the_connection_and_says_why(
     assert recorder.order == []
     assert server.statistics().connections == 0
     assert await direct.channel(endpoint).request(b"hi") == b"re: hi"
-
-
-async def test_a_frame_that_is_cut_short_runs_nothing(direct: DirectFixture) -> None:
-    recorder = Recorder()
-    server = direct.server(recorder)
-    async with proven(direct, await server.start()) as ((_, writer), _):
-        writer.write(wanted_frames([]) + frame(Kind.REQUEST, 1, b"hello")[:-1])
-        await writer.drain()
-        await until(lambda: server.statistics().connections == 1)
-    await until(lambda: server.statistics().connections == 0)
-    assert recorder.order == []
 
 
 async def test_pieces_beyond_the_longest_message_close_the_connection(

@@ -94,17 +94,6 @@ async def test_a_long_message_holds_up_no_short_ones(direct: DirectFixture) -> N
         assert await task == answer(bytes([byte]) * (32 << 20))
 
 
-async def test_requests_run_at_the_same_time(direct: DirectFixture) -> None:
-    recorder = Recorder()
-    gate = recorder.hold(b"first")
-    channel = direct.channel(await direct.serve(recorder))
-    first = asyncio.create_task(channel.request(b"first"))
-    assert await channel.request(b"second") == b"re: second"
-    assert not first.done()
-    gate.set()
-    assert await first == b"re: first"
-
-
 async def test_a_request_that_is_cancelled_goes_on_and_its_reply_is_dropped(direct: DirectFixture) -> None:
     recorder = Recorder()
     long = b"long" * 10_000

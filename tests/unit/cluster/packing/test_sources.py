@@ -1,8 +1,14 @@
-"""Tracebacks of code that is in no file show its lines in other processes, too."""
+"""Code of users in other processes: lines of code that is in no file, and modules that two threads import at once."""
 
 from __future__ import annotations
 
 import linecache
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.util import spec_from_file_location
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +19,7 @@ from actors.errors.tracebacks import foreign_traceback
 from actors.layers.trees.tree import AgentTree
 from actors.testing import PatternModel
 from runtime.cluster.packing.definitions import pack_tree, unpack
-from runtime.cluster.packing.pickling import MAX_SOURCE, TOGETHER, install_sources, sources_of
+from runtime.cluster.packing.pickling import MAX_SOURCE, TOGETHER, import_alone, install_sources, sources_of, unpickle
 
 CELL = "<cell 1 of a notebook>"
 CODE = "def greet(context):\n    return {}[context]\n"
@@ -72,3 +78,56 @@ def test_the_lines_of_a_large_tree_are_looked_up_once(monkeypatch: pytest.Monkey
     assert len(looked) == len(set(looked))
     # A tree of agents with models of their own holds no mapping for each.
     assert len({id(each) for each in plain}) == 1
+
+
+class SlowPackages:
+    """Finds packages, which take their time before their code begins to run.
+
+    Attributes:
+        found: a package has been found.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.found = threading.Event()
+
+    def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
+        """Find a package by its name; modules in packages are found by others."""
+        place = self._folder / name
+        if not place.is_dir():
+            return None
+        loader = _SlowLoader(name, str(place / "__init__.py"))
+        loader.found = self.found
+        return spec_from_file_location(name, loader=loader, submodule_search_locations=[str(place)])
+
+
+class _SlowLoader(SourceFileLoader):
+    found: threading.Event
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        self.found.set()
+        time.sleep(0.1)
+
+
+def global_pickle(module: str) -> bytes:
+    """A pickle of the class Thing as a module has it."""
+    return f"c{module}\nThing\n.".encode()
+
+
+@pytest.mark.parametrize("is_imported", [False, True])
+def test_a_package_and_its_module_are_imported_by_two_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_imported: bool
+) -> None:
+    name = f"imported_by_two_{is_imported}".lower()
+    folder = tmp_path / name
+    folder.mkdir()
+    (folder / "__init__.py").write_text(f"from {name}.module import Thing\n")
+    (folder / "module.py").write_text("class Thing: pass\n")
+    finder = SlowPackages(tmp_path)
+    monkeypatch.setattr(sys, "meta_path", [finder, *sys.meta_path])
+    with ThreadPoolExecutor() as threads:
+        first = threads.submit(import_alone, name) if is_imported else threads.submit(unpickle, global_pickle(name))
+        assert finder.found.wait(10)
+        second = threads.submit(unpickle, global_pickle(f"{name}.module"))
+        first.result()
+        assert second.result().__name__ == "Thing"

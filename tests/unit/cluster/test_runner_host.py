@@ -1,23 +1,25 @@
-"""The process of a Runner that Ray has started again, without Ray."""
+"""The process of a Runner that Ray has started again, and the spares of one that stands by: without Ray."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import ray
 from ray.exceptions import ActorUnavailableError
 
-from actors.errors import StoreUnavailableError
+from actors.errors import ClusterError, StoreUnavailableError
 from actors.layers.updates.versions import NO_VERSIONS, VersionRecord
 from actors.messages.codec import encode
 from actors.messages.protocol.base import Ack, ErrorReply
+from runtime.cluster.core import runner
 from runtime.cluster.core.core_host import TURNS_FIRST_S
-from runtime.cluster.core.runner import RunnerHost
+from runtime.cluster.core.runner import RunnerHost, WarmSpares
+from runtime.cluster.processes.pool import RayDirectory
 from tests.support.any_message import decode_message
 from tests.support.virtual_time import run_in_virtual_time
 
@@ -141,3 +143,66 @@ def test_it_asks_soon_at_first_and_once_a_second_in_the_end(
 def test_a_process_whose_actor_could_not_be_built_has_a_name_all_the_same() -> None:
     # Ray asks for it when it tells of the error.
     assert repr(RunnerHost.__new__(RunnerHost)) == "RunnerHost"
+
+
+class Spares:
+    """Stands in for a directory and for the record of versions.
+
+    Args:
+        answers: whether there is a later version, or why that cannot be read; the last one holds from then on.
+    """
+
+    def __init__(self, answers: Sequence[bool | ClusterError]) -> None:
+        self._answers = list(answers)
+        self.done: list[str] = []
+        self.asked = 0
+
+    async def load_spares(self) -> None:
+        self.done.append("load")
+
+    def replace_loaded_spares(self) -> None:
+        self.done.append("replace")
+
+    async def has_later(self) -> bool:
+        self.asked += 1
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        if isinstance(answer, ClusterError):
+            raise answer
+        return answer
+
+
+@pytest.fixture(autouse=True)
+def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "LOOK_FOR_UPDATE_S", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("answers", "done"),
+    [
+        ([False], ["load"]),
+        ([False, False, True], ["load", "replace"]),
+        ([False, ClusterError("it is away")], ["load", "replace"]),
+        ([True], []),
+        ([ClusterError("it is away")], []),
+    ],
+)
+async def test_code_is_loaded_and_given_up_when_there_is_a_later_version(
+    answers: Sequence[bool | ClusterError], done: list[str]
+) -> None:
+    spares = Spares(answers)
+    warm = WarmSpares(cast(RayDirectory, spares), spares.has_later)
+    await warm.load()
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert spares.done == done
+    warm.end()
+
+
+async def test_a_runner_that_leads_looks_no_more() -> None:
+    spares = Spares([False, False, True])
+    warm = WarmSpares(cast(RayDirectory, spares), spares.has_later)
+    await warm.load()
+    warm.end()
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert (spares.done, spares.asked) == (["load"], 1)

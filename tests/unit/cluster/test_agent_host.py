@@ -1,4 +1,4 @@
-"""A process for agents says where it listens when the Runner prepares it or has the first agent live there. Without Ray."""
+"""A process of agents looks for garbage rarely, and says where it listens when it is prepared or gets an agent: without Ray."""
 
 from __future__ import annotations
 
@@ -61,6 +61,30 @@ def options(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(ray.util, "get_node_ip_address", lambda: "127.0.0.1")
     transport: Transport = request.param
     return WireOptions(transport, b"s" * 32)
+
+
+@pytest.mark.parametrize("is_prepared", [True, False])
+@pytest.mark.parametrize("options", ["ray"], indirect=True)
+async def test_it_looks_for_garbage_rarely_when_its_first_agent_is_there_and_leaves_alone_what_runs_when_others_come(
+    options: WireOptions, is_prepared: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[int] = []
+    environment = AgentEnvironment(*cast(Any, (None,) * 4))
+    host = Host(lambda *_: environment, "host", CoreHandles((), (), None, options), 1)
+    monkeypatch.setattr(agent_host, "look_less_often", lambda: looked.append(len(host._actors)))
+    desk = LlmAgent(name="desk", model=PatternModel([], default="hello"))
+    tree = AgentTree(LlmAgent(name="root", model=PatternModel([], default="hello"), sub_agents=[desk]))
+    definitions = pack_tree(tree, lambda model: model)
+    if is_prepared:
+        await host.prepare(())
+    prepared = [0] if is_prepared else []
+    await host.activate(0, definitions["root"], ())
+    assert looked == [*prepared, 1]
+    await host.activate(1, definitions["desk"], ())
+    assert looked == [*prepared, 1]
+    await host.passivate((0, 1))
+    await host.activate(2, definitions["root"], ())
+    assert looked == [*prepared, 1, 1]
 
 
 @pytest.mark.parametrize("is_prepared", [True, False])
