@@ -246,7 +246,7 @@ async def test_temp_state_has_a_size_too(session: SessionFixture) -> None:
 async def test_state_is_let_in_exactly_as_long_as_it_fits(tmp_path: Path, seed: int) -> None:
     random_ = random.Random(seed)
     limit = random_.randrange(200, 1_500)
-    session = SessionFixture(tmp_path, limits=Limits(max_state_bytes=limit))
+    session = SessionFixture(tmp_path, limits=Limits.model_construct(max_state_bytes=limit))
     await session.open()
     state: dict[str, str] = {}
     for _ in range(40):
