@@ -39,7 +39,7 @@ from runtime.driver.turns.state import TurnState
 from runtime.driver.turns.turn import Answers, OnLeave, Turn
 from runtime.driver.upgrade import WITHIN_S, Successor, UpgradeReport, upgrade
 from runtime.driver.waits import Awaited, Blocking
-from runtime.engine.deployment import Deployment, FlowRegistry
+from runtime.engine.deployment import Deployment, FlowRegistry, plans_of
 from runtime.engine.interface import Engine, LoopClock
 from runtime.engine.local import LocalEngine
 from runtime.engine.process.variables import with_import_folders
@@ -112,20 +112,18 @@ class Runtime(Services[Blocking]):
         settings = settings or Settings()
         compaction = events_compaction_config
         tree = checked_tree(root_agent, app_name, plugins, settings, mask_requests, islands=islands, compaction=compaction)
-        stores = resolve_stores(app_name, settings, session_store, artifact_store, memory_store)
+        stores, artifacts = resolve_stores(app_name, settings, session_store, artifact_store, memory_store)
         deployment = Deployment(
             app_name=app_name,
             tree=tree,
-            session_store=stores.session,
-            artifact_store=stores.artifact,
-            memory_store=stores.memory,
+            stores=stores,
+            artifact_store=artifacts,
             settings=settings if engine == "local" else settings.with_variables(with_import_folders(settings.variables)),
             auto_create_session=auto_create_session,
             detached=detached,
             clock=clock,
-            other_stores=stores.others,
         )
-        types = {flow: plan.results for flow, plan in deployment.plans().items()}
+        types = {flow: plan.results for flow, plan in plans_of(tree).items()}
         self._set_up(app_name, _engine(engine, deployment, address), tree, types)
 
     @classmethod

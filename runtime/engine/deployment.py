@@ -10,9 +10,8 @@ from typing import Generic, NamedTuple, TypeVar
 
 from actors.errors import FlowNotFoundError
 from actors.interfaces.model import Model, name_of
-from actors.interfaces.stores import ArtifactStore, MemoryStore
+from actors.interfaces.stores import ArtifactStore
 from actors.layers.flows.definitions import FlowAgent, FlowPlan
-from actors.layers.stores.parts import SessionStore
 from actors.layers.trees.tree import AgentTree
 from actors.rules.eviction import LruDict
 from runtime.engine.interface import LoopClock
@@ -26,32 +25,21 @@ class Deployment:
     """An app, checked and ready to start.
 
     Attributes:
-        session_store, artifact_store, memory_store: URLs with absolute paths, or the stores themselves; without memory, None.
+        stores: all session stores in their order, each with the memory of its users; URLs with absolute paths, or the stores
+            themselves, as is `artifact_store`.
         auto_create_session: whether turns create a missing session, unless a turn says otherwise.
         detached: the deployment goes on after its driver has ended, until it is shut down.
         clock: the clock of a test; None: that of the machine.
-        other_stores: further session stores, each with the memory of its users.
     """
 
     app_name: str
     tree: AgentTree
-    session_store: str | SessionStore
+    stores: Sequence[SessionAndMemory]
     artifact_store: str | ArtifactStore
-    memory_store: str | MemoryStore | None
     settings: Settings
     auto_create_session: bool = True
     detached: bool = False
     clock: LoopClock | None = None
-    other_stores: Sequence[SessionAndMemory] = ()
-
-    @property
-    def stores(self) -> Sequence[SessionAndMemory]:
-        """All session stores in their order, each with the memory of its users."""
-        return [(self.session_store, self.memory_store), *self.other_stores]
-
-    def plans(self) -> dict[str, FlowPlan]:
-        """The plans of the flows in the tree, by the names of their agents."""
-        return plans_of(self.tree)
 
 
 def plans_of(tree: AgentTree) -> dict[str, FlowPlan]:

@@ -60,8 +60,8 @@ class TreeKeeper(Protocol):
         ...
 
 
-class KeepsLogs(Protocol):
-    """What a deployment keeps of what happens in it. All methods are called from one event loop."""
+class Engine(Protocol):
+    """Runs the actors of one deployment. All methods but `prepare` and `release` are called from one event loop."""
 
     async def deployment_events(self) -> Sequence[DeploymentEvent]:
         """The events of the deployment that its processes keep, the oldest first."""
@@ -70,10 +70,6 @@ class KeepsLogs(Protocol):
     async def log_lines(self, turn: TurnKey) -> Sequence[LogLine]:
         """List what agents have logged and printed in a turn, as far as the deployment keeps it, the oldest first."""
         ...
-
-
-class Engine(KeepsLogs, Protocol):
-    """Runs the actors of one deployment. All methods but `prepare` and `release` are called from one event loop."""
 
     @property
     def loop_clock(self) -> LoopClock | None:

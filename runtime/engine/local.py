@@ -95,7 +95,7 @@ class LocalEngine:
             program=this_program(),
             renews=deployment.clock is None,
         )
-        self._plans = FlowRegistry(deployment.plans())
+        self._plans = FlowRegistry(plans_of(deployment.tree))
         self.trees = LocalVersions(deployment.app_name, deployment.tree, self._plans)
         self._models = ModelPool()
         self._threads: ToolThreads | None = None

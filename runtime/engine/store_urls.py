@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
 from typing import Final, TypeVar
@@ -22,7 +21,7 @@ MemoryStores = str | MemoryStore | list[str | MemoryStore] | tuple[str | MemoryS
 """A memory store, or one beside each session store."""
 
 SessionAndMemory = tuple[str | SessionStore, str | MemoryStore | None]
-"""A session store, and the memory of its users."""
+"""A session store, and the memory of its users; None: they have none."""
 
 StoreT = TypeVar("StoreT", SessionStore, ArtifactStore, MemoryStore)
 
@@ -41,29 +40,18 @@ DEFAULT: Final = Default.DEFAULT
 """Stands for a store that was not named; None stands for no store."""
 
 
-@dataclass(frozen=True)
-class Stores:
-    """The stores of a deployment: URLs with absolute paths, or the stores themselves.
-
-    Attributes:
-        memory: of memory; None: the app has no memory.
-        others: where there are several session stores those after the first, each with the memory of its users.
-    """
-
-    session: str | SessionStore
-    artifact: str | ArtifactStore
-    memory: str | MemoryStore | None
-    others: Sequence[SessionAndMemory] = ()
-
-
 def resolve_stores(
     app_name: str,
     settings: Settings,
     session_store: SessionStores | Default | None,
     artifact_store: str | ArtifactStore | Default | None,
     memory_store: MemoryStores | Default | None,
-) -> Stores:
+) -> tuple[Sequence[SessionAndMemory], str | ArtifactStore]:
     """Put defaults in place of stores that were not named.
+
+    Returns:
+        The session stores in their order, each with its memory, and the artifact store: URLs with absolute paths, or the stores
+        themselves.
 
     Raises:
         DefinitionError: there is no session store or no artifact store; one is an object of another class; a store takes too few
@@ -87,7 +75,8 @@ def resolve_stores(
     _check_class("artifact_store", artifact_store, ArtifactStore)
     _check_class("memory_store", memory_store, MemoryStore)
     check_writers(settings, session_store, memory_store)
-    return Stores(_absolute(session_store), _absolute(artifact_store), None if memory_store is None else _absolute(memory_store))
+    memory = None if memory_store is None else _absolute(memory_store)
+    return [(_absolute(session_store), memory)], _absolute(artifact_store)
 
 
 def _resolve_several(
@@ -96,7 +85,7 @@ def _resolve_several(
     session_stores: Sequence[str | SessionStore],
     artifact_store: str | ArtifactStore | Default | None,
     memory_store: MemoryStores | Default | None,
-) -> Stores:
+) -> tuple[Sequence[SessionAndMemory], str | ArtifactStore]:
     memories: Sequence[str | MemoryStore] | None = None
     if isinstance(memory_store, list | tuple):
         memories = memory_store
@@ -107,8 +96,7 @@ def _resolve_several(
         resolve_stores(app_name, settings, store, artifact_store, memories[place] if memories is not None else memory_store)
         for place, store in enumerate(session_stores)
     ]
-    first, *others = ((each.session, each.memory) for each in whole)
-    return Stores(first[0], whole[0].artifact, first[1], others)
+    return [store for stores, _ in whole for store in stores], whole[0][1]
 
 
 def default_session_store(app_name: str, settings: Settings) -> str:

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from actors.errors import ModelError, ModelResponseError, ModelServiceError
-from actors.layers.limiter.rate_limiter import MAX_RETRY_AFTER_S
+from actors.layers.limiter.rate_limiter import LONGEST_BACKOFF_S, MAX_RETRY_AFTER_S
 from actors.messages.json_types import JsonObject, JsonValue
 from actors.rules.backoff import Backoff
 
@@ -46,6 +46,15 @@ def own_error(model: str, error: Exception) -> ModelError | None:
     return None
 
 
+def sdk_error(model: str, error: Exception, sdk: Any) -> ModelError | None:
+    """The same of a client of OpenAI or Anthropic, whose exceptions have the same names in both modules."""
+    if isinstance(error, sdk.APIConnectionError):  # it says only "Connection error.", its cause says what happened
+        return ModelServiceError(model, None, shortened(in_words(error.__cause__ or error)))
+    if isinstance(error, sdk.APIResponseValidationError):
+        return ModelResponseError(model, shortened(in_words(error)))
+    return own_error(model, error)
+
+
 def service_error(model: str, status: int | None, message: str, wait_s: float | None = None) -> ModelServiceError:
     """The error of a service that answered with a status, and perhaps said how long to wait."""
     advice = () if wait_s is None else (wait_s,)
@@ -66,9 +75,6 @@ def shortened(text: str) -> str:
     """The beginning of a text that may be long."""
     return text if len(text) <= MAX_MESSAGE else f"{text[:MAX_MESSAGE]}…"
 
-
-LONGEST_BACKOFF_S = 60.0
-"""The longest wait of the backoff, in seconds."""
 
 _CONNECTION_ERRORS = (
     ("httpx", ("TimeoutException", "NetworkError", "RemoteProtocolError", "ProxyError")),

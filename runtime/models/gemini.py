@@ -151,8 +151,19 @@ class Gemini(ServiceModel["Client"]):
                 yield from_response(chunk, is_whole=not stream)
 
     def failure(self, model: str, error: Exception) -> ModelError | None:
-        """The failure that an exception of the client stands for."""
-        return own_gemini_error(model, error)
+        """The failure that an exception of the client or its HTTP library stands for; None if it comes from elsewhere."""
+        from google.genai.errors import APIError, UnknownApiResponseError
+        from pydantic import ValidationError
+
+        if isinstance(error, APIError):
+            wait_s = retry_after_s(getattr(error.response, "headers", None), error.details)
+            return service_error(model, error.code, f"{error.status}: {error.message}", wait_s)
+        if isinstance(error, UnknownApiResponseError | ValidationError):
+            return ModelResponseError(model, shortened(str(error)))
+        known = own_error(model, error)
+        if known is None and isinstance(error, ValueError):
+            return ModelConfigurationError(model, in_words(error))
+        return known
 
     def _given_url(self, *, is_vertex: bool) -> str:
         return self._base_url or os.environ.get("GOOGLE_VERTEX_BASE_URL" if is_vertex else "GOOGLE_GEMINI_BASE_URL", "")
@@ -170,22 +181,6 @@ class Gemini(ServiceModel["Client"]):
 
 def _lacks(model: str, api_key: str | None) -> str | None:
     return missing_credentials(model, api_key, os.environ)
-
-
-def own_gemini_error(model: str, error: Exception) -> ModelError | None:
-    """The failure that an exception of the client or its HTTP library stands for; None if it comes from elsewhere."""
-    from google.genai.errors import APIError, UnknownApiResponseError
-    from pydantic import ValidationError
-
-    if isinstance(error, APIError):
-        wait_s = retry_after_s(getattr(error.response, "headers", None), error.details)
-        return service_error(model, error.code, f"{error.status}: {error.message}", wait_s)
-    if isinstance(error, UnknownApiResponseError | ValidationError):
-        return ModelResponseError(model, shortened(str(error)))
-    known = own_error(model, error)
-    if known is None and isinstance(error, ValueError):
-        return ModelConfigurationError(model, in_words(error))
-    return known
 
 
 _STAND_IN = "."

@@ -10,7 +10,7 @@ import base64
 import inspect
 import os
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from contextvars import ContextVar
 from copy import copy
@@ -149,7 +149,7 @@ class ServiceModel(ABC, Generic[Client]):
 
         Looks at the arguments and the environment only, and loads nothing.
         """
-        return _lacks(self.sdk, self.extra, self.key_variables, has_key=bool(self.key()))
+        return _lacks(self.sdk, self.extra, () if self.key() else self.key_variables)
 
     def configuration_check(self) -> Callable[[], str | None] | None:
         """Asks the same as `missing_configuration`, in another process and without the model; None: only the model knows.
@@ -159,11 +159,11 @@ class ServiceModel(ABC, Generic[Client]):
         own = type(self)
         if own.missing_configuration is not ServiceModel.missing_configuration or own.key is not ServiceModel.key:
             return None
-        return partial(_lacks_here, self.sdk, self.extra, () if self._api_key else self.key_variables)
+        return partial(_lacks, self.sdk, self.extra, () if self._api_key else self.key_variables)
 
-    def key(self, environ: Mapping[str, str] = os.environ) -> str | None:
+    def key(self) -> str | None:
         """The API key: the one that was given, or the first in the environment; None without any."""
-        return self._api_key or next((environ[name] for name in self.key_variables if environ.get(name)), None)
+        return self._api_key or next((key for name in self.key_variables if (key := os.environ.get(name))), None)
 
     def once(self: Self) -> Self:
         """The same model on the same connections without retries, for callers that repeat calls themselves."""
@@ -291,15 +291,11 @@ def plain_url(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}" if parts.netloc else ""
 
 
-def _lacks_here(sdk: str, extra: str, key_variables: Sequence[str]) -> str | None:
-    return _lacks(sdk, extra, key_variables, has_key=any(map(os.environ.get, key_variables)))
-
-
-def _lacks(sdk: str, extra: str, key_variables: Sequence[str], *, has_key: bool) -> str | None:
+def _lacks(sdk: str, extra: str, key_variables: Sequence[str]) -> str | None:
     """Tell what this process lacks: a package, or a key where one of some variables must hold it."""
     if sdk and find_spec(sdk) is None:
         return f"the package {sdk} is not installed: pip install {extra!r} where the agents run"
-    if key_variables and not has_key:
+    if key_variables and not any(map(os.environ.get, key_variables)):
         return f"there is no API key: set {' or '.join(key_variables)} where the agents run, or pass api_key=…"
     return None
 

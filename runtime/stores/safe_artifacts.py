@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
 
 from actors.errors import ArtifactError, RaygroveError, StoreError
 from actors.interfaces.stores import ArtifactStore
 from actors.messages.content import Part
 from actors.messages.session import SessionKey
-
-T = TypeVar("T")
 
 
 class SafeArtifactStore(ArtifactStore):
@@ -29,7 +26,8 @@ class SafeArtifactStore(ArtifactStore):
 
     def save(self, key: SessionKey, filename: str, part: Part) -> int:
         """Store a part and return its version, from 0. Raises ArtifactError."""
-        return _guarded(filename, "it could not be saved", lambda: self._store.save(key, filename, part))
+        with _guarded("it could not be saved", filename):
+            return self._store.save(key, filename, part)
 
     def load(self, key: SessionKey, filename: str, version: int | None = None) -> Part | None:
         """The part of a version, or of the latest; None when there is none.
@@ -41,52 +39,42 @@ class SafeArtifactStore(ArtifactStore):
         if version is not None:
             # Outside of the guard, since it is the caller's mistake and not the store's.
             version = operator.index(version)
-        return _guarded(filename, "it could not be loaded", lambda: self._store.load(key, filename, version))
+        with _guarded("it could not be loaded", filename):
+            return self._store.load(key, filename, version)
 
     def keys(self, key: SessionKey) -> list[str]:
         """The names of all artifacts that a session sees, sorted. Raises StoreError."""
-        with _told(f"the artifacts of session {key.session!r} cannot be listed"):
+        with _guarded(f"the artifacts of session {key.session!r} cannot be listed"):
             return self._store.keys(key)
 
     def versions(self, key: SessionKey, filename: str) -> list[int]:
         """All versions of an artifact, oldest first. Raises ArtifactError."""
-        return _guarded(filename, "its versions cannot be listed", lambda: self._store.versions(key, filename))
+        with _guarded("its versions cannot be listed", filename):
+            return self._store.versions(key, filename)
 
     def delete(self, key: SessionKey, filename: str) -> None:
         """Remove an artifact with all its versions. A missing one is no error. Raises ArtifactError."""
-        _guarded(filename, "it could not be deleted", lambda: self._store.delete(key, filename))
+        with _guarded("it could not be deleted", filename):
+            self._store.delete(key, filename)
 
     def delete_session(self, key: SessionKey) -> int:
         """Remove all artifacts of a session, and return how many there were. Raises StoreError."""
-        with _told(f"the artifacts of session {key.session!r} cannot be deleted"):
+        with _guarded(f"the artifacts of session {key.session!r} cannot be deleted"):
             return self._store.delete_session(key)
 
     def delete_user(self, app: str, user: str, sessions: Sequence[str]) -> int:
         """Remove all artifacts of a user, and return how many there were. Raises StoreError."""
-        with _told(f"the artifacts of user {user!r} cannot be deleted"):
+        with _guarded(f"the artifacts of user {user!r} cannot be deleted"):
             return self._store.delete_user(app, user, sessions)
 
 
 @contextmanager
-def _told(failed: str) -> Iterator[None]:
+def _guarded(failed: str, filename: str | None = None) -> Iterator[None]:
     try:
         yield
     except RaygroveError:
         raise
     except Exception as error:
         # Users may bring their own stores, with any exceptions.
-        raise StoreError(f"{failed}: {_in_words(error)}") from error
-
-
-def _guarded(filename: str, what: str, work: Callable[[], T]) -> T:
-    try:
-        return work()
-    except RaygroveError:
-        raise
-    except Exception as error:
-        # Users may bring their own stores, with any exceptions.
-        raise ArtifactError(filename, f"{what}: {_in_words(error)}") from error
-
-
-def _in_words(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+        why = f"{failed}: {type(error).__name__}: {error}"
+        raise (ArtifactError(filename, why) if filename is not None else StoreError(why)) from error

@@ -34,7 +34,7 @@ from actors.runner.environment import RunnerEnvironment
 from actors.session.environment import SessionEnvironment
 from runtime.cluster.core.core_host import RECOVERY
 from runtime.cluster.rules.standby import next_term
-from runtime.engine.deployment import Deployment, FlowRegistry
+from runtime.engine.deployment import Deployment, FlowRegistry, plans_of
 from runtime.settings import Settings
 from tests.simulation.agents import model_of
 from tests.simulation.cluster import Handle, HostProcess, Sent, SimDirectory, Trace, Wires
@@ -135,7 +135,7 @@ class World:
         self.calls = calls
         self.calls.most_s = loop.history.store_s = plan.store_s
         self.promises = Promises(self.disk, self._may_lose_ends)
-        self.plans = FlowRegistry(deployment.plans())
+        self.plans = FlowRegistry(plans_of(deployment.tree))
         self.drivers: list[Driver] = []
         self._deployment = deployment
         self.store_timeout_s = plan.store_timeout_s
@@ -418,6 +418,4 @@ class World:
 def deployment_of(root: BaseAgent) -> Deployment:
     """A deployment of a tree."""
     tree = AgentTree(root, (), SETTINGS.limits)
-    return Deployment(
-        app_name=APP, tree=tree, session_store="sqlite://", artifact_store="memory://sim", memory_store=None, settings=SETTINGS
-    )
+    return Deployment(app_name=APP, tree=tree, stores=[("sqlite://", None)], artifact_store="memory://sim", settings=SETTINGS)

@@ -113,7 +113,7 @@ class CoreHost(RayActorHost):
 
     async def plan_names(self) -> list[str]:
         """The definitions that came with turns."""
-        return self.plans.names()
+        return self.plans.added()
 
     async def standing(self, is_for_other: bool = False) -> Standing:
         """Whether this process leads.

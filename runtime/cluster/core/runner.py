@@ -273,7 +273,7 @@ class RunnerHost(CoreHost):
     async def plan(self, name: str) -> bytes | None:
         """The pickled definition of a flow, or None; after a restart it may have to be fetched from a Session actor's process."""
         later: bytes | None = self._trees.plan(name)
-        return later if later is not None else await self.plans.find(name)
+        return later if later is not None else await self.plans.fetch(name)
 
     async def _stand_by(self) -> None:
         self._begin()

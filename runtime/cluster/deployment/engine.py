@@ -39,7 +39,7 @@ from runtime.cluster.transport.pair import Standing
 from runtime.cluster.transport.plans import PlanPeers
 from runtime.cluster.transport.ray_actors import Handle, RayOptions, get_actor, on_node
 from runtime.cluster.transport.wires import WireOptions
-from runtime.engine.deployment import Deployment
+from runtime.engine.deployment import Deployment, plans_of
 from runtime.engine.placing import SessionActorPlace, seat_stores, session_places
 from runtime.engine.store_urls import check_artifact_folder, is_seen_by_all_nodes, slow_imports_of
 from runtime.observability.logs.sinks import log_options
@@ -168,7 +168,7 @@ class RayEngine(DeployedEngine):
         self._refuse_other_shards()
         limiter = self._start_limiter() if settings.model_limits else None
         packed = self._packed_tree()
-        plans = pickled_plans(deployment.plans())
+        plans = pickled_plans(plans_of(deployment.tree))
         self._plugins = pickled("the plugins cannot travel to the Runner", deployment.tree.plugins)
         runners = [self._start_runner(packed, plans, shard) for shard in all_shards(settings.runners)]
         if settings.standby_runners:

@@ -37,7 +37,7 @@ class PlanPeers:
     restart_timeout_s: float
 
 
-class KeptPlans:
+class KeptPlans(FlowRegistry[bytes]):
     """The pickled flows that one process keeps.
 
     Args:
@@ -46,42 +46,22 @@ class KeptPlans:
     """
 
     def __init__(self, permanent: Mapping[str, bytes], peers: PlanPeers) -> None:
-        self._plans: FlowRegistry[bytes] = FlowRegistry(permanent)
-        self._peers = peers
+        super().__init__(permanent)
+        self.peers = peers
 
-    @property
-    def peers(self) -> PlanPeers:
-        """The actors of the other kind."""
-        return self._peers
-
-    def add(self, name: str, plan: bytes) -> None:
-        """Keep a flow."""
-        self._plans.add(name, plan)
-
-    def get(self, name: str) -> bytes | None:
-        """A flow that is kept here, or None."""
-        return self._plans.get(name)
-
-    def names(self) -> list[str]:
-        """The flows that came with turns."""
-        return self._plans.added()
-
-    async def find(self, name: str) -> bytes | None:
+    async def fetch(self, name: str) -> bytes | None:
         """A flow that is kept here or by a peer, or None. It waits for peers that are being restarted."""
-        plan = self.get(name)
-        if plan is None:
-            plan = await asyncio.to_thread(self._find_at_peers, name)
-            if plan is not None:
-                self.add(name, plan)
-        return plan
+        if self.get(name) is None and (plan := await asyncio.to_thread(self._find_at_peers, name)) is not None:
+            self.add(name, plan)
+        return self.get(name)
 
     def _find_at_peers(self, name: str) -> bytes | None:
-        answers = (self._ask(peer, "kept_plan", name) for peer in self._peers.names)
+        answers = (self._ask(peer, "kept_plan", name) for peer in self.peers.names)
         return next((plan for plan in answers if plan is not None), None)
 
     def copy_from_peers(self) -> None:
         """Keep again what peers keep. It blocks its thread while a peer is being restarted."""
-        for peer in self._peers.names:
+        for peer in self.peers.names:
             for name in self._ask(peer, "plan_names") or ():
                 plan = self._ask(peer, "kept_plan", name) if self.get(name) is None else None
                 if plan is not None:
@@ -89,10 +69,10 @@ class KeptPlans:
 
     def _ask(self, peer: str, method: str, *arguments: str) -> Any:
         """Call a method of a peer's host; None when the peer is gone."""
-        give_up_s = time.monotonic() + self._peers.restart_timeout_s
+        give_up_s = time.monotonic() + self.peers.restart_timeout_s
         # A deployment that is being stopped has no peers any more.
         with suppress(ValueError, AbsentActorError):
-            handle = get_actor(peer, self._peers.namespace)
+            handle = get_actor(peer, self.peers.namespace)
             while True:
                 try:
                     return ray.get(getattr(handle, method).remote(*arguments))

@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from actors.rules.checks.ids import checked_app_name, checked_known_id
@@ -123,17 +124,11 @@ def prune(
 
     The app must be stopped, or named with its --address. Interrupted, it has deleted some of them: call it again.
     """
-
     age = options.parsed_age(older_than)
     instead = ("call rt.sessions.prune in its program", "stop it first")
     with runtimes.opened_app(app_name, store, address, instead=instead, memory=memory, artifacts=artifacts) as rt:
         pruned = rt.sessions.prune(age, user_id=user, dry_run=dry_run)
-    if json:
-        print_json([pruned])
-        return
-    counts = [(name, getattr(pruned, name)) for name in pruned.__struct_fields__]
-    head = "would be deleted" if dry_run else "deleted"
-    print_table((head, "number"), [(name, str(count)) for name, count in counts if count is not None])
+    _print_numbers("would be deleted" if dry_run else "deleted", pruned, json=json)
 
 
 @store.command()
@@ -150,16 +145,20 @@ def archive(
 
     The app must be stopped, or named with its --address. Interrupted, it has moved some of them: call it again.
     """
-
     age = options.parsed_age(older_than)
     instead = ("call rt.sessions.archive in its program", "stop it first")
     with runtimes.opened_app(app_name, store, address, instead=instead) as rt:
         archived = rt.sessions.archive(age, user_id=user, dry_run=dry_run)
+    _print_numbers("would be archived" if dry_run else "archived", archived, json=json)
+
+
+def _print_numbers(head: str, done: msgspec.Struct, *, json: bool) -> None:
+    """Print numbers that a result has; those that are None were not counted."""
     if json:
-        print_json([archived])
+        print_json([done])
         return
-    head = "would be archived" if dry_run else "archived"
-    print_table((head, "number"), [(name, str(getattr(archived, name))) for name in archived.__struct_fields__])
+    numbers = msgspec.structs.asdict(done)
+    print_table((head, "number"), [(name.replace("_", " "), str(each)) for name, each in numbers.items() if each is not None])
 
 
 def _print_counts(counts: Counter[str], *, json: bool) -> None:
@@ -218,9 +217,4 @@ def delete_user(
     instead = ("call rt.users.delete in its program", "stop it first")
     with runtimes.opened_app(app_name, store, address, instead=instead, memory=memory, artifacts=artifacts) as rt:
         deleted = rt.users.delete(user)
-    if json:
-        print_json([deleted])
-        return
-    print_table(
-        ("deleted", "number"), [(field.replace("_", " "), str(getattr(deleted, field))) for field in deleted.__struct_fields__]
-    )
+    _print_numbers("deleted", deleted, json=json)

@@ -11,11 +11,11 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Literal
 
-from actors.errors import ModelConfigurationError, ModelError, ModelResponseError, ModelServiceError
+from actors.errors import ModelConfigurationError, ModelError
 from actors.messages.llm import LlmRequest, LlmResponse
 from runtime.models.anthropic.answers import AnthropicAnswers
 from runtime.models.anthropic.messages import request_body
-from runtime.models.failures import in_words, own_error, retry_after_s, service_error, shortened
+from runtime.models.failures import in_words, retry_after_s, sdk_error, service_error
 from runtime.models.service import ServiceModel, without_user
 from runtime.models.wire import call_options
 
@@ -138,14 +138,10 @@ class AnthropicModel(ServiceModel["AsyncAnthropic"]):
 
     def failure(self, model: str, error: Exception) -> ModelError | None:
         """The failure that an exception of the client stands for."""
-        from anthropic import AnthropicError, APIConnectionError, APIResponseValidationError
+        import anthropic
 
-        if isinstance(error, APIConnectionError):  # it says only "Connection error.", its cause says what happened
-            return ModelServiceError(model, None, shortened(in_words(error.__cause__ or error)))
-        if isinstance(error, APIResponseValidationError):
-            return ModelResponseError(model, shortened(in_words(error)))
-        known = own_error(model, error)
-        if known is None and isinstance(error, AnthropicError):
+        known = sdk_error(model, error, anthropic)
+        if known is None and isinstance(error, anthropic.AnthropicError):
             return ModelConfigurationError(model, in_words(error))
         return known
 

@@ -12,9 +12,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 
-from actors.errors import ModelConfigurationError, ModelError, ModelResponseError, ModelServiceError
+from actors.errors import ModelConfigurationError, ModelError
 from actors.messages.llm import LlmRequest, LlmResponse
-from runtime.models.failures import in_words, own_error, service_error, shortened
+from runtime.models.failures import in_words, sdk_error, service_error
 from runtime.models.openai.answers import OpenAIAnswers
 from runtime.models.openai.messages import request_body
 from runtime.models.openai.services import OTHER, SERVICES, service_of
@@ -127,16 +127,12 @@ class OpenAIModel(ServiceModel["AsyncOpenAI"]):
 
     def failure(self, model: str, error: Exception) -> ModelError | None:
         """The failure that an exception of the client stands for."""
-        from openai import APIConnectionError, APIError, APIResponseValidationError, OpenAIError
+        import openai
 
-        if isinstance(error, APIConnectionError):  # it says only "Connection error.", its cause says what happened
-            return ModelServiceError(model, None, shortened(in_words(error.__cause__ or error)))
-        if isinstance(error, APIResponseValidationError):
-            return ModelResponseError(model, shortened(in_words(error)))
-        known = own_error(model, error)
-        if known is None and isinstance(error, APIError):  # an error in the middle of a stream
+        known = sdk_error(model, error, openai)
+        if known is None and isinstance(error, openai.APIError):  # an error in the middle of a stream
             return service_error(model, _status(error.code), error.message)
-        if known is None and isinstance(error, OpenAIError):
+        if known is None and isinstance(error, openai.OpenAIError):
             return ModelConfigurationError(model, in_words(error))
         return known
 

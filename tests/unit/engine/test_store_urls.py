@@ -10,7 +10,7 @@ import pytest
 from actors.errors import DefinitionError
 from actors.interfaces.stores import ArtifactStore, MemoryStore
 from actors.layers.stores.parts import SessionStore
-from runtime.engine.store_urls import DEFAULT, Stores, resolve_stores
+from runtime.engine.store_urls import DEFAULT, resolve_stores
 from runtime.settings import Settings
 from tests.support.stores.plain_session_store import PlainStore
 
@@ -21,18 +21,22 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def test_stores_that_are_not_named_lie_in_the_data_folder(settings: Settings, tmp_path: Path) -> None:
-    assert resolve_stores("desk", settings, DEFAULT, DEFAULT, DEFAULT) == Stores(
-        session=f"sqlite:///{tmp_path}/desk.db",
-        artifact=f"file://{tmp_path}/artifacts",
-        memory=f"sqlite:///{tmp_path}/desk.memory.db",
+    assert resolve_stores("desk", settings, DEFAULT, DEFAULT, DEFAULT) == (
+        [(f"sqlite:///{tmp_path}/desk.db", f"sqlite:///{tmp_path}/desk.memory.db")],
+        f"file://{tmp_path}/artifacts",
     )
 
 
 def test_memory_lies_beside_the_session_store_unless_there_is_none(settings: Settings, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/other/chats.db"
-    assert resolve_stores("desk", settings, url, DEFAULT, DEFAULT).memory == f"sqlite:///{tmp_path}/other/chats.memory.db"
-    assert resolve_stores("desk", settings, PlainStore(), DEFAULT, DEFAULT).memory == f"sqlite:///{tmp_path}/desk.memory.db"
-    assert resolve_stores("desk", settings, url, DEFAULT, None).memory is None
+    store = PlainStore()
+    for session, memory, resolved in [
+        (url, DEFAULT, f"sqlite:///{tmp_path}/other/chats.memory.db"),
+        (store, DEFAULT, f"sqlite:///{tmp_path}/desk.memory.db"),
+        (url, None, None),
+    ]:
+        stores, _ = resolve_stores("desk", settings, session, DEFAULT, memory)
+        assert stores == [(session, resolved)]
 
 
 def test_paths_become_absolute_and_other_urls_and_stores_stay_as_they_are(
@@ -40,9 +44,9 @@ def test_paths_become_absolute_and_other_urls_and_stores_stay_as_they_are(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     stores = resolve_stores("desk", settings, "sqlite:///chats.db", "file://files", "sqlite:///:memory:")
-    assert stores == Stores(f"sqlite:///{tmp_path}/chats.db", f"file://{tmp_path}/files", "sqlite:///:memory:")
+    assert stores == ([(f"sqlite:///{tmp_path}/chats.db", "sqlite:///:memory:")], f"file://{tmp_path}/files")
     store = PlainStore()
-    assert resolve_stores("desk", settings, store, "s3://bucket/files", None) == Stores(store, "s3://bucket/files", None)
+    assert resolve_stores("desk", settings, store, "s3://bucket/files", None) == ([(store, None)], "s3://bucket/files")
 
 
 def test_a_deployment_without_sessions_or_artifacts_is_refused(settings: Settings) -> None:

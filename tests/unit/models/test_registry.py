@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -171,7 +170,7 @@ class Acme(OpenAIModel):
 class Particular(OpenAIModel):
     """A class that alone knows where its key is."""
 
-    def key(self, environ: Mapping[str, str] = os.environ) -> str | None:
+    def key(self) -> str | None:
         return "k"
 
 
