@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from actors.behaviours.interceptor import RunInterceptor
+from actors.behaviours.model_call import CallLimit, EmptyAnswers, FailedCalls
 from actors.layers.background.tools import KnowsRuns
 from actors.layers.callbacks import AfterModelCallbacks, BeforeModelCallbacks, EventHooks, ToolCallbacks
 from actors.layers.compaction.interceptor import Compaction
 from actors.layers.graphs.behaviour.tool_runs import ToolRuns
 from actors.layers.limiter.client import LimiterClient, permits_of
-from actors.layers.model_calls import CallLimit, EmptyAnswers, FailedCalls
 from actors.layers.planning import Planning
 from actors.layers.recording.recorder import CallRecorder
 from actors.layers.spending.calls import BudgetQuestions, ModelBudgets, ToolBudgets

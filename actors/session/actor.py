@@ -20,7 +20,6 @@ from actors.messages import protocol as p
 from actors.messages.session import ONLY_SHARD, SessionKey, Shard
 from actors.rules.accounting import Tallies
 from actors.rules.eviction import Cache
-from actors.session.admission import Admission
 from actors.session.environment import SessionEnvironment
 from actors.session.lanes import Lanes
 from actors.session.log.logs import SessionLogs
@@ -29,7 +28,7 @@ from actors.session.log.queries import LogQueries
 from actors.session.log.reader import LogReader
 from actors.session.log.session_log import SessionLog
 from actors.session.log.shared_state import SharedStates
-from actors.session.log.writer import COUNTED, LogWriter
+from actors.session.log.writer import COUNTED, Admission, LogWriter
 from actors.session.service import Runners, Services, SessionParts, SessionVersions, VersionChange, no_services
 from actors.session.sessions import StoredSessions, end_gone
 from actors.session.store.access import StoreAccess

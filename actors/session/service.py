@@ -23,7 +23,6 @@ from actors.messages.topology import Topology
 from actors.messages.turn_info import TurnInfo
 from actors.rules.accounting import Tallies
 from actors.rules.routing.selection import deciding
-from actors.session.admission import Admission
 from actors.session.environment import SessionEnvironment
 from actors.session.log.event_scan import EventScan
 from actors.session.log.logs import SessionLogs
@@ -31,7 +30,7 @@ from actors.session.log.open_turn import SessionTurn, TurnExtension
 from actors.session.log.reader import LogReader
 from actors.session.log.session_log import SessionLog
 from actors.session.log.shared_state import SharedStates
-from actors.session.log.writer import Events, LogWriter
+from actors.session.log.writer import Admission, Events, LogWriter
 from actors.session.store.access import StoreAccess
 from actors.session.subscriptions import Subscriptions
 
