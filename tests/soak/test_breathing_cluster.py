@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.machine.terminal import Tell
 from tests.support.nodes.node_programs import open_folder, run_program
+from tests.support.sharded_runtimes import own_tables
 
 SECONDS, RATE = int(os.environ.get("SOAK_SECONDS", "600")), int(os.environ.get("SOAK_RATE", "20"))
 SEED = int(os.environ.get("SOAK_SEED", "1"))
@@ -26,9 +27,10 @@ MOST_S = {"came": 5.0, "drained": 5.0, "preempted": 5.0, "stopped": 15.0, "lost"
 
 @pytest.mark.soak
 @pytest.mark.timeout(SECONDS + SETS_UP_S)
-def test_no_turn_is_lost_or_stands_long_while_nodes_come_and_go(tell: Tell) -> None:
+def test_no_turn_is_lost_or_stands_long_while_nodes_come_and_go(server: str, tell: Tell) -> None:
     with open_folder() as folder:
-        printed, log = run_program("nodes.breathing", folder, SECONDS, RATE, INPUTS, SEED, timeout_s=SECONDS + SETS_UP_S - 10)
+        given = own_tables(server), SECONDS, RATE, INPUTS, SEED
+        printed, log = run_program("nodes.breathing", folder, *given, timeout_s=SECONDS + SETS_UP_S - 10)
     tell(log)
     results = [json.loads(line) for line in printed]
     counts = [each for each in results if len(each) == 3]

@@ -1,4 +1,4 @@
-"""Ten upgrades, and ten drains, while a program that has joined and clients of a server have turns of all kinds run.
+"""Ten upgrades, and ten drains, while a program that has joined has turns of all kinds run.
 
 The first test does one of each. `SOAK_TIMES=5` does five instead; `SOAK_RATE=20` has 20 turns begin each second instead of 50.
 """

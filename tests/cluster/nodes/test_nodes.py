@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.nodes.autoscaled import end_processes_of
-from tests.support.nodes.drained_node_program import INPUTS
 from tests.support.nodes.node_programs import open_folder, run_program
 from tests.support.nodes.three_nodes_program import RUNNERS
+from tests.support.sharded_runtimes import own_tables
 
 
 @pytest.fixture
@@ -21,8 +21,8 @@ def folder() -> Iterator[Path]:
 
 @pytest.mark.full
 @pytest.mark.timeout(200)
-def test_a_turn_is_answered_although_the_node_dies_on_which_it_ran(folder: Path) -> None:
-    told, log = run_program("nodes.two_nodes", folder, timeout_s=180)
+def test_a_turn_is_answered_although_the_node_dies_on_which_it_ran(folder: Path, server: str) -> None:
+    told, log = run_program("nodes.two_nodes", folder, own_tables(server), timeout_s=180)
     assert told == [
         "said [('first', 'noted'), ('second', 'answered')]",
         "seqs [1, 2, 3, 4, 5, 6, 7]",
@@ -47,13 +47,6 @@ def test_a_node_that_joins_works_and_one_that_drains_is_left_while_turns_go_on(f
     ], log
 
 
-@pytest.mark.soak
-@pytest.mark.timeout(200)
-def test_a_map_is_answered_when_the_node_is_preempted_and_dies(folder: Path) -> None:
-    told, log = run_program("nodes.drained_node", folder, timeout_s=180)
-    assert told == [f"answers {INPUTS}", "errors []", "moved True True"], log
-
-
 LEAVE = ["runner leaves", "runner stays on", "session leaves", "session stays on"]
 
 
@@ -61,9 +54,9 @@ LEAVE = ["runner leaves", "runner stays on", "session leaves", "session stays on
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize("has_standbys", [False, True])
 def test_session_actor_and_runner_leave_a_node_that_drains_as_soon_as_another_one_has_room(
-    folder: Path, has_standbys: bool
+    folder: Path, server: str, has_standbys: bool
 ) -> None:
-    told, log = run_program("nodes.leaving", folder, has_standbys, "", timeout_s=180)
+    told, log = run_program("nodes.leaving", folder, has_standbys, own_tables(server), timeout_s=180)
     said = [*LEAVE, "session-standby leaves", "session-standby stays on", "standby leaves", "standby stays on"]
     listed = f"listed {sorted(['runner', 'session', *(['session-standby', 'standby'] if has_standbys else [])])}"
     expected = ["wrong []", f"told {said if has_standbys else LEAVE}", "wrong after the end of the node []"]
@@ -94,8 +87,10 @@ def test_a_standby_goes_on_with_the_turn_on_another_node_unless_the_file_of_its_
 @pytest.mark.soak
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(("experts", "sessions", "turns"), [(2, 200, 1), (8, 200, 20)])
-def test_all_turns_are_answered_although_nodes_come_and_go(folder: Path, experts: int, sessions: int, turns: int) -> None:
-    told, log = run_program("nodes.three_nodes", folder, experts, sessions, turns, timeout_s=580)
+def test_all_turns_are_answered_although_nodes_come_and_go(
+    folder: Path, server: str, experts: int, sessions: int, turns: int
+) -> None:
+    told, log = run_program("nodes.three_nodes", folder, own_tables(server), experts, sessions, turns, timeout_s=580)
     assert told == [
         f"each Runner has its own actors of all agents {[RUNNERS] * (experts + 1)}",
         "on each node are agents True",

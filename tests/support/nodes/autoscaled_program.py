@@ -42,8 +42,8 @@ def run_on(address: str, folder: Path) -> None:
     """Have the app work on this Ray."""
     import ray
 
-    from runtime import Runtime
     from runtime.settings import Settings
+    from tests.support.runtimes import Deploy
 
     @ray.remote(num_cpus=CPUS)
     class Holder:
@@ -68,14 +68,7 @@ def run_on(address: str, folder: Path) -> None:
     placement = Placement(num_cpus=1, max_replicas=CPUS * NODES, runs_per_replica=AT_ONCE // (CPUS * NODES))
     settings = Settings(autoscaling=True, idle_timeout_s=3, placement_timeout_s=60, log_to_driver=False)
     worker = Worker(name="worker", placement=placement)
-    with Runtime(
-        worker,
-        app_name="wanted",
-        address=address,
-        settings=settings,
-        session_store=f"sqlite:///{folder}/sessions.db",
-        artifact_store=f"file://{folder}/artifacts",
-    ) as rt:
+    with Deploy("ray", folder)(worker, app_name="wanted", address=address, settings=settings) as rt:
         for holder in holders:
             ray.kill(holder)
         until(lambda: nodes() == 0)

@@ -5,7 +5,6 @@ Run by test_nodes.py in a process of its own, since it makes a cluster of its ow
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -16,8 +15,10 @@ from ray.cluster_utils import Cluster
 
 from runtime import Runtime
 from runtime.settings import Settings
+from tests.support.nodes.drains import drain
 from tests.support.nodes.three_nodes_program import Load, by_node, tree
 from tests.support.polling import until
+from tests.support.runtimes import Deploy
 
 EXPERTS, SESSIONS = 23, 23
 DEADLINE_S = 60
@@ -33,26 +34,12 @@ def limit(rt: Runtime) -> int:
     return rt.statistics().runner.counts["max_hosts"]
 
 
-def drain(cluster: Cluster, node: Any) -> None:
-    """Give a node notice that it will be taken away, as clouds do."""
-    ray = [sys.executable, "-m", "ray.scripts.scripts", "drain-node", "--address", cluster.address, "--node-id", node.node_id]
-    reason = ["--reason", "DRAIN_NODE_REASON_PREEMPTION", "--reason-message", "spot"]
-    subprocess.run([*ray, *reason, "--deadline-remaining-seconds", str(DEADLINE_S)], check=True)
-
-
 def main(folder: Path) -> None:
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
     nodes = [cluster.head_node, *(cluster.add_node(num_cpus=1, labels={"role": "agents"}) for _ in range(2))]
     cluster.wait_for_nodes()
     settings = Settings(log_to_driver=False, core_label_selector={"role": "agents"})
-    with Runtime(
-        tree(EXPERTS),
-        app_name="nodes",
-        address=cluster.address,
-        session_store=f"sqlite:///{folder}/sessions.db",
-        artifact_store=f"file://{folder}/artifacts",
-        settings=settings,
-    ) as rt:
+    with Deploy("ray", folder)(tree(EXPERTS), app_name="nodes", address=cluster.address, settings=settings) as rt:
         load = Load(rt, EXPERTS, SESSIONS, 1)
         load.goes_on()
         until(lambda: len(rt.statistics().agents) == EXPERTS + 1)
@@ -70,7 +57,7 @@ def main(folder: Path) -> None:
         print(f"first agent after {first_s:.1f} s, a quarter after {share_s:.1f} s: {agents_on(rt, nodes)}", file=sys.stderr)
         load.goes_on()
         began_s = time.monotonic()
-        drain(cluster, nodes[3])
+        drain(cluster.address, nodes[3].node_id, "PREEMPTION", DEADLINE_S)
         until(lambda: agents_on(rt, nodes)[3] == 0)
         drained_s = time.monotonic() - began_s
         print("RESULT it is left before its deadline", drained_s < DEADLINE_S)

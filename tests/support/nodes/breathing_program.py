@@ -1,8 +1,8 @@
 """A program: nodes come, drain, are preempted and are lost at random, while turns and maps run all the time.
 
-Run by test_breathing_cluster.py in a process of its own, since it makes a cluster of its own. Arguments: a folder, how many
-seconds, turns a second, inputs of each map, and a seed. Two apps share the cluster, the turns and the nodes: `stays` is detached
-and has standbys, `goes` is neither. The head has no CPUs and is never touched.
+Run by test_breathing_cluster.py in a process of its own, since it makes a cluster of its own. Arguments: a folder, the URL
+of the session store, how many seconds, turns a second, inputs of each map, and a seed. Two apps share the cluster, the turns and
+the nodes: `stays` is detached and has standbys, `goes` is neither. The head has no CPUs and is never touched.
 """
 
 from __future__ import annotations
@@ -33,8 +33,7 @@ from runtime import Runtime
 from runtime.driver.engine_client import Portal
 from runtime.settings import Settings
 from tests.support.machine.load import slowdown
-from tests.support.nodes.two_nodes_program import NO_POSTGRES
-from tests.support.servers.postgres_server import NoPostgresError, postgres
+from tests.support.runtimes import Deploy
 
 APPS = {
     "stays": Settings(standby_runners=True, standby_sessions=True, log_to_driver=False),
@@ -384,7 +383,7 @@ def flaws(url: str, app: str, answered: Sequence[Answered]) -> list[str]:
     return found + [f"{session} has {count} events from {first} to {last}" for session, count, first, last in gaps]
 
 
-def main(folder: Path, seconds: int, rate: float, inputs: int, seed: int) -> None:
+def main(folder: Path, url: str, seconds: int, rate: float, inputs: int, seed: int) -> None:
     began_s = time.monotonic()
 
     def tell(line: str) -> None:
@@ -398,22 +397,13 @@ def main(folder: Path, seconds: int, rate: float, inputs: int, seed: int) -> Non
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "node_ip_address": "127.0.1.0"})
     nodes = Nodes(cluster, pauses, seed)
     loads: dict[str, Load] = {}
-    with postgres(folder) as url, ExitStack() as stack:
+    with ExitStack() as stack:
         stack.callback(cluster.shutdown)
         for _ in range(LEAST + 1):
             nodes.come()
         for app, settings in APPS.items():
-            rt = stack.enter_context(
-                Runtime(
-                    tree(),
-                    app_name=app,
-                    address=cluster.address,
-                    session_store=url,
-                    artifact_store=f"file://{folder}/artifacts",
-                    settings=settings,
-                    detached=app == "stays",
-                )
-            )
+            options = {"address": cluster.address, "session_store": url, "settings": settings, "detached": app == "stays"}
+            rt = stack.enter_context(Deploy("ray", folder)(tree(), app_name=app, **options))
             if app == "stays":
                 stack.callback(rt.shutdown)
             for number in range(EXPERTS):
@@ -441,8 +431,4 @@ def main(folder: Path, seconds: int, rate: float, inputs: int, seed: int) -> Non
 
 
 if __name__ == "__main__":
-    try:
-        main(Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5]))
-    except NoPostgresError as reason:
-        print(reason, file=sys.stderr)
-        sys.exit(NO_POSTGRES)
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), float(sys.argv[4]), int(sys.argv[5]), int(sys.argv[6]))

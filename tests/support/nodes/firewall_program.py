@@ -18,6 +18,7 @@ from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.driver.services.deployment import RuntimeStatistics
 from runtime.settings import Settings
+from tests.support.runtimes import Deploy
 
 NODES = ("open", "walled")
 SESSIONS, TURNS = 20, 5
@@ -72,15 +73,7 @@ def main(folder: Path) -> None:
     cluster.add_node(num_cpus=1, resources={"open": 1})
     cluster.wait_for_nodes()
     settings = Settings(log_to_driver=False)
-    store = f"sqlite:///{folder}/sessions.db"
-    with Runtime(
-        tree(),
-        app_name="nodes",
-        address=cluster.address,
-        session_store=store,
-        artifact_store=f"file://{folder}/a",
-        settings=settings,
-    ) as rt:
+    with Deploy("ray", folder)(tree(), app_name="nodes", address=cluster.address, settings=settings) as rt:
         # Only now, so that the Session actor and the Runner are on the other nodes.
         cluster.add_node(num_cpus=1, resources={"walled": 1}, env_vars={"PYTHONPATH": str(FIREWALL)})
         cluster.wait_for_nodes()

@@ -1,7 +1,7 @@
 """A program: the node of the Session actor and the Runner is drained while sessions talk, and both leave it before it ends.
 
 Run by test_nodes.py in a process of its own, since it makes a cluster of its own. Arguments: a folder, whether there are
-standbys, and the URL of the session store; "": PostgreSQL.
+standbys, and the URL of the session store.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.settings import Settings
 from tests.support.nodes.drains import drain
-from tests.support.nodes.two_nodes_program import NO_POSTGRES, QUICK
+from tests.support.nodes.two_nodes_program import QUICK
 from tests.support.polling import until
-from tests.support.servers.postgres_server import NoPostgresError, postgres
+from tests.support.runtimes import Deploy
 
 APP = "leaving"
 SESSIONS = 4
@@ -99,14 +99,8 @@ def main(folder: Path, has_standbys: bool, store: str) -> None:
         core_resources={"core": 0.01}, standby_sessions=has_standbys, standby_runners=has_standbys, log_to_driver=False
     )
     names = ["session", "runner"] + (["session-standby", "standby"] if has_standbys else [])
-    with Runtime(
-        LlmAgent(name="root", model=PatternModel([], default="answered")),
-        app_name=APP,
-        address=cluster.address,
-        session_store=store,
-        artifact_store=f"file://{folder}/artifacts",
-        settings=settings,
-    ) as rt:
+    root = LlmAgent(name="root", model=PatternModel([], default="answered"))
+    with Deploy("ray", folder)(root, app_name=APP, address=cluster.address, session_store=store, settings=settings) as rt:
         print("RESULT all are there at first", set(map(node_of, names)) == {ending.node_id})
         talk = Talk(rt)
         with talk.running():
@@ -136,12 +130,4 @@ def main(folder: Path, has_standbys: bool, store: str) -> None:
 
 if __name__ == "__main__":
     place, standbys, url = sys.argv[1:]
-    try:
-        if url:
-            main(Path(place), standbys == "True", url)
-        else:
-            with postgres(Path(place)) as made:
-                main(Path(place), standbys == "True", made)
-    except NoPostgresError as problem:
-        print(problem, file=sys.stderr)
-        sys.exit(NO_POSTGRES)
+    main(Path(place), standbys == "True", url)

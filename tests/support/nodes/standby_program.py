@@ -16,11 +16,11 @@ import ray
 from ray.cluster_utils import Cluster
 
 from actors import LlmAgent
-from runtime import Runtime
 from runtime.settings import Settings
 from tests.support.machine.processes import is_running
 from tests.support.models.waiting_model import GatedModel
 from tests.support.polling import until
+from tests.support.runtimes import Deploy
 
 APP = "standby"
 
@@ -45,14 +45,8 @@ def main(folder: Path, kind: str, store: str) -> None:
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
     cluster.add_node(num_cpus=1)
     cluster.wait_for_nodes()
-    with Runtime(
-        LlmAgent(name="root", model=model),
-        app_name=APP,
-        address=cluster.address,
-        session_store=store,
-        artifact_store=f"file://{folder}/artifacts",
-        settings=STANDBYS[kind],
-    ) as rt:
+    root, settings = LlmAgent(name="root", model=model), STANDBYS[kind]
+    with Deploy("ray", folder)(root, app_name=APP, address=cluster.address, session_store=store, settings=settings) as rt:
         until(lambda: len(getattr(rt.statistics(), kind).standby_pids) == PROCESSES[kind])
         before = getattr(rt.statistics(), kind)
         nodes = node_of(kind), node_of(NAMES[kind])

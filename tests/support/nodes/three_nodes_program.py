@@ -1,7 +1,8 @@
 """A program: three nodes, several Session actors and Runners, and many sessions; under load a node comes and another one dies.
 
-Run by test_nodes.py in a process of its own, since it makes a cluster of its own. Arguments: a folder, how many experts
-there are, how many sessions, and how many turns each has at least before, between and after the changes of nodes.
+Run by test_nodes.py in a process of its own, since it makes a cluster of its own. Arguments: a folder, the URL of the
+session store, how many experts there are, how many sessions, and how many turns each has at least before, between and after the
+changes of nodes.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from runtime.driver.services.deployment import RuntimeStatistics
 from runtime.frontends.testing.leaks import processes
 from runtime.settings import Settings
 from tests.support.machine.processes import is_running
-from tests.support.nodes.two_nodes_program import NO_POSTGRES, QUICK
+from tests.support.nodes.two_nodes_program import QUICK
 from tests.support.polling import until
-from tests.support.servers.postgres_server import NoPostgresError, postgres
+from tests.support.runtimes import Deploy
 
 SHARDS, RUNNERS = 4, 2
 PATIENCE_S = 100
@@ -167,33 +168,26 @@ def log_flaws(rt: Runtime, load: Load) -> list[str]:
     return found
 
 
-def main(folder: Path, experts: int, sessions: int, turns: int) -> None:
+def main(folder: Path, store: str, experts: int, sessions: int, turns: int) -> None:
     settings = Settings(session_shards=SHARDS, runners=RUNNERS, log_to_driver=False)
     began_s = time.monotonic()
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "_system_config": QUICK})
     nodes = [cluster.head_node, *(cluster.add_node(num_cpus=1) for _ in range(2))]
     cluster.wait_for_nodes()
-    with postgres(folder) as url:
-        files = f"file://{folder}/artifacts"
-        with Runtime(
-            tree(experts), app_name="nodes", address=cluster.address, session_store=url, artifact_store=files, settings=settings
-        ) as rt:
-            print(f"ready after {time.monotonic() - began_s:.1f} s", file=sys.stderr)
-            load = Load(rt, experts, sessions, turns)
-            load.goes_on()
-            change_nodes(rt, cluster, nodes, load)
-            load.stop()
-            report_placement(rt, nodes)
-            print("RESULT wrong answers", load.wrong[:5])
-            print("RESULT flaws of logs", log_flaws(rt, load)[:5])
-            print("RESULT listed", len(rt.sessions.list()) == sessions)
-            print(f"{sum(map(len, load.said.values()))} turns, {time.monotonic() - began_s:.1f} s in all", file=sys.stderr)
+    deploy = Deploy("ray", folder)
+    with deploy(tree(experts), app_name="nodes", address=cluster.address, session_store=store, settings=settings) as rt:
+        print(f"ready after {time.monotonic() - began_s:.1f} s", file=sys.stderr)
+        load = Load(rt, experts, sessions, turns)
+        load.goes_on()
+        change_nodes(rt, cluster, nodes, load)
+        load.stop()
+        report_placement(rt, nodes)
+        print("RESULT wrong answers", load.wrong[:5])
+        print("RESULT flaws of logs", log_flaws(rt, load)[:5])
+        print("RESULT listed", len(rt.sessions.list()) == sessions)
+        print(f"{sum(map(len, load.said.values()))} turns, {time.monotonic() - began_s:.1f} s in all", file=sys.stderr)
     cluster.shutdown()  # type: ignore[no-untyped-call]
 
 
 if __name__ == "__main__":
-    try:
-        main(Path(sys.argv[1]), *map(int, sys.argv[2:]))
-    except NoPostgresError as reason:
-        print(reason, file=sys.stderr)
-        sys.exit(NO_POSTGRES)
+    main(Path(sys.argv[1]), sys.argv[2], *map(int, sys.argv[3:]))

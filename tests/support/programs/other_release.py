@@ -90,15 +90,7 @@ class Release:
             command, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=300, check=False
         )
 
-    @contextmanager
-    def serving(self, app: str) -> Iterator[str]:
-        """A server that has joined a deployment, while the block lasts. Gives its URL."""
-        command = [sys.executable, "-m", "raygrove", "serve", app, "--join", "--port", "0"]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=self.environment, cwd=self.folder) as process:
-            try:
-                assert process.stdout is not None
-                named, _, url = process.stdout.readline().strip().partition(" at ")
-                assert named == app
-                yield url
-            finally:
-                process.kill()
+    def started(self, module: str, *arguments: str) -> subprocess.Popen[str]:
+        """A program of the folder that runs."""
+        command, pipe = [sys.executable, "-m", module, *arguments], subprocess.PIPE
+        return subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=self.environment, cwd=self.folder)
