@@ -13,8 +13,8 @@ from tests.benchmarks.figures import Figure, percentile
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.web import server
 from tests.benchmarks.workloads import APP, runtime
+from tests.support.load.http_clients import Tally
 from tests.support.load.overload import Load, RuntimeLoad, by_turns, clients_of, looking_agent
-from tests.support.load.tally import Tally
 
 NAME = "overload"
 

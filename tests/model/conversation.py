@@ -14,12 +14,10 @@ from typing import NamedTuple
 from actors import Content, Event
 from tests.model.agents import llm, runs_children, says, steps, with_consent, with_decision
 from tests.model.floor import selected
-from tests.model.flows import flow
-from tests.model.graphs import graph
 from tests.model.runs import KINDS, LOST, MODEL_CALLS, DiffersError, FailedError, Run, Turn, Waits, at_once, run
 from tests.model.said import Tree, decision_of, is_said, told
 from tests.model.story import is_message, is_seal, takes_back
-from tests.model.workflows import loop, parallel, sequence
+from tests.model.workflows import flow, graph, loop, parallel, sequence
 from tests.simulation.scenarios import Node
 
 KINDS |= {"llm": llm, "says": says, "custom": runs_children, "flow": flow, "graph": graph}

@@ -21,7 +21,6 @@ from actors.interfaces.telemetry import LOGGER
 from tests.model.history import History
 from tests.simulation.agents import forget_calls
 from tests.simulation.cluster import Trace
-from tests.simulation.logged import LoggedErrors
 from tests.simulation.stores import StoreCalls, clear_used
 from tests.simulation.virtual_loop import NO_PROCESS, EndlessError, StuckError, VirtualLoop
 from tests.simulation.world import seeded
@@ -162,3 +161,15 @@ def _without_collection() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+class LoggedErrors(logging.Handler):
+    """Keeps what is logged as an exception: defects that were caught at an actor's border."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__(logging.ERROR)
+        self._problems = problems
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info:
+            self._problems.append(f"logged: {self.format(record)}")

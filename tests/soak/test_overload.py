@@ -12,8 +12,8 @@ import pytest
 from runtime.driver.runtime import Runtime
 from runtime.settings import Settings
 from tests.benchmarks.figures import percentile
+from tests.support.load.http_clients import Tally
 from tests.support.load.overload import Load, RuntimeLoad, by_turns, clients_of, looking_agent
-from tests.support.load.tally import Tally
 from tests.support.machine.load import is_within
 from tests.support.machine.process_use import MB, sample
 from tests.support.machine.terminal import Tell

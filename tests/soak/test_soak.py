@@ -14,11 +14,10 @@ from actors.messages.config import MIB
 from runtime.cluster.ray.nodes import logs_folder
 from runtime.models.openai.model import OpenAIModel
 from runtime.settings import Settings
-from tests.support.agents.soak_tree import soak_tree
 from tests.support.machine.process_use import MB, RAY_PROGRAMS, Sample, grown, halves, table
 from tests.support.runtimes import Deploy
 from tests.support.servers.chat_server import ChatServer, chat
-from tests.support.soak_load import KillPlan, KillRun, SoakPlan, run_soak, run_with_kills
+from tests.support.soak_load import KillPlan, KillRun, SoakPlan, run_soak, run_with_kills, soak_tree
 
 SETTINGS = Settings(max_cache_bytes=4 * MIB, tool_threads=8)
 """So little room that it is taken, by some 160 sessions of 25 kB or as many views, long before the first quarter is over."""

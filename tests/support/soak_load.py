@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import random
+import signal
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
+from typing import Any
 
 import msgspec
 
+from actors import AgentTool, BaseAgent, LlmAgent, ParallelAgent, ToolContext
 from actors.errors import RaygroveError
+from actors.interfaces.model import Model
+from actors.testing import PatternModel
 from runtime import Runtime
-from tests.support.agents.soak_tree import MESSAGES
-from tests.support.machine.killer import Killer
 from tests.support.machine.process_use import Sample, by_kind, ray_pids, sample
 
 
@@ -129,3 +135,83 @@ async def run_with_kills(rt: Runtime, plan: KillPlan, told: Callable[[Sample, Ki
             await looking
     run.kills = killer.kills
     return run
+
+
+CORES = 0.2
+"""The share of Runners and Session actors among what is killed."""
+
+
+class Killer:
+    """Use as a context manager: inside the block one process of a deployment after the other is killed.
+
+    Args:
+        rt: a Runtime of the deployment, which is asked where its actors live.
+        pause_s: between two kills, on average.
+        seed: of the random choice.
+
+    Attributes:
+        kills: how many processes were killed.
+    """
+
+    def __init__(self, rt: Runtime, pause_s: float, seed: int) -> None:
+        self._rt = rt
+        self._pause_s = pause_s
+        self._random = random.Random(seed)
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._kill)
+        self.kills = 0
+
+    def __enter__(self) -> Killer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+    def _kill(self) -> None:
+        while not self._is_over.wait(self._pause_s * self._random.uniform(0.5, 1.5)):
+            # What cannot be reached is lost already.
+            with suppress(RaygroveError, ProcessLookupError):
+                self._kill_one()
+
+    def _kill_one(self) -> None:
+        figures = self._rt.statistics()
+        pids = [agent.pid for agent in figures.agents.values() if agent.pid]
+        if self._random.random() < CORES:
+            pids = [self._random.choice([figures.runner.pid, figures.session.pid])]
+        if pids:
+            os.kill(self._random.choice(pids), signal.SIGKILL)
+            self.kills += 1
+
+
+MESSAGES = ("Hello there", "My bill is wrong", "And the invoice of May?", "Back to the desk", "Ask the expert", "Look around")
+"""What a user says, one after the other: each makes other agents work."""
+
+
+def look_up(number: int, tool_context: ToolContext) -> dict[str, int]:
+    """Look a bill up."""
+    tool_context.state["bills"] = tool_context.state.get("bills", 0) + 1
+    return {"number": number, "amount": 42}
+
+
+def soak_tree(expert_model: Model | None = None) -> BaseAgent:
+    """The root; `billing` keeps the conversation until it is sent back, `around` is a workflow.
+
+    Args:
+        expert_model: the model of the agent that others ask; None: one by patterns.
+    """
+    look = {"call": "look_up", "args": {"number": 7}}
+    billing = LlmAgent(
+        name="billing",
+        model=PatternModel([("tool:look_up", "It is settled. " * 8), ("back", {"transfer": "desk"}), ("", look)]),
+        tools=[look_up],
+    )
+    watchers = [LlmAgent(name=name, model=PatternModel([], default="Nothing to be seen. " * 8)) for name in ("left", "right")]
+    around = ParallelAgent(name="around", sub_agents=watchers)
+    expert = LlmAgent(name="expert", model=expert_model or PatternModel([], default="It depends. " * 8))
+    ask = {"call": "expert", "args": {"request": "What do you think?"}}
+    patterns: list[tuple[str, Any]] = [("tool:expert", "The expert is not sure."), ("expert", ask)]
+    patterns += [("around", {"transfer": "around"}), ("bill|invoice", {"transfer": "billing"})]
+    model = PatternModel(patterns, default="At your service. " * 8)
+    return LlmAgent(name="desk", model=model, tools=[AgentTool(expert)], sub_agents=[billing, around])

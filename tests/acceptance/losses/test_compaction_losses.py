@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 
-from actors import Event, EventsCompactionConfig, LlmAgent, LlmEventSummarizer, RunConfig
+from actors import Event, EventsCompactionConfig, LlmAgent, LlmEventSummarizer, LlmRequest, LlmResponse, Model, RunConfig
 from actors.errors import AgentFailedError, LlmCallsLimitExceededError
 from actors.testing import PatternModel
 from tests.support.fixtures.lossy_engine import Loss, Victim, lossy_runtime
 from tests.support.machine.folders import quick_folder
-from tests.support.models.counting_model import CountingModel
 from tests.support.runtimes import run_turn, stored
 from tests.support.stores.logged_usage import check_usage
+
+
+class CountingModel:
+    """Another model, for the local engine.
+
+    Attributes:
+        calls: how often it was asked.
+    """
+
+    def __init__(self, model: Model, name: str = "counting") -> None:
+        self._model = model
+        self.name = name
+        self.calls = 0
+
+    async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
+        """Give the responses of the other model."""
+        self.calls += 1
+        async for response in self._model.generate(request, stream=stream):
+            yield response
+
 
 PLACES = 6
 """How many messages each actor is lost at. All messages were tried once; every run tries these."""

@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
+from actors import LlmRequest, LlmResponse
 from actors.messages.codec import encode
 from actors.testing import PatternModel
 from tests.acceptance.losses.test_losses import play
 from tests.acceptance.losses.trees import TREES
 from tests.support.fixtures.lossy_engine import Loss, Victim, lossy_runtime
-from tests.support.fixtures.noted_requests import note_requests
 from tests.support.machine.folders import quick_folder
 from tests.support.runtimes import Deploy
+
+
+def note_requests(monkeypatch: pytest.MonkeyPatch, *kinds: type) -> Counter[bytes]:
+    """All requests that models of these classes get from here on, by their bytes."""
+    found: Counter[bytes] = Counter()
+    for kind in kinds:
+        monkeypatch.setattr(kind, "generate", _noting(kind.generate, found))  # type: ignore[attr-defined]
+    return found
+
+
+def _noting(generate: Any, found: Counter[bytes]) -> Any:
+    async def noting(self: object, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
+        found[encode(request)] += 1
+        async for response in generate(self, request, stream=stream):
+            yield response
+
+    return noting
+
 
 PLACES = (3, 7, 12, 18)
 """Messages at which an actor is lost."""

@@ -30,8 +30,8 @@ from runtime.settings import Settings
 from runtime.stores.artifacts import FsspecArtifactStore
 from tests.acceptance.sessions.test_background import ASK, answered, ask, ended, listen, log, only_run, tree, until
 from tests.support.agents.conversation_tools import Gate, archive, forever
-from tests.support.placing.several import store_files
 from tests.support.runtimes import Deploy, stored
+from tests.support.several_stores import store_files
 from tests.support.sharded_runtimes import SHARDS, ShardedDeploy, one_session_per_shard
 from tests.support.stores.sqlite_lock import SqliteLock
 

@@ -35,9 +35,9 @@ from runtime.engine.users import MovedUser
 from runtime.stores.sql import placing, schema
 from tests.support import inside
 from tests.support.agents.conversation_tools import forever
-from tests.support.placing.several import store_files, users_at
 from tests.support.polling import until
 from tests.support.runtimes import Deploy, author_texts, run_turn, stored
+from tests.support.several_stores import store_files, users_at
 from tests.support.vectors.vector_agents import lro
 
 USER = users_at(0, 2)[0]

@@ -21,8 +21,8 @@ from actors.refs import SessionRef
 from actors.testing import PatternModel
 from runtime.driver.runtime import Runtime
 from runtime.settings import Settings
-from tests.support.placing.several import in_each_store, moved_home, store_files, users_at
 from tests.support.runtimes import Deploy, author_texts, run_turn, stored
+from tests.support.several_stores import in_each_store, moved_home, store_files, users_at
 from tests.support.sharded_runtimes import own_tables
 from tests.support.vectors.vector_agents import lro
 

@@ -11,8 +11,7 @@ import msgspec
 
 from runtime.transport.protocol.handshake import HELLO_BYTES
 from tests.simulation.frame import Left
-from tests.simulation.transport.network import Wire
-from tests.simulation.transport.processes import ClientProcess, Request, ServedClient, ServerProcess
+from tests.simulation.transport.processes import ClientProcess, Request, ServedClient, ServerProcess, Wire
 
 MAX_PAYLOAD = 64
 """Bytes of a payload here, so that long messages are cheap."""

@@ -17,8 +17,7 @@ from actors import LlmAgent
 from actors.errors import OverloadedError
 from actors.testing import PatternModel, Reply
 from runtime import Runtime
-from tests.support.load.http_clients import AT_ONCE, Bear, Overload, Told, places
-from tests.support.load.tally import Tally
+from tests.support.load.http_clients import AT_ONCE, Bear, Overload, Tally, Told, places
 
 TICK_S = 0.01
 

@@ -13,8 +13,8 @@ from actors.errors import StoreError
 from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.frontends.console import cli
-from tests.support.placing.several import APP, in_each_store, store_files, users_at
 from tests.support.runtimes import Deploy, run_turn
+from tests.support.several_stores import APP, in_each_store, store_files, users_at
 
 
 def raygrove(*arguments: str) -> Result:

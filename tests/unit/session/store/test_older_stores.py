@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+import weakref
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,27 @@ from actors.messages.protocol.subscriptions import WHOLE_SESSION
 from actors.messages.session import ONLY_SHARD, SessionKey, Shard
 from actors.refs import SessionRef
 from tests.support.fixtures.session_fixture import KEY, OTHER, HeldCommits, SessionFixture, settled, state_of
-from tests.support.stores.older_copy import OlderCopy
+
+
+class OlderCopy:
+    """A copy of a database file as it is now.
+
+    Args:
+        path: the database.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._copy = sqlite3.connect(":memory:", check_same_thread=False)
+        weakref.finalize(self, self._copy.close)
+        with closing(sqlite3.connect(path)) as source:
+            source.backup(self._copy)
+
+    def restore(self) -> None:
+        """Put the copy in the place of what the database has become. Connections to it stay open."""
+        with closing(sqlite3.connect(self._path, timeout=30)) as target:
+            self._copy.backup(target)
+
 
 OF_BOB = SessionKey("app", "bob", "s1")
 
