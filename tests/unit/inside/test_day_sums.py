@@ -180,25 +180,6 @@ async def test_turns_that_have_ended_are_forgotten(monkeypatch: Any) -> None:
     world.check()
 
 
-async def test_what_a_turn_of_yesterday_uses_today_is_kept_when_the_store_is_read_again() -> None:
-    world = World()
-    world.page.set()
-    world.gate.set()
-    await world.day.refresh(KEY)
-    row = TurnRow(invocation_id="old", status="running", epoch=1, first_seq=1, opened_seq=1, begun_s=TODAY_S - 10)
-    log = world.logs[KEY] = Log(KEY)
-    log.turn = turn = SessionTurn.new(row, RunConfig(), [Spending])
-    turn.ledger.fold(RESPONSE)
-    world.day.track(KEY, turn)
-    turn.ledger.fold(RESPONSE)
-    world.day.note(KEY, turn)
-    # The store has all of it under the day on which the turn began.
-    for _ in range(2):
-        world.day._read_s = -100.0
-        await world.day.refresh(KEY)
-        assert world.day.spent() == {("root", "m"): CALL}
-
-
 async def test_sums_of_a_user_are_without_those_of_others_and_idle_ones_are_forgotten(monkeypatch: Any) -> None:
     monkeypatch.setattr("actors.layers.spending.stored_usage.MAX_USERS", 3)
     world = World()

@@ -48,12 +48,6 @@ def say(log: SessionLog, author: str, branch: str = "") -> AddEvent:
     return write
 
 
-def test_the_floor_is_taken_from_another_agent_only() -> None:
-    log = loaded(open_store())
-    said = [say(log, author, branch) for author, branch in (("a", ""), (USER, ""), ("a", ""), ("b", f"{TOOL_MARK}b"), ("b", ""))]
-    assert [write.takes_floor for write in said] == [True, False, False, False, True]
-
-
 @settings(max_examples=tries(200), deadline=None)
 @given(steps)
 def test_the_store_knows_who_spoke_last_after_any_history(history: list[tuple[str, str] | int | str]) -> None:

@@ -1,20 +1,24 @@
-"""What only asks waits in a line of its own: a few at a time, users in turn, and no more than may wait."""
+"""What only asks: a few at a time, users in turn, and lists of turns with ends that the store does not know yet."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
 
+import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from actors.errors import OverloadedError
-from actors.layers.listing.messages import CountTurns, GetTurn
-from actors.layers.spending.messages import ReserveSpending
+from actors.interfaces.stores import TurnFilter, TurnRow
+from actors.layers.listing.messages import GetTurn
 from actors.messages import protocol as p
 from actors.messages.config import Limits
 from actors.messages.session import SessionKey
 from actors.session.lanes import AT_ONCE, QueryLine
+from actors.session.log.reader import with_ends
+from tests.support.tries import tries
 
 
 class Asked:
@@ -101,20 +105,50 @@ async def test_one_that_is_given_up_leaves_its_place(is_just_let_in: bool) -> No
     assert (asked.line._under_way, len(asked.line)) == (0, 0)
 
 
-async def test_a_request_that_fails_makes_room() -> None:
-    line = QueryLine(Limits(max_waiting_requests=1))
+KEYS = [SessionKey("app", "ada", name) for name in ("s1", "s2")]
 
-    async def fail(_: p.Message) -> p.Message:
-        await asyncio.sleep(0)
-        raise ValueError
-
-    handle = line.bounded(fail)
-    for _ in range(3):
-        failed = await asyncio.gather(*(handle(CountTurns(app="app")) for _ in range(AT_ONCE + 1)), return_exceptions=True)
-        assert {type(error) for error in failed} == {ValueError}
+ROWS = st.lists(
+    st.tuples(st.sampled_from(KEYS), st.integers(0, 4), st.sampled_from(["running", "running", "paused", "finished"])), max_size=8
+)
 
 
-def test_nothing_that_a_turn_waits_for_is_a_query() -> None:
-    of_turns: list[type[p.Request[Any]]] = [p.OpenTurn, p.Append, p.Fetch, p.Poll, p.CloseTurn, p.FindTurn, p.ReadTurn]
-    of_turns += [p.Subscribe, ReserveSpending]
-    assert p.Lane.QUERY not in {each.lane for each in of_turns}
+@settings(max_examples=tries(200))
+@given(
+    ROWS,
+    st.sets(st.integers(0, 7)),
+    st.sampled_from(["paused", "finished"]),
+    st.sampled_from(["", "running", "paused", "finished"]),
+    st.integers(1, 5),
+    st.none() | st.tuples(st.integers(0, 4).map(float), st.just("e-3")),
+)
+def test_a_list_of_turns_is_what_it_is_when_their_ends_are_stored(
+    made: list[tuple[SessionKey, int, str]],
+    ended: set[int],
+    how: str,
+    status: str,
+    limit: int,
+    before: tuple[float, str] | None,
+) -> None:
+    rows = [
+        (key, TurnRow(invocation_id=f"e-{n}", status=state, epoch=1, first_seq=1, opened_seq=1, begun_s=float(begun_s)))
+        for n, (key, begun_s, state) in enumerate(made)
+    ]
+    owed = [
+        (key, msgspec.structs.replace(row, status=how))
+        for n, (key, row) in enumerate(rows)
+        if n in ended and row.status == "running"
+    ]
+    ends = {row.invocation_id: (key, row) for key, row in owed}
+    wanted = TurnFilter(app="app", status=status, limit=limit, before=before)
+    of_store = listed(rows, msgspec.structs.replace(wanted, limit=limit + len(owed)))
+    assert with_ends(of_store, owed, wanted) == listed([ends.get(row.invocation_id, (key, row)) for key, row in rows], wanted)
+
+
+def listed(rows: list[tuple[SessionKey, TurnRow]], wanted: TurnFilter) -> list[tuple[SessionKey, TurnRow]]:
+    """What a store lists."""
+    found = [
+        (key, row)
+        for key, row in rows
+        if wanted.status in ("", row.status) and (wanted.before is None or (row.begun_s, row.invocation_id) < wanted.before)
+    ]
+    return sorted(found, key=lambda each: (each[1].begun_s, each[1].invocation_id), reverse=True)[: wanted.limit]

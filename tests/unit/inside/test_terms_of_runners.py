@@ -39,23 +39,21 @@ async def asked_by(place: RunnerPlace, session: SessionFixture) -> str:
     return await asyncio.wait_for(place.ask_as_leader(session.ref, ask), 5)
 
 
-async def test_the_one_with_the_later_term_is_heard_and_the_other_one_ends(session: SessionFixture) -> None:
+@pytest.mark.parametrize("is_lost", [False, True], ids=["actor-lives", "actor-lost"])
+async def test_the_one_with_the_later_term_is_heard_and_the_other_one_ends(session: SessionFixture, is_lost: bool) -> None:
     old, new = of("old", 7), of("new", 8)
     assert await asked_by(old, session) == "heard"
+    if is_lost:
+        # Its successor hears of the old one first.
+        session = session.heir()
+        assert await asked_by(old, session) == "heard"
     assert await asked_by(new, session) == "heard"
+    late = await session.ref.ask(p.AnnounceRunner(runner=old.runner_id, number=1, term=7))
+    assert isinstance(late, p.NotLeader)
+    assert late.term == 8
     with pytest.raises(ReplacedError):
         await asked_by(old, session)
     assert await asked_by(new, session) == "heard"
-
-
-async def test_a_restarted_session_actor_that_hears_of_the_new_one_first_does_not_give_the_old_one_its_place(
-    session: SessionFixture,
-) -> None:
-    old, new = of("old", 7), of("new", 8)
-    assert await asked_by(new, session) == "heard"
-    with pytest.raises(ReplacedError):
-        await asked_by(old, session)
-    assert await refusal(session, new.runner_id) is None
 
 
 async def test_what_stood_by_and_leads_before_it_has_its_term_waits_for_it(session: SessionFixture) -> None:
@@ -68,40 +66,6 @@ async def test_what_stood_by_and_leads_before_it_has_its_term_waits_for_it(sessi
     assert await asking == "heard"
     with pytest.raises(ReplacedError):
         await asked_by(old, session)
-
-
-async def test_a_term_that_is_told_late_is_known_from_then_on(session: SessionFixture) -> None:
-    old, new = of("old", 7), of("new", 8)
-    assert await refusal(session, new.runner_id) is None
-    assert await asked_by(new, session) == "heard"
-    with pytest.raises(ReplacedError):
-        await asked_by(old, session)
-
-
-async def test_it_is_the_same_when_a_restarted_session_actor_hears_of_the_old_one_first(session: SessionFixture) -> None:
-    old, new = of("old", 7), of("new", 8)
-    assert await asked_by(old, session) == "heard"
-    session = session.heir()
-    assert await asked_by(old, session) == "heard"
-    assert await asked_by(new, session) == "heard"
-    with pytest.raises(ReplacedError):
-        await asked_by(old, session)
-
-
-async def test_an_announcement_of_the_old_one_that_comes_late_is_refused(session: SessionFixture) -> None:
-    old, new = of("old", 7), of("new", 8)
-    assert await asked_by(old, session) == "heard"
-    assert await asked_by(new, session) == "heard"
-    late = p.AnnounceRunner(runner=old.runner_id, number=1, term=7)
-    assert await session.ref.ask(late) == p.NotLeader(number=1, term=8)
-    assert await refusal(session, new.runner_id) is None
-
-
-async def test_without_a_standby_the_one_that_announced_itself_last_is_heard(session: SessionFixture) -> None:
-    before = RunnerPlace("app/runner/before", ONLY_SHARD)
-    after = RunnerPlace("app/runner/after", ONLY_SHARD)
-    for place in (before, after, before):
-        assert await asked_by(place, session) == "heard"
 
 
 async def test_a_runner_that_takes_over_from_one_whose_clock_was_ahead_is_heard_and_later_ones_replace_it(

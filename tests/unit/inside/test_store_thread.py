@@ -1,9 +1,4 @@
-"""A store in a thread: opened late, waited for while it is away, given up in time.
-
-A thread that makes calls in order, and gives their answers to the event loop that has asked.
-
-Many calls of a store at once: a long line is no outage, and a store that hangs is noticed all the same.
-"""
+"""A store in a thread: opened late, asked in order, and given up in time; a long line of calls is no outage."""
 
 from __future__ import annotations
 
@@ -22,8 +17,6 @@ from actors.session.store import store_thread
 from actors.session.store.store_thread import Job, StoreThread, Watchdog, Worker
 from tests.support.fixtures.session_fixture import settled
 from tests.support.virtual_time import run_virtually
-
-AWAY = StoreUnavailableError("the store", "gone for lunch")
 
 
 class Shelf:
@@ -55,27 +48,14 @@ class Shelf:
             raise self.failures.pop(0)
 
 
-class Pauses(list[float]):
-    """Waits no time, and tells how long it was to wait."""
-
-    async def __call__(self, pause_s: float) -> None:
-        self.append(pause_s)
-        await asyncio.sleep(0)
-
-
 @pytest.fixture
 def shelf() -> Shelf:
     return Shelf()
 
 
 @pytest.fixture
-def pauses() -> Pauses:
-    return Pauses()
-
-
-@pytest.fixture
-def thread(shelf: Shelf, pauses: Pauses) -> StoreThread:
-    return StoreThread(shelf, "shelf", 60.0, pauses)
+def thread(shelf: Shelf) -> StoreThread:
+    return StoreThread(shelf, "shelf", 60.0)
 
 
 async def test_a_store_is_opened_when_it_is_first_asked_and_once(shelf: Shelf, thread: StoreThread) -> None:
@@ -104,72 +84,20 @@ async def test_a_store_that_is_closed_while_it_is_asked_does_one_thing_at_a_time
     assert {one, *shelf.did[5:]} == {"late", "later"}
 
 
-async def test_a_store_that_is_away_is_asked_again_until_it_is_back(shelf: Shelf, thread: StoreThread, pauses: Pauses) -> None:
-    shelf.failures = [AWAY] * 5
-    assert await thread.call(shelf.ask) == "ask"
-    assert shelf.did == ["open"] * 6 + ["ask"]
-    shelf.failures = [AWAY] * 3
-    assert await thread.call(shelf.ask) == "ask"
-    assert len(pauses) == 8
-
-
-async def test_a_store_that_stays_away_is_given_up_and_then_nobody_waits(shelf: Shelf, pauses: Pauses) -> None:
-    thread = StoreThread(shelf, "shelf", 0.01)
-    shelf.failures = [AWAY] * 1000
-    with pytest.raises(StoreUnavailableError, match="the store is not available: gone for lunch"):
-        await thread.call(shelf.ask)
-    asked = len(shelf.did)
-    for writing in (True, False):
-        with pytest.raises(StoreUnavailableError):
-            await thread.call(shelf.ask, writing=writing)
-    assert len(shelf.did) == asked + 2
-    shelf.failures = []
-    assert await thread.call(shelf.ask) == "ask"
-
-
-async def test_who_does_not_want_to_wait_is_told_at_once(shelf: Shelf, thread: StoreThread, pauses: Pauses) -> None:
-    shelf.failures = [AWAY]
-    with pytest.raises(StoreUnavailableError):
-        await thread.call(shelf.ask, waits=False)
-    assert (len(shelf.did), pauses) == (1, [])
-
-
-async def test_what_a_store_refuses_is_raised_as_it_is_and_not_tried_again(shelf: Shelf, thread: StoreThread) -> None:
+async def test_what_a_store_refuses_is_raised_as_it_is_any_other_error_by_its_name_and_neither_is_tried_again(
+    shelf: Shelf, thread: StoreThread
+) -> None:
     await thread.call(shelf.ask)
     for refusal in (StoreError("no such table"), SessionNotFoundError("app", "ada", "s1")):
         shelf.failures = [refusal]
         with pytest.raises(RaygroveError) as caught:
             await thread.call(shelf.ask)
         assert caught.value is refusal
-    assert shelf.did == ["open"] + ["ask"] * 3
-
-
-@pytest.mark.parametrize("kind", [ValueError, OSError, TimeoutError])
-async def test_whatever_else_it_raises_is_a_store_error_that_names_it(
-    shelf: Shelf, thread: StoreThread, kind: Callable[[str], Exception]
-) -> None:
-    shelf.failures = [kind("its own fault")]
-    with pytest.raises(StoreError, match=r"the shelf: \w+Error: its own fault"):
-        await thread.call(shelf.ask)
-    assert await thread.call(shelf.ask) == "ask"
-
-
-async def test_a_store_that_does_not_answer_is_given_up_and_nobody_stands_in_line_behind_it(shelf: Shelf) -> None:
-    thread = StoreThread(shelf, "shelf", 0.05, patience_s=0.05)
-    shelf.gate.clear()
-    with pytest.raises(StoreUnavailableError, match="the shelf is not available: no answer within"):
-        await thread.call(shelf.ask, "hangs")
-    with pytest.raises(StoreUnavailableError, match="has not answered for more than"):
-        await thread.call(shelf.ask, "never asked")
-    await thread.close()
-    shelf.gate.set()
-    while True:
-        try:
-            assert await thread.call(shelf.ask, "asked again") == "asked again"
-        except StoreUnavailableError:
-            continue
-        break
-    assert shelf.did[:3] == ["open", "hangs", "asked again"]
+    for kind in (ValueError, OSError, TimeoutError):
+        shelf.failures = [kind("its own fault")]
+        with pytest.raises(StoreError, match=r"the shelf: \w+Error: its own fault"):
+            await thread.call(shelf.ask)
+    assert shelf.did == ["open"] + ["ask"] * 6
 
 
 async def test_who_is_cancelled_stops_waiting(shelf: Shelf, thread: StoreThread) -> None:
@@ -191,21 +119,6 @@ def ended(thread: threading.Thread) -> bool:
     return not thread.is_alive()
 
 
-async def test_calls_are_made_in_order_in_one_thread_that_keeps_no_process_alive() -> None:
-    worker = Worker("shelf")
-    made: list[int] = []
-
-    def make(number: int) -> threading.Thread:
-        made.append(number)
-        return threading.current_thread()
-
-    jobs = [worker.begin_job(make, number) for number in range(50)]
-    (thread,) = set(await asyncio.gather(*(job.answer for job in jobs)))
-    assert made == list(range(50))
-    assert (thread.name, thread.daemon) == ("shelf", True)
-    assert all(job.has_ended for job in jobs)
-
-
 @pytest.mark.parametrize(("raised", "heard"), [(ValueError("no"), ValueError), (StopIteration("no"), RuntimeError)])
 async def test_what_a_call_raises_is_heard_and_the_next_one_is_made(raised: Exception, heard: type[Exception]) -> None:
     def fail() -> None:
@@ -215,37 +128,6 @@ async def test_what_a_call_raises_is_heard_and_the_next_one_is_made(raised: Exce
     with pytest.raises(heard, match="no"):
         await worker.begin_job(fail).answer
     assert await worker.begin_job(len, "four").answer == 4
-
-
-async def test_a_call_that_is_given_up_in_time_is_never_made() -> None:
-    worker, begun, gate = Worker("shelf"), threading.Event(), threading.Event()
-    made: list[str] = []
-
-    def wait() -> None:
-        begun.set()
-        gate.wait()
-
-    first = worker.begin_job(wait)
-    second, third = worker.begin_job(made.append, "second"), worker.begin_job(made.append, "third")
-    await asyncio.to_thread(begun.wait)
-    assert (first.cancel(), second.cancel()) == (False, True)
-    gate.set()
-    await third.answer
-    assert (made, third.cancel()) == (["third"], False)
-
-
-def test_a_loop_that_is_closed_meanwhile_is_no_obstacle() -> None:
-    worker, gate = Worker("shelf"), threading.Event()
-
-    async def leave() -> None:
-        worker.begin_job(gate.wait)
-
-    async def come() -> int:
-        return await worker.begin_job(len, "four").answer  # type: ignore[no-any-return]
-
-    asyncio.run(leave())
-    gate.set()
-    assert asyncio.run(come()) == 4
 
 
 @pytest.mark.parametrize("how", ["ended", "forgotten"])
@@ -312,11 +194,9 @@ class PacedThread:
 
 
 class Counter:
-    """A store that counts, and is away at some numbers."""
+    """A store that counts."""
 
-    def __init__(self) -> None:
-        self.asked = 0
-        self.away_at: set[int] = set()
+    asked = 0
 
     def __str__(self) -> str:
         return "the counter"
@@ -330,8 +210,6 @@ class Counter:
     def count(self) -> int:
         """The number of this call."""
         self.asked += 1
-        if self.asked in self.away_at:
-            raise StoreUnavailableError("the counter", "it is locked")
         return self.asked
 
 
@@ -354,17 +232,6 @@ def test_a_line_that_is_longer_than_the_patience_is_no_outage() -> None:
         return await asyncio.gather(*(thread.call(counter.count) for _ in range(100)))
 
     assert run_virtually(ask_all()) == list(range(1, 101))
-
-
-@pytest.mark.usefixtures("paced")
-def test_a_store_that_fails_once_at_the_end_of_a_long_line_is_asked_again() -> None:
-    async def ask_all() -> list[int]:
-        counter = Counter()
-        counter.away_at = {100}
-        thread = counting(counter)
-        return await asyncio.gather(*(thread.call(counter.count) for _ in range(100)))
-
-    assert run_virtually(ask_all()) == [*range(1, 100), 101]
 
 
 @pytest.mark.parametrize("before", [0, 1, 40])

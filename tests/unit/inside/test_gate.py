@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.errors import TurnCancelledError
 from actors.messages.session import SessionKey
 from actors.rules.queues import OF_SESSION_ACTOR, least_opened, opened_at_once
 from actors.runner.admission import OpenSlot, TurnGate
@@ -55,14 +54,6 @@ class Arrivals:
         await settled()
 
 
-async def test_a_place_that_is_left_twice_lets_one_in() -> None:
-    turns = Arrivals(TurnGate(1))
-    await turns.come("a1", "a2", "a3")
-    await turns.leave("a1")
-    await turns.leave("a1")
-    assert turns.inside == ["a1", "a2"]
-
-
 async def test_a_turn_that_is_given_up_leaves_the_line_and_the_place_that_it_was_just_given() -> None:
     turns = Arrivals(gate := TurnGate(1))
     await turns.come("a1", "a2", "b1", "c1")
@@ -85,17 +76,6 @@ async def test_those_of_one_session_come_in_in_their_order_whoever_knows_first_t
     turns.slots["a1"].release()
     await settled()
     assert turns.inside == ["a1", "a2", "a3"]
-
-
-async def test_a_turn_that_is_cancelled_waits_no_more_and_another_one_takes_no_notice() -> None:
-    turns = Arrivals(gate := TurnGate(1))
-    await turns.come("a1", "a2", "b1")
-    gate.cancel((key("a", "a"), "e-a2"))
-    gate.cancel((key("a", "a"), "e-a1"))
-    with pytest.raises(TurnCancelledError, match="e-a2"):
-        await turns.tasks["a2"]
-    await turns.leave("a1")
-    assert turns.inside == ["a1", "b1"]
 
 
 async def test_what_takes_long_inside_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:

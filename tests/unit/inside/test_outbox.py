@@ -1,7 +1,4 @@
-"""An outbox, whatever happens: every complete event once and in order, and of each response nothing but its beginning.
-
-Polls of an outbox: which wait, which are answered at once, and with what.
-"""
+"""An outbox, whatever happens: each complete event once and in order, of each response its beginning, and bounded room."""
 
 from __future__ import annotations
 
@@ -11,13 +8,10 @@ from typing import NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors import Content, Event
-from actors.errors import StoreUnavailableError
 from actors.messages import protocol as p
-from actors.messages.codec import encode
 from actors.messages.session import SessionKey
 from actors.rules.event_buffer import EventBuffer, cost
-from actors.session.subscriptions import FORGET_S, LINGER_S, Outbox, Subscriptions
+from actors.session.subscriptions import LINGER_S, Outbox
 from tests.support.fixtures.session_fixture import KEY, OTHER, Clock, settled
 from tests.support.fixtures.streamed_events import complete, page, partial, texts
 from tests.support.tries import tries
@@ -207,14 +201,6 @@ def test_an_answer_stays_cut_off_whatever_was_complete_before_it() -> None:
     assert [event.seq for event in buffer.take_events()] == [3, 4]
 
 
-async def test_what_the_log_does_not_show_any_more_is_not_waited_for() -> None:
-    play = Play()
-    play.box.follow(WHERE, 0, 7)
-    play.box.put_end(WHERE, p.Finished())
-    assert await play.poll()
-    assert (play.heard, play.outcome) == ([], p.Finished())
-
-
 async def test_a_turn_that_goes_on_before_its_pause_was_told_is_told_from_where_its_follower_is() -> None:
     play = Play()
     play.say(Say("a", 1, True))
@@ -228,27 +214,6 @@ async def test_a_turn_that_goes_on_before_its_pause_was_told_is_told_from_where_
         assert await play.poll()
     assert [event.seq for event in play.heard] == [2, 4, 6]
     assert play.outcome == p.Finished()
-
-
-async def test_a_page_that_is_read_for_a_subscription_which_is_over_is_not_told() -> None:
-    gates = [asyncio.Event(), asyncio.Event()]
-    asked: list[int] = []
-
-    async def read(key: SessionKey, invocation_id: str, after_seq: int) -> p.TurnRead:
-        asked.append(after_seq)
-        await gates[len(asked) - 1].wait()
-        return p.TurnRead(events=[complete(seq) for seq in range(after_seq + 1, 4)], read_to_seq=3)
-
-    box = Outbox(Clock(), read, ROOM)
-    box.follow(WHERE, 0, 3)
-    await settled()
-    box.forget_turn(WHERE)
-    box.follow(WHERE, 2, 3)
-    gates[0].set()
-    await settled()
-    gates[1].set()
-    assert [event.seq for event in (await box.poll(0)).turns[0].events] == [3]
-    assert asked == [0, 2]
 
 
 async def test_a_page_that_is_read_is_told_a_subscriber_that_subscribes_again_and_wants_less() -> None:
@@ -310,124 +275,44 @@ async def test_many_turns_together_take_no_more_room_than_there_is() -> None:
     assert heard == logs
 
 
-async def test_a_reader_who_is_late_while_the_store_is_away_is_told_so_and_others_hear_on() -> None:
-    async def away(key: SessionKey, invocation_id: str, after_seq: int) -> p.TurnRead:
-        raise StoreUnavailableError("the store", "gone")
-
-    box = Outbox(Clock(), away, ROOM)
-    box.follow(WHERE, 0, 0)
-    box.follow((OTHER, "e-2"), 0, 0)
-    box.put_events(WHERE, [complete(seq, "x" * 1_500) for seq in range(1, 5)])
-    first = await box.poll(0)
-    assert [event.seq for event in first.turns[0].events] == [1]
-    second = await box.poll(1)
-    assert isinstance(second.turns[0].outcome, p.Failed)
-    assert second.turns[0].outcome.error_code == "StoreUnavailableError"
-    assert second.turns[0].outcome.error_args == ["the store", "gone"]
-    box.put_events(WHERE, [complete(5)])
-    box.put_events((OTHER, "e-2"), [complete(1)])
-    box.put_end((OTHER, "e-2"), p.Finished())
-    third = await box.poll(2)
-    assert [(turn.invocation_id, len(turn.events), turn.outcome) for turn in third.turns] == [("e-2", 1, p.Finished())]
-
-
 async def nothing(key: SessionKey, invocation_id: str, after_seq: int) -> p.TurnRead:
     """A log that nobody reads."""
     raise AssertionError((key, invocation_id, after_seq))
 
 
-def raw(text: str, author: str = "root") -> bytes:
-    return encode(Event(author=author, content=Content.of_text(text, role="model")))
-
-
-def outbox(clock: Clock | None = None) -> Outbox:
-    """The outbox of a subscriber that follows two turns."""
-    made = Outbox(clock or Clock(), nothing)
-    made.follow(WHERE, 0, 0)
-    made.follow((OTHER, "e-1"), 0, 0)
-    return made
-
-
 async def test_news_of_a_running_turn_gathers_for_a_moment_and_its_end_is_told_at_once() -> None:
     clock = Clock()
-    box = outbox(clock)
-    box.put_events(WHERE, [p.StoredEvent(1, raw("first"))])
+    box = Outbox(clock, nothing)
+    for turn in (WHERE, (OTHER, "e-1")):
+        box.follow(turn, 0, 0)
+    box.put_events(WHERE, [complete(1)])
     assert [len(turn.events) for turn in (await box.poll(0)).turns] == [1], "the first news after a while does not wait"
-    box.put_events(WHERE, [p.StoredEvent(2, raw("one"))])
+    box.put_events(WHERE, [complete(2)])
     polling = asyncio.create_task(box.poll(1))
     await settled()
     assert not polling.done()
-    box.put_events(WHERE, [p.StoredEvent(3, raw("two"))])
+    box.put_events(WHERE, [complete(3)])
     assert [len(turn.events) for turn in (await polling).turns] == [2], "what came meanwhile goes along"
-    box.put_events(WHERE, [p.StoredEvent(4, raw("last"))])
+    box.put_events(WHERE, [complete(4)])
     polling = asyncio.create_task(box.poll(2))
     await settled()
     assert not polling.done()
     box.put_end(WHERE, p.Finished())
     await settled()
     assert polling.done()
-    box.put_events((OTHER, "e-1"), [p.StoredEvent(1, raw("of another"))])
+    box.put_events((OTHER, "e-1"), [complete(1)])
     clock.now_s += LINGER_S
     polling = asyncio.create_task(box.poll(3))
     await settled()
     assert polling.done(), "nobody was told anything for a while"
 
 
-async def test_a_mailbox_with_a_poll_under_way_is_not_abandoned() -> None:
-    clock = Clock()
-    box = outbox(clock)
-    polling = asyncio.create_task(box.poll(0))
-    await settled()
-    clock.now_s = FORGET_S + 1
-    assert not box.is_abandoned()
-    box.put_end(WHERE, p.Finished())
-    await polling
-    assert not box.is_abandoned()
-    clock.now_s += FORGET_S + 1
-    assert box.is_abandoned()
-
-
-async def test_news_of_several_turns_come_together_each_in_its_order() -> None:
-    box = outbox()
-    box.put_events(WHERE, [p.StoredEvent(1, raw("a"))])
-    box.put_events((OTHER, "e-1"), [p.StoredEvent(1, raw("b"))])
-    box.put_events(WHERE, [p.StoredEvent(2, raw("c"))])
-    box.put_end(WHERE, p.Finished())
-    news = await box.poll(0)
-    assert [(turn.key, [event.seq for event in turn.events], turn.outcome) for turn in news.turns] == [
-        (KEY, [1, 2], p.Finished()),
-        (OTHER, [1], None),
-    ]
-
-
-async def test_polls_that_wait_together_are_told_the_same() -> None:
-    box = outbox()
-    polling = [asyncio.create_task(box.poll(0)) for _ in range(2)]
-    await settled()
-    box.put_events(WHERE, [p.StoredEvent(1, raw("a"))])
-    first, second = [await each for each in polling]
-    assert first is second
-    assert [event.seq for event in first.turns[0].events] == [1]
-    assert await box.poll(0) is first, "the caller of neither may have got it"
-
-
 async def test_a_poll_without_news_is_replied_to_when_it_has_waited_for_long() -> None:
     loop = asyncio.get_running_loop()
     box = Outbox(loop.time, nothing, poll_s=0.05)
     box.follow(WHERE, 0, 0)
-    box.put_events(WHERE, [p.StoredEvent(1, raw("a"))])
+    box.put_events(WHERE, [complete(1)])
     assert (await box.poll(0)).turns
     began_s = loop.time()
     assert not (await box.poll(1)).turns
     assert loop.time() - began_s >= 0.05, "the timer of the poll before is no shorter wait for this one"
-
-
-async def test_nobody_follows_a_turn_that_has_ended() -> None:
-    followers = Subscriptions(nothing, Clock())
-    followers.add("d", KEY, "e-1", 0)
-    followers.add("", KEY, "e-1", 0)
-    followers.publish_end(KEY, "e-1", p.Finished())
-    followers.publish(KEY, "e-1", [p.StoredEvent(9, raw("late"))])
-    followers.publish_end(KEY, "e-1", p.Cancelled())
-    news = await followers._outbox("d").poll(0)
-    assert [(turn.events, turn.outcome) for turn in news.turns] == [([], p.Finished())]
