@@ -15,8 +15,6 @@ from actors.errors import (
     SessionNotFoundError,
     StoreConflictError,
     StoreError,
-    StoreUnavailableError,
-    UnknownFunctionCallError,
 )
 from actors.interfaces.stores import CreateSession, SessionRow, VersionedState, Write
 from actors.messages import protocol as p
@@ -95,18 +93,6 @@ class Beginning:
             await settled()
 
 
-async def test_the_turn_begins_when_its_session_is_on_disk(session: SessionFixture) -> None:
-    beginning = Beginning(session)
-    await beginning.reached()
-    await settled()
-    assert not beginning.opening.done()
-    beginning.held.let_go()
-    begun = await beginning.opening
-    assert isinstance(begun, p.TurnBegun)
-    assert (begun.seq, begun.epoch, state_of(begun)) == (1, 1, {"a": 1, "user:u": 2})
-    assert await session.log() == [(1, "user", "hi")]
-
-
 async def test_readers_see_the_session_once_it_is_on_disk(session: SessionFixture) -> None:
     beginning = Beginning(session)
     await beginning.reached()
@@ -147,29 +133,6 @@ async def test_a_session_that_cannot_be_stored_has_never_been_there(session: Ses
     assert (begun.seq, state_of(begun)) == (1, {})
 
 
-async def test_a_second_message_creates_the_session_when_the_first_could_not(session: SessionFixture) -> None:
-    beginning = Beginning(session)
-    await beginning.reached()
-    others = [asyncio.create_task(session.ask_to_open(f"e-{number}", f"{number}")) for number in (2, 3)]
-    await settled()
-    session.store.failures = 2
-    beginning.held.let_go()
-    with pytest.raises(StoreError, match="disk is full"):
-        await beginning.opening
-    assert isinstance(await others[0], p.TurnBegun)
-    await session.close("e-2")
-    assert isinstance(await others[1], p.TurnBegun)
-    assert await session.log() == [(1, "user", "2"), (2, "user", "3")]
-
-
-async def test_messages_that_begin_a_session_at_once_share_it(session: SessionFixture) -> None:
-    asked = [asyncio.create_task(session.ask_to_open(f"e-{number}", f"{number}")) for number in range(3)]
-    for number, opening in enumerate(asked):
-        assert isinstance(await opening, p.TurnBegun)
-        await session.close(f"e-{number}")
-    assert await session.log() == [(1, "user", "0"), (2, "user", "1"), (3, "user", "2")]
-
-
 async def test_a_message_that_was_sent_twice_begins_one_turn(session: SessionFixture) -> None:
     event = encode(session.event("user", "hi"))
     message = p.OpenTurn(key=KEY, invocation_id="e-1", event=event, runner="runner", auto_create=True, repeatable=True)
@@ -193,27 +156,3 @@ async def test_a_session_that_exists_elsewhere_is_a_conflict_and_is_found_afterw
     assert session.positions() == []
     assert (await session.open("e-2")).generation == "1.0/0"
     assert await session.log() == [(1, "user", "hi")]
-
-
-@pytest.mark.parametrize("store_leaves", [False, True])
-async def test_a_connection_that_breaks_behind_the_commit_loses_and_doubles_nothing(tmp_path: Path, store_leaves: bool) -> None:
-    session = SessionFixture(tmp_path, store_timeout_s=0.05 if store_leaves else 30.0)
-    session.store.breaks, session.store.leaves = 1, store_leaves
-    if not store_leaves:
-        assert (await session.open("e-1")).seq == 1
-        return
-    with pytest.raises(StoreUnavailableError):
-        await session.open("e-1")
-    session.store.away = session.store.leaves = False
-    # What the driver was told to have failed is not resumed.
-    assert (await session.open("e-2")).seq == 2
-    assert await session.log() == [(1, "user", "hi"), (2, "user", "hi")]
-
-
-async def test_what_is_refused_leaves_no_session_behind(session: SessionFixture) -> None:
-    await session.ref.ask(p.AnnounceRunner(runner="runner/heir", number=0))
-    with pytest.raises(UnknownFunctionCallError):
-        await session.ask_to_open("e-1", runner="runner/heir", answers=["no such call"])
-    assert isinstance(await session.ask_to_open("e-1", runner="runner/gone"), p.NotLeader)
-    assert (await session.ref.ask(p.GetSessionRequest(key=KEY))).session is None
-    assert (await session.ref.ask(p.ListSessionsRequest(app="app", user="ada"))).sessions == []

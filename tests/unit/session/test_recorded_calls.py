@@ -62,17 +62,6 @@ async def test_a_record_is_stored_once_however_often_it_is_sent(tmp_path: Path) 
     await session.ref.stop()
 
 
-async def test_a_record_takes_no_commit_of_its_own(tmp_path: Path) -> None:
-    session = SessionFixture(tmp_path)
-    await session.open()
-    before = session.store.commits
-    for number in range(5):
-        await say(session, number)
-    assert session.store.commits == before + 5
-    assert len(await ids(session)) == 5
-    await session.ref.stop()
-
-
 async def test_records_of_an_append_that_fails_are_not_stored(tmp_path: Path) -> None:
     session = SessionFixture(tmp_path)
     await session.open()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -48,14 +47,6 @@ async def test_what_an_actor_is_storing_when_it_is_replaced_is_read_by_the_one_i
     assert await heir.say(event) == 2
     await session.ref.stop()
     await heir.ref.stop()
-
-
-async def test_an_actor_that_stops_leaves_no_place_behind(tmp_path: Path) -> None:
-    session = SessionFixture(tmp_path, writer="desk")
-    await session.turn("e-1", "one")
-    await session.ref.stop()
-    with closing(sqlite3.connect(tmp_path / "sessions.db")) as connection:
-        assert connection.execute("SELECT * FROM raygrove_writers").fetchall() == []
 
 
 async def test_a_place_that_cannot_be_taken_now_is_taken_later(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import asyncio
 import msgspec
 import pytest
 
-from actors.errors import FencedError, SessionNotFoundError, StoreError
+from actors.errors import SessionNotFoundError, StoreError
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.session import SessionKey
@@ -86,69 +86,6 @@ async def test_what_was_sent_behind_a_failed_event_fails_also_if_the_session_is_
     assert session.positions() == [1, 2]
 
 
-async def test_a_failing_session_does_not_take_others_with_it(session: SessionFixture) -> None:
-    for key in (KEY, OTHER):
-        await session.open(key=key)
-    session.store.broken = KEY
-    mine, theirs = await asyncio.gather(
-        session.say(session.event("root", "mine")),
-        session.say(session.event("root", "theirs"), key=OTHER),
-        return_exceptions=True,
-    )
-    assert isinstance(mine, StoreError)
-    assert theirs == 2
-    session.store.broken = None
-    assert await session.say(session.event("root", "again")) == 2
-
-
-async def test_a_session_that_could_not_be_made_can_be_made_later(session: SessionFixture) -> None:
-    await session.turn("e-1", "x", key=OTHER, state={"user:u": 1})
-    session.store.failures = 2
-    with pytest.raises(StoreError):
-        await session.ref.ask(p.CreateSessionRequest(key=KEY, state={"a": 1, "user:u": 2, "app:p": 3}))
-    assert await session.state(OTHER) == {"user:u": 1}
-    session.store.failures = 0
-    await session.ref.ask(p.CreateSessionRequest(key=KEY, state={"b": 1}))
-    await session.turn("e-1", "x")
-    assert await session.state() == {"b": 1, "user:u": 1}
-
-
-async def test_a_turn_whose_end_could_not_be_stored_has_ended_all_the_same(session: SessionFixture) -> None:
-    await session.open("e-1", subscriber="d")
-    waiting = asyncio.create_task(session.open("e-2"))
-    await settled()
-    session.store.failures = 2
-    with pytest.raises(StoreError):
-        await session.close()
-    session.store.failures = 0
-    assert await session.news("d") == (1, [], ["Finished"])
-    assert (await asyncio.wait_for(waiting, 5)).seq == 2
-
-
-async def test_a_turn_is_cancelled_even_if_its_open_calls_cannot_be_answered(session: SessionFixture) -> None:
-    await session.open("e-1", subscriber="d")
-    await session.say(session.event("root", call="c1"))
-    session.store.failures = 2
-    await session.close(outcome=p.Cancelled(agent="root"))
-    assert (await session.news("d"))[2] == ["Cancelled"]
-    await session.turn("e-2", "two")
-    assert session.positions() == [1, 2, 3, 4]
-
-
-async def test_a_last_event_that_could_not_be_stored_does_not_end_the_turn(session: SessionFixture) -> None:
-    await session.open("e-1", subscriber="d")
-    event = session.event("root", "bye")
-    session.store.failures = 2
-    with pytest.raises(StoreError):
-        await session.say(event, outcome=p.Finished(agent="root"), selected="root")
-    session.store.failures = 0
-    assert await session.say(event, outcome=p.Finished(agent="root"), selected="root") == 2
-    assert await session.news("d") == (1, [(2, "bye")], ["Finished"])
-    with pytest.raises(FencedError):
-        await session.say(session.event("root", "late"))
-    await session.turn("e-2", "two")
-
-
 async def test_a_turn_that_comes_while_the_session_is_deleted_is_refused(session: SessionFixture) -> None:
     await session.turn("e-1", "one")
     deleting = asyncio.create_task(session.ref.ask(p.DeleteSessionRequest(key=KEY)))
@@ -157,13 +94,6 @@ async def test_a_turn_that_comes_while_the_session_is_deleted_is_refused(session
     with pytest.raises(SessionNotFoundError):
         await opening
     assert (await session.open("e-3")).seq == 1
-
-
-async def test_what_was_acknowledged_is_on_disk_whatever_happens_then(session: SessionFixture) -> None:
-    await session.open()
-    for number in range(10):
-        assert await session.say(session.event("root", f"{number}")) == number + 2
-        assert session.positions()[-1] == number + 2
 
 
 @pytest.mark.parametrize("outcome", [p.Failed(error_code="StoreError"), p.Cancelled()])

@@ -11,7 +11,7 @@ import pytest
 
 from actors import Event
 from actors.errors import StoreUnavailableError
-from actors.interfaces.stores import SessionRow, Write
+from actors.interfaces.stores import Write
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.config import KIB, Limits
@@ -19,7 +19,7 @@ from actors.messages.event import decode_event
 from actors.messages.session import SessionKey
 from actors.rules.event_buffer import MAX_BYTES
 from tests.support.fixtures.session_fixture import KEY, OTHER, SessionFixture, settled
-from tests.support.inside import FRESH_S, IDLE_S, PAGE, PAGE_BYTES, TAIL, TAIL_BYTES
+from tests.support.inside import FRESH_S, IDLE_S, PAGE_BYTES, TAIL, TAIL_BYTES
 
 ROOM = 64 * KIB
 
@@ -70,27 +70,6 @@ async def test_sessions_that_nobody_uses_leave_memory_and_come_back_as_they_were
     assert await narrow.state(key_of(0)) == {"user:n": 0, "own": 0}
     opened = await narrow.open("e-new", key=key_of(0))
     assert (opened.seq, opened.authors) == (3, ("root",))
-
-
-async def test_a_session_that_is_only_read_stays_while_others_leave(
-    narrow: SessionFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for number in range(30):
-        await narrow.turn(f"e-{number}", "x" * 1_000, key=key_of(number))
-        await touch(narrow, key_of(0))
-        narrow.clock.now_s += FRESH_S
-    asked: list[SessionKey] = []
-    session_of = narrow.store.session
-
-    def session_noted(key: SessionKey) -> SessionRow | None:
-        asked.append(key)
-        return session_of(key)
-
-    monkeypatch.setattr(narrow.store, "session", session_noted)
-    await touch(narrow, key_of(0))
-    assert asked == []
-    await touch(narrow, key_of(1))
-    assert asked == [key_of(1)]
 
 
 async def test_sessions_that_are_idle_for_long_leave_memory_although_there_is_room(session: SessionFixture) -> None:
@@ -192,18 +171,6 @@ async def test_a_page_for_a_reader_that_is_behind_is_what_its_buffer_takes(sessi
 
 def size(page: Sequence[Event]) -> int:
     return sum(len(event.text) for event in page)
-
-
-@pytest.mark.parametrize("events", [PAGE - 1, PAGE, PAGE + 1, 2 * PAGE])
-async def test_a_long_log_is_read_in_pages_of_which_the_last_says_so(session: SessionFixture, events: int) -> None:
-    await session.open()
-    for start in range(2, events + 1, 100):
-        said = [session.event("root", f"{seq}") for seq in range(start, min(start + 100, events + 1))]
-        await session.say(*said)
-    await session.close()
-    pages = await fetched(session)
-    assert [event.seq for page in pages for event in page] == list(range(1, events + 1))
-    assert [len(page) for page in pages] == [PAGE] * (events // PAGE) + [events % PAGE] * (events % PAGE > 0)
 
 
 async def test_a_state_that_is_overwritten_again_and_again_is_not_taken_for_a_large_one(session: SessionFixture) -> None:

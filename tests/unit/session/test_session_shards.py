@@ -13,8 +13,7 @@ from actors.errors import StoreError
 from actors.interfaces.stores import PutState, Write
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey, Shard
-from actors.rules.sharding import all_shards
-from tests.support.fixtures.session_fixture import KEY, OTHER, FailingStore, SessionFixture, state_of
+from tests.support.fixtures.session_fixture import OTHER, FailingStore, SessionFixture, state_of
 from tests.support.sharded_runtimes import one_session_per_shard
 
 ONE_OF_TWO = Shard(0, 2)
@@ -78,16 +77,6 @@ async def test_what_somebody_else_has_written_is_there_when_a_turn_is_opened_and
     other.close()
 
 
-async def test_one_alone_reads_shared_state_once(tmp_path: Path) -> None:
-    session = SessionFixture(tmp_path)
-    await session.turn("e-1", "x", state={"app:a": 1})
-    other = beside(session)
-    other.commit([PutState(SessionKey("app", "", ""), {"a": 2})])
-    assert state_of(await session.open("e-2")) == {"app:a": 1}
-    other.close()
-    await session.ref.stop()
-
-
 async def test_what_waits_to_be_written_is_not_lost_when_state_is_read_anew(shard: SessionFixture) -> None:
     await shard.turn("e-1", "x", state={"app:a": 1})
     await shard.turn("e-1", "x", key=OTHER)
@@ -131,17 +120,3 @@ async def test_a_runner_that_begins_anew_is_told_of_its_own_sessions_and_takes_n
     await session.close(key=SECOND)
     assert isinstance(await other, p.TurnBegun)
     await session.ref.stop()
-
-
-async def test_each_tells_of_its_own_sessions_in_a_store_that_has_them_all(tmp_path: Path) -> None:
-    before = SessionFixture(tmp_path)
-    for key in (FIRST, SECOND, KEY):
-        await before.open("e-1", key=key)
-    await before.ref.stop()
-    sessions = [SessionFixture(tmp_path, shard=shard) for shard in all_shards(2)]
-    replies = [await session.ref.ask(p.ListOpenTurns(app="app", runner="another")) for session in sessions]
-    told = [reply.turns for reply in replies if isinstance(reply, p.OpenTurnsReply)]
-    assert [len({FIRST, SECOND} & {key for key, _ in each}) for each in told] == [1, 1]
-    assert sorted(key for each in told for key, _ in each) == sorted({FIRST, SECOND, KEY})
-    for session in sessions:
-        await session.ref.stop()

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from actors.errors import InvalidIdError, InvocationNotFoundError, TooLargeError
+from actors.errors import InvalidIdError, TooLargeError
 from actors.layers.forks import ForkSession
 from actors.layers.rewinds import RewindRequest
 from actors.messages import protocol as p
@@ -21,42 +21,11 @@ from actors.messages.event import decode_event
 from actors.messages.session import SessionKey, SessionPlace
 from actors.rules.checks import state as scopes
 from tests.support import inside
-from tests.support.fixtures.session_fixture import KEY, OTHER, SessionFixture, state_of
-
-BOB = SessionKey("app", "bob", "s1")
-SHOP = SessionKey("shop", "ada", "s1")
+from tests.support.fixtures.session_fixture import KEY, SessionFixture, state_of
 
 
 async def rewind(session: SessionFixture, turn: str, key: SessionKey = KEY) -> None:
     await session.ref.ask(RewindRequest(key=key, invocation_id=turn))
-
-
-async def test_every_scope_is_seen_by_those_it_is_meant_for(session: SessionFixture) -> None:
-    for key in (OTHER, BOB, SHOP):
-        await session.turn("e-0", key=key)
-    await session.turn("e-1", "x", state={"a": 1, "user:u": 2, "app:p": 3})
-    assert await session.state() == {"a": 1, "user:u": 2, "app:p": 3}
-    assert await session.state(OTHER) == {"user:u": 2, "app:p": 3}
-    assert await session.state(BOB) == {"app:p": 3}
-    assert await session.state(SHOP) == {}
-    again = await session.restarted()
-    assert [await again.state(key) for key in (KEY, OTHER, BOB, SHOP)] == [
-        await session.state(key) for key in (KEY, OTHER, BOB, SHOP)
-    ]
-    await again.ref.stop()
-
-
-async def test_the_state_delta_of_a_turn_is_there_when_it_is_opened(session: SessionFixture) -> None:
-    assert state_of(await session.open(state_delta={"a": 1, "user:u": 2})) == {"a": 1, "user:u": 2}
-
-
-async def test_sessions_are_listed_with_their_state_the_one_written_last_first(session: SessionFixture) -> None:
-    await session.turn("e-1", "x", state={"a": 1, "user:u": 2})
-    await session.turn("e-1", "x", key=OTHER, state={"b": 3})
-    await session.turn("e-1", "x", key=BOB)
-    found = (await session.ref.ask(p.ListSessionsRequest(app="app", user="ada"))).sessions
-    assert [(info.key, info.state) for info in found] == [(OTHER, {"b": 3, "user:u": 2}), (KEY, {"a": 1, "user:u": 2})]
-    assert len((await session.ref.ask(p.ListSessionsRequest(app="app"))).sessions) == 3
 
 
 async def test_the_sessions_of_many_users_are_listed_with_two_reads(
@@ -83,36 +52,6 @@ async def test_the_sessions_of_many_users_are_listed_with_two_reads(
     await again.ref.stop()
 
 
-async def test_after_a_rewind_readers_see_the_session_as_before_that_turn(session: SessionFixture) -> None:
-    await session.turn("e-1", "one", state={"a": 1, "b": 1, "user:u": 1})
-    before = await session.state()
-    await session.turn("e-2", "two", state={"a": 2, "c": 2})
-    await session.turn("e-3", "three", state={"b": 3, "d": 3})
-    generation = (await session.ref.ask(p.Fetch(key=KEY))).generation
-    await rewind(session, "e-2")
-    assert await session.log() == [(1, "user", "e-1?"), (2, "root", "one"), (7, "user", "")]
-    assert await session.state() == before
-    fetched = await session.ref.ask(p.Fetch(key=KEY, after_seq=6, generation=generation))
-    assert [stored.seq for stored in fetched.events] == [1, 2, 7]
-    assert fetched.generation != generation
-    again = await session.restarted()
-    assert await again.state() == before
-    await again.turn("e-4", "four")
-    assert [text for _, _, text in await again.log()] == ["e-1?", "one", "", "e-4?", "four"]
-    assert again.positions()[-1] == 9
-    await again.ref.stop()
-
-
-async def test_authors_of_a_rewound_turn_are_not_selected_any_more(session: SessionFixture) -> None:
-    await session.turn("e-1", "one")
-    await session.open("e-2")
-    await session.say(session.event("a", "two", turn="e-2"), turn="e-2")
-    await session.close("e-2")
-    assert (await session.ref.ask(p.FindTurn(key=KEY))).authors == ("a",)
-    await rewind(session, "e-2")
-    assert (await session.ref.ask(p.FindTurn(key=KEY))).authors == ("root",)
-
-
 async def test_calls_of_a_rewound_turn_cannot_be_answered_any_more(session: SessionFixture) -> None:
     await session.open()
     await session.say(session.event("root", call="c1"))
@@ -120,31 +59,6 @@ async def test_calls_of_a_rewound_turn_cannot_be_answered_any_more(session: Sess
     await rewind(session, "e-1")
     with pytest.raises(LookupError, match="'c1'"):
         await session.ref.ask(p.FindTurn(key=KEY, call_ids=("c1",)))
-
-
-async def test_a_rewound_turn_is_not_found_and_an_earlier_one_can_be_rewound_still(session: SessionFixture) -> None:
-    await session.turn("e-0", "zero", state={"a": 0})
-    await session.turn("e-1", "one", state={"a": 1})
-    await session.turn("e-2", "two", state={"a": 2, "b": 2})
-    await rewind(session, "e-2")
-    with pytest.raises(InvocationNotFoundError, match="'e-2'"):
-        await rewind(session, "e-2")
-    with pytest.raises(InvocationNotFoundError):
-        await session.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id="e-2"))
-    assert await session.state() == {"a": 1}
-    await rewind(session, "e-1")
-    assert await session.state() == {"a": 0}
-    await session.turn("e-3", "three", state={"c": 3})
-    await rewind(session, "e-0")
-    assert await session.state() == {}
-    assert [text for _, _, text in await session.log()] == [""]
-
-
-async def test_a_turn_that_is_not_there_cannot_be_rewound_and_the_session_goes_on(session: SessionFixture) -> None:
-    await session.turn("e-1", "one")
-    with pytest.raises(InvocationNotFoundError, match="'e-9' not found in session 's1'"):
-        await rewind(session, "e-9")
-    await session.turn("e-2", "two")
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -188,30 +102,6 @@ def some_state(chance: Random) -> dict[str, Any]:
 
 def state_behind(turns: Sequence[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
     return turns[-1][1] if turns else {}
-
-
-async def test_a_deleted_session_is_gone_but_for_what_the_app_and_the_user_keep(session: SessionFixture) -> None:
-    await session.turn("e-1", "x", state={"a": 1, "user:u": 2, "app:p": 3})
-    generation = (await session.ref.ask(p.Fetch(key=KEY))).generation
-    await session.ref.ask(p.DeleteSessionRequest(key=KEY))
-    assert (await session.ref.ask(p.GetSessionRequest(key=KEY))).session is None
-    await session.ref.ask(p.DeleteSessionRequest(key=KEY))
-    assert (await session.open("e-1", repeatable=True)).seq == 1
-    assert (await session.ref.ask(p.FindTurn(key=KEY))).authors == ()
-    assert await session.state() == {"user:u": 2, "app:p": 3}
-    fetched = await session.ref.ask(p.Fetch(key=KEY, after_seq=2, generation=generation))
-    assert [stored.seq for stored in fetched.events] == [1]
-    assert fetched.generation != generation
-
-
-async def test_temp_state_lasts_for_the_turn_and_is_never_stored(session: SessionFixture) -> None:
-    opened = await session.open("e-1", state_delta={"temp:a": 1, "b": 2})
-    assert state_of(opened) == {"temp:a": 1, "b": 2}
-    await session.say(session.event("root", "x"), temp={"c": 3})
-    assert (await session.state())["temp:c"] == 3
-    await session.close()
-    assert await session.state() == {"b": 2}
-    assert state_of(await session.open("e-2")) == {"b": 2}
 
 
 async def test_temp_state_of_a_paused_turn_is_there_when_it_goes_on(session: SessionFixture) -> None:

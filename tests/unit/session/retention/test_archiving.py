@@ -16,9 +16,7 @@ from sqlalchemy import select, text
 from actors.errors import StoreError
 from actors.interfaces.stores import AddEvent, CreateSession, HideEvents, RemoveSession, Write
 from actors.layers.retention.messages import ArchiveOldEvents
-from actors.layers.rewinds import RewindRequest
 from actors.layers.stores.records import ArchiveEvents
-from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from runtime.stores.sql import archive as blocks
 from runtime.stores.sql import schema
@@ -174,31 +172,6 @@ async def test_sessions_are_archived_in_small_transactions_and_read_as_before(de
     await heir.turn("e-7", "and on")
     assert (await heir.log())[:12] == before[KEY]
     assert await archive(heir) == {KEY: 2}
-
-
-@pytest.mark.usefixtures("few")
-async def test_a_rewind_into_the_archive_restores_the_state_of_then(desk: SessionFixture) -> None:
-    for number in range(6):
-        await desk.turn(f"e-{number}", "hello", state={"n": number, f"n{number}": True})
-    await archive(desk)
-    await desk.ref.ask(RewindRequest(key=KEY, invocation_id="e-2"))
-    assert await desk.state() == {"n": 1, "n0": True, "n1": True}
-    assert [seq for seq, _, text in await desk.log() if text] == [1, 2, 3, 4]
-
-
-@pytest.mark.usefixtures("few")
-async def test_a_paused_turn_and_what_comes_after_it_stay(desk: SessionFixture) -> None:
-    for number in range(3):
-        await desk.turn(f"e-{number}", "hello")
-    await desk.open("e-paused")
-    await desk.say(desk.event("root", turn="e-paused", call="c-1"), turn="e-paused")
-    await desk.close("e-paused", p.Paused(agent="root", call_ids=("c-1",)))
-    for number in range(4, 6):
-        await desk.turn(f"e-{number}", "hello")
-    assert await archive(desk) == {KEY: 6}
-    assert isinstance(await desk.answer("e-paused", "c-1"), p.TurnBegun)
-    await desk.close("e-paused", epoch=2)
-    assert await archive(desk) == {KEY: 6}
 
 
 @pytest.mark.usefixtures("few")

@@ -257,16 +257,6 @@ async def test_who_begins_a_pruned_session_anew_waits_until_its_artifacts_are_de
     assert opened.seq == 1
 
 
-async def test_a_session_whose_pruner_was_lost_begins_anew_after_a_while_and_keeps_the_artifacts(desk: SessionFixture) -> None:
-    await desk.turn("e-1", "hello")
-    await desk.ref.ask(asked(LATER))
-    desk.clock.now_s = HOLD_S
-    await desk.open("e-2")
-    assert (await desk.ref.ask(asked(LATER))).removed == []
-    assert desk.store.removals(APP, None) == []
-    assert desk.positions() == [1]
-
-
 async def test_a_batch_is_named_again_when_its_reply_was_lost(desk: SessionFixture) -> None:
     for key in (KEY, OTHER):
         await desk.turn("e-1", "hello", key=key)
@@ -331,17 +321,6 @@ async def test_a_turn_that_has_paused_when_its_session_was_found_to_be_old_keeps
     await desk.turn("e-1", "hello")
     assert (await desk.ref.ask(asked(LATER))).removed == []
     assert desk.positions() == [1, 2]
-
-
-async def test_a_store_that_fails_removes_nothing_and_holds_nothing_up(desk: SessionFixture) -> None:
-    await desk.turn("e-1", "hello")
-    desk.store.broken = KEY
-    with pytest.raises(StoreError, match="the disk is full"):
-        await desk.ref.ask(asked(LATER))
-    desk.store.broken = None
-    assert desk.positions() == [1, 2]
-    await desk.turn("e-2", "hello again")
-    assert desk.positions() == [1, 2, 3, 4]
 
 
 async def test_those_that_follow_a_pruned_session_are_told(desk: SessionFixture) -> None:

@@ -243,30 +243,6 @@ async def test_a_rewind_that_is_gone_is_told_and_can_be_done_again(tmp_path: Pat
     await session.ref.stop()
 
 
-async def test_the_store_may_go_back_twice(tmp_path: Path) -> None:
-    session = fixture(tmp_path)
-    await session.turn("e-1", "one")
-    copy = copy_of(session)
-    generations = set()
-    for number in (2, 3, 4):
-        await session.turn(f"e-{number}", "more")
-        generations.add((await session.ref.ask(p.Fetch(key=KEY))).generation)
-        copy.restore()
-        await fails(session, "events 3 to 4")
-    await session.turn("e-5", "after")
-    assert (session.positions(), len(generations)) == ([1, 2, 3, 4], 3)
-    await session.ref.stop()
-
-
-async def test_a_copy_that_is_not_older_is_none(tmp_path: Path) -> None:
-    session = fixture(tmp_path)
-    await session.turn("e-1", "one")
-    copy_of(session).restore()
-    await session.turn("e-2", "two")
-    assert session.positions() == [1, 2, 3, 4]
-    await session.ref.stop()
-
-
 @pytest.mark.parametrize("shard", [ONLY_SHARD, Shard(0, 2)], ids=["alone", "one-of-two"])
 async def test_a_new_session_begins_with_the_states_that_the_store_has_now(tmp_path: Path, shard: Shard) -> None:
     peer = SessionFixture(tmp_path, writer="peer", shard=Shard(1, 2))

@@ -134,21 +134,6 @@ async def test_what_was_sent_behind_an_event_for_which_the_store_was_away_fails_
     assert hasty.positions() == [1]
 
 
-async def test_a_turn_ends_in_time_and_the_next_one_works_when_the_store_is_back(hasty: SessionFixture) -> None:
-    await hasty.open(subscriber="d")
-    hasty.store.away = True
-    with pytest.raises(StoreUnavailableError, match="nobody answers"):
-        await hasty.say(hasty.event("root", "lost"))
-    with pytest.raises(StoreUnavailableError):
-        await hasty.close(outcome=FAILED)
-    assert await hasty.news("d") == (1, [], ["Failed"])
-    with pytest.raises(StoreUnavailableError):
-        await hasty.open("e-2")
-    hasty.store.away = False
-    await hasty.turn("e-3", "three")
-    assert await hasty.log() == [(1, "user", "hi"), (2, "user", "e-3?"), (3, "root", "three")]
-
-
 @pytest.mark.parametrize("failures", [0, 2])
 async def test_the_end_of_a_turn_that_could_not_be_stored_is_stored_when_the_store_is_back(
     hasty: SessionFixture, monkeypatch: pytest.MonkeyPatch, failures: int
@@ -210,20 +195,6 @@ async def test_an_end_that_is_owed_does_not_end_a_turn_that_somebody_has_taken_u
     again = await hasty.restarted()
     await again.open("e-2", key=OTHER)
     assert again.store.turn(KEY, "e-1") == taken_up
-    await again.ref.stop()
-
-
-async def test_a_turn_of_which_nobody_knows_whether_it_began_is_over_all_the_same(hasty: SessionFixture) -> None:
-    await hasty.turn("e-0", "zero")
-    hasty.store.leaves = True
-    with pytest.raises(StoreUnavailableError):
-        await hasty.open("e-1")
-    hasty.store.away = hasty.store.leaves = False
-    assert (await hasty.open("e-2")).seq == 4
-    await hasty.close("e-2")
-    again = await hasty.restarted()
-    await again.open("e-3", key=OTHER)
-    assert [row.invocation_id for _, row in again.store.running("app")] == ["e-3"]
     await again.ref.stop()
 
 

@@ -52,16 +52,6 @@ async def test_the_runner_hears_that_the_turn_has_ended_when_the_end_is_on_disk(
     assert statuses(session) == ["finished"]
 
 
-async def test_an_end_that_cannot_be_stored_leaves_the_turn_to_be_closed(session: SessionFixture) -> None:
-    held = await ending(session)
-    closed = asyncio.create_task(session.close(outcome=p.Cancelled(agent="root")))
-    await settled()
-    session.store.down = True
-    held.let_go()
-    with pytest.raises(StoreError):
-        await closed
-
-
 async def test_a_turn_whose_end_could_not_be_stored_may_be_cancelled_twice_at_once(session: SessionFixture) -> None:
     held = await ending(session)
     cancels = [asyncio.create_task(session.ref.ask(CANCEL)) for _ in range(2)]

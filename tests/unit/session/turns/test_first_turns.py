@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from actors.errors import StoreError
@@ -78,20 +77,6 @@ async def test_new_sessions_that_are_asked_for_at_once_are_read_and_stored_toget
     assert [len(group) for group in reads(session).groups] == [19]
     assert (await session.counts())["commits"] <= 2
     assert {row.key for row in session.store.sessions("app", None)} == set(keys)
-
-
-async def test_a_session_that_has_left_memory_is_read_once(session: SessionFixture) -> None:
-    await session.turn("e-1", "one", state={"a": 1})
-    again = await session.restarted()
-    begun = await asked(again, opening(again, "e-2"))
-    assert isinstance(begun, p.TurnBegun)
-    assert (begun.seq, msgspec.msgpack.decode(begun.state)) == (3, {"a": 1})
-
-
-async def test_a_turn_that_the_store_has_open_is_dealt_with_first(session: SessionFixture) -> None:
-    await session.open("e-1")
-    again = await session.restarted()
-    assert isinstance(await asked(again, opening(again, "e-2", runner="runner")), p.ResumeRequired)
 
 
 async def test_later_requests_of_the_session_come_after_the_first(session: SessionFixture) -> None:

@@ -69,15 +69,6 @@ async def test_who_was_let_in_while_its_runner_was_replaced_gives_the_session_ba
     assert isinstance(await session.ask_to_open("e-3", runner=NEXT), p.TurnBegun)
 
 
-async def test_a_request_of_the_same_runner_joins_what_it_has_in_line(session: SessionFixture) -> None:
-    await session.open()
-    in_line = asyncio.create_task(session.ask_to_open("e-2"))
-    await settled()
-    assert isinstance(await session.ask_to_open("e-2", repeatable=True), p.TurnJoined)
-    await session.close()
-    assert isinstance(await in_line, p.TurnBegun)
-
-
 async def test_a_request_that_is_sent_again_begins_no_second_turn_and_is_not_overtaken(session: SessionFixture) -> None:
     await session.open()
     message = p.OpenTurn(key=KEY, invocation_id="e-2", event=encode(session.event("user", "hi", turn="e-2")), runner="runner")
@@ -187,19 +178,6 @@ async def test_an_answer_to_several_calls_of_which_one_was_answered_meanwhile_is
     assert isinstance(await session.answer("e-1", "c2", only_waiting=True), p.TurnBegun)
 
 
-async def test_an_answer_that_comes_twice_while_the_store_is_asked_does_not_wait_for_the_end_of_its_own_turn(
-    session: SessionFixture,
-) -> None:
-    await session.open("e-1")
-    await session.say(session.event("root", "may I?", call="c1"))
-    await session.close("e-1", p.Paused(agent="root", call_ids=("c1",)))
-    event = encode(session.event("user", "yes"))
-    message = p.OpenTurn(key=KEY, invocation_id="e-1", event=event, answers=("c1",), runner="runner", repeatable=True)
-    replies = await asyncio.wait_for(asyncio.gather(*(session.ref.open_turn(message) for _ in range(2))), 5)
-    assert [type(reply) for reply in replies] == [p.TurnBegun, p.TurnResumed]
-    assert session.positions() == [1, 2, 3]
-
-
 async def answer_in_line(
     session: SessionFixture, ends: p.AnyOutcome | None = None, answer: str = "yes"
 ) -> asyncio.Task[p.TurnBegun]:
@@ -211,25 +189,6 @@ async def answer_in_line(
     answering = asyncio.create_task(session.open("e-1", answer, answers=("c1",)))
     await settled()
     return answering
-
-
-async def test_turns_of_a_session_that_is_still_being_created_begin_in_the_order_of_their_requests(
-    session: SessionFixture,
-) -> None:
-    def ask(number: int) -> asyncio.Task[p.OpenTurnReply]:
-        return asyncio.create_task(session.ask_to_open(f"e-{number}", str(number)))
-
-    asked = [ask(number) for number in range(10)]
-    # The store's thread does not notify.
-    while not (await session.counts())["sessions_in_memory"]:  # noqa: ASYNC110
-        await asyncio.sleep(0)
-    # It finds the session at once, while the first ones have yet to hear that it is there.
-    asked.append(ask(10))
-    for number, opening in enumerate(asked):
-        begun, _ = await asyncio.wait(asked[number:], return_when=asyncio.FIRST_COMPLETED)
-        assert begun == {opening}
-        await session.close(f"e-{number}")
-    assert [text for _, _, text in await session.log()] == [str(number) for number in range(11)]
 
 
 async def test_a_turn_whose_end_is_being_stored_is_waited_for_and_not_resumed_first(session: SessionFixture) -> None:
