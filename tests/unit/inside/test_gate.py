@@ -92,24 +92,6 @@ async def test_what_takes_long_inside_holds_up_nobody(monkeypatch: pytest.Monkey
     assert (turns.inside[-2:], len(gate)) == (["c1", "c2"], 1)
 
 
-async def test_more_are_inside_while_many_users_wait_and_as_few_as_ever_for_one_who_asks_for_much() -> None:
-    turns = Arrivals(gate := TurnGate(2, of_many=4))
-    await turns.come("a1", "a2", "a3", "a4", "a5", "b1")
-    assert turns.inside == ["a1", "a2"]
-    # Three users wait: as many may be inside. One that is let in waits no more.
-    await turns.come("c1")
-    assert (turns.inside, len(gate)) == (["a1", "a2", "a3"], 4)
-    await turns.come("d1", "e1", "f1", "g1")
-    assert turns.inside == ["a1", "a2", "a3", "b1"]
-    for name in ("a1", "a2", "a3", "b1"):
-        await turns.leave(name)
-    assert turns.inside[4:] == ["c1", "a4", "d1", "e1"]
-    # Three users wait, then two: no more are inside than before they came.
-    for name in ("c1", "a4", "d1", "e1"):
-        await turns.leave(name)
-    assert (turns.inside[8:], len(gate)) == (["f1", "g1"], 1)
-
-
 @given(
     least=st.integers(1, 3),
     most=st.integers(0, 5),

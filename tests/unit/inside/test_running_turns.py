@@ -22,6 +22,7 @@ from actors.refs import SessionRef
 from actors.rules.backoff import Backoff
 from actors.rules.checks.questions import REQUEST_CONFIRMATION
 from actors.rules.checks.user_message import checked
+from actors.rules.routing.branches import is_below_branch
 from actors.runner.running_turn import CallAllowance, OpeningMessage, Run, RunningTurn
 from actors.runner.start import NOTHING_FOUND, PreparedMessage, user_event
 from actors.runner.turns import TurnCloser, TurnTable
@@ -279,6 +280,58 @@ async def test_a_turn_that_ends_after_the_closer_was_stopped_leaves_nothing_that
     closer.stop()
     assert await closer.close(ref("e-1"), "root", p.Finished(agent="root"))
     assert asyncio.all_tasks() == tasks
+
+
+def test_a_repeated_run_is_the_same_but_for_its_number() -> None:
+    runs = turn().runs
+    first = Run("a", "x", ASKED, Run("flow", None, ASKED, None), 3)
+    again = first.repeated()
+    for each in (first, again):
+        runs.begin_run(each)
+    assert (again.agent, again.branch, again.user_event, again.parent, again.transfer_seq) == ("a", "x", ASKED, first.parent, 3)
+    assert (first.number, again.number) == (1, 2)
+
+
+def test_what_serves_a_request_is_found_through_transfers_and_by_the_name_that_was_asked_for() -> None:
+    runs = turn().runs
+    top = Run("top", None, ASKED, None)
+    asked = Run("a", None, ASKED, top, asked="a")
+    moved = asked.transferred("b", 4)
+    below, other = Run("c", None, ASKED, moved, asked="c"), Run("d", None, ASKED, top, asked="d")
+    for each in (top, asked, moved, below, other, moved.repeated()):
+        runs.begin_run(each)
+    assert [each.agent for each in runs.which(lambda run: run.serves(top, "a"))] == ["a", "b", "c", "b"]
+    assert [each.agent for each in runs.which(lambda run: run.serves(moved, "c"))] == ["c"]
+    assert runs.which(lambda run: run.serves(top, "b")) == []
+
+
+async def test_waiting_ends_for_a_branch_or_below_a_run_or_altogether() -> None:
+    runs = turn().runs
+    top = Run("top", None, ASKED, None)
+    below = Run("below", None, ASKED, top)
+
+    async def for_ever() -> p.AnyOutcome:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def waits(branch: str | None, parent: Run, asked: str) -> None:
+        task = asyncio.create_task(for_ever())
+        with runs.waiting(task, Run(asked, branch, ASKED, parent, asked=asked)):
+            await asyncio.wait([task])
+
+    waiting = (("p.a", top, "left"), (None, top, "late"), (None, below, "deep"), (None, Run("other", None, ASKED, None), "late"))
+    on_branch, late, under, other = (asyncio.create_task(waits(*each)) for each in waiting)
+    await settled()
+    runs.stop_waiting(lambda asked: is_below_branch(asked.branch, "p"))
+    await on_branch
+    runs.stop_waiting(lambda asked: asked.serves(top, "late"))
+    await late
+    assert not under.done()
+    runs.stop_waiting(lambda asked: asked.is_below(top))
+    await under
+    assert not other.done()
+    runs.stop_waiting(lambda asked: True)
+    await other
 
 
 def test_calls_that_a_run_did_not_make_are_given_back_unless_the_log_may_have_them() -> None:

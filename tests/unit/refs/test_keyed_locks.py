@@ -63,13 +63,19 @@ async def test_a_lock_that_is_free_is_given_without_a_pause() -> None:
         KeyedLocks[str]().locked("a").__aenter__().send(None)
 
 
-async def test_one_that_gives_up_waiting_is_passed_over() -> None:
+@pytest.mark.parametrize(
+    ("gives_up", "had"),
+    [(["a2"], ["a1", "a3"]), (["a1"], ["a1", "a2", "a3"]), (["a2", "a1", "a3"], ["a1"])],
+    ids=["one that waits", "the one that holds it", "all"],
+)
+async def test_those_that_give_up_are_passed_over(gives_up: list[str], had: list[str]) -> None:
     users = Users()
     await users.begin("a1", "a2", "a3")
-    users.tasks["a2"].cancel()
+    for name in gives_up:
+        users.tasks[name].cancel()
     await users.settle()
-    await users.all(["a1", "a3"])
-    assert users.had == ["a1", "a3"]
+    await users.all(["a1", "a2", "a3"])
+    assert users.had == had
     assert not users.locks._held
 
 
@@ -83,24 +89,4 @@ async def test_one_that_gives_up_just_when_it_gets_the_lock_gives_it_on() -> Non
     await users.settle()
     assert users.had == ["a1", "a3"]
     await users.all(["a3"])
-    assert not users.locks._held
-
-
-async def test_the_one_that_holds_it_may_give_up_too() -> None:
-    users = Users()
-    await users.begin("a1", "a2")
-    users.tasks["a1"].cancel()
-    await users.settle()
-    await users.all(["a2"])
-    assert users.had == ["a1", "a2"]
-    assert not users.locks._held
-
-
-async def test_all_may_give_up() -> None:
-    users = Users()
-    await users.begin("a1", "a2", "a3")
-    for name in ("a2", "a1", "a3"):
-        users.tasks[name].cancel()
-    await users.settle()
-    assert users.had == ["a1"]
     assert not users.locks._held

@@ -74,24 +74,6 @@ async def test_records_of_an_append_that_fails_are_not_stored(tmp_path: Path) ->
     await session.ref.stop()
 
 
-async def test_calls_come_page_by_page(tmp_path: Path) -> None:
-    session = SessionFixture(tmp_path)
-    await session.open()
-    for number in range(5):
-        await say(session, number, age_days=1 - number / 10)
-    after, found = None, []
-    while True:
-        reply = await session.ref.ask(GetModelCalls(key=KEY, invocation_id="e-1", after=after, limit=2))
-        found += [stored.call.id for stored in reply.calls]
-        assert len(reply.parts) == len(reply.calls)
-        if not reply.more:
-            break
-        last = reply.calls[-1].call
-        after = last.begun_s, last.id
-    assert found == [f"call-{number}" for number in range(5)]
-    await session.ref.stop()
-
-
 async def deleted(session: SessionFixture) -> None:
     """Let the actor delete what is old, if it wants to."""
     if (task := inside.deletion_of_calls(session.actor)) is not None:

@@ -1,4 +1,4 @@
-"""Turns that wait in line: who follows them, and what becomes of them when the Runner that had put them there is lost."""
+"""Requests for turns that wait: who follows and joins them, messages that a turn reads, and what the loss of a Runner leaves."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ import asyncio
 import msgspec
 import pytest
 
-from actors.errors import SessionBusyError, TooLargeError, TurnCancelledError, TurnStateError
+from actors import RunConfig
+from actors.errors import RepeatMismatchError, SessionBusyError, StoreError, TooLargeError, TurnCancelledError, TurnStateError
 from actors.layers.listing.client import count_turns, get_turn, list_turns
 from actors.layers.listing.messages import ListTurns, TurnCounts
+from actors.layers.retries import RetryTurn
+from actors.layers.schedules.messages import AwaitDue, DueReply
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.config import DEFAULT_LIMITS
+from actors.messages.event import FINGERPRINT
 from tests.support.fixtures.session_fixture import KEY, HeldCommits, SessionFixture, settled
 
 LOST, NEXT = "runner/1", "runner/2"
@@ -216,3 +220,162 @@ async def test_a_request_that_comes_after_the_one_sent_again_in_its_place_leaves
     assert isinstance(await session.ref.open_turn(late), p.TurnJoined)
     turn = p.TurnRef(KEY, "e-1", begun.epoch, generation=begun.generation)
     await session.ref.ask(p.CloseTurn(turn=turn, agent="root", outcome=p.Finished(agent="root")))
+
+
+async def asked(session: SessionFixture, turn: str, fingerprint: str = "") -> p.OpenTurnReply:
+    """The reply to a request with a fingerprint."""
+    metadata = {FINGERPRINT: fingerprint} if fingerprint else None
+    event = msgspec.structs.replace(session.event("user", "hi", turn=turn), custom_metadata=metadata)
+    return await session.ref.open_turn(
+        p.OpenTurn(
+            key=KEY,
+            invocation_id=turn,
+            event=encode(event),
+            auto_create=True,
+            runner="runner",
+            repeatable=True,
+            fingerprint=fingerprint,
+        )
+    )
+
+
+@pytest.mark.parametrize("where", ["in line", "open", "ended", "not in memory"])
+async def test_another_request_under_the_id_of_a_turn_is_refused(session: SessionFixture, where: str) -> None:
+    if where == "in line":
+        await session.open("e-0")
+    first = asyncio.create_task(asked(session, "e-1", "a"))
+    if where == "in line":
+        await settled()
+    else:
+        begun = await first
+        assert isinstance(begun, p.TurnBegun)
+        if where != "open":
+            ref = p.TurnRef(KEY, "e-1", begun.epoch, generation=begun.generation)
+            await session.ref.ask(p.CloseTurn(turn=ref, agent="root", outcome=p.Finished(agent="root")))
+        if where == "not in memory":
+            session = session.heir()
+    with pytest.raises(RepeatMismatchError, match="'e-1'"):
+        await asked(session, "e-1", "b")
+    with pytest.raises(RepeatMismatchError, match="'e-1'"):
+        await session.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id="e-1", fingerprint="b"))
+    await session.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id="e-1", fingerprint="a"))
+    assert isinstance(await asked(session, "e-1", "a"), p.TurnJoined)
+    assert isinstance(await asked(session, "e-1"), p.TurnJoined)
+    if where == "in line":
+        await session.close("e-0")
+        assert isinstance(await first, p.TurnBegun)
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+async def test_a_turn_is_joined_when_its_message_is_on_disk(session: SessionFixture, is_stored: bool) -> None:
+    await session.turn("e-0", "one")
+    held = HeldCommits(session.store)
+    first = asyncio.create_task(session.open("e-1"))
+    await settled()
+    joining = asyncio.create_task(session.ask_to_open("e-1", repeatable=True))
+    await settled()
+    assert not joining.done()
+    session.store.failures = 0 if is_stored else 10
+    held.let_go()
+    if is_stored:
+        assert await joining == p.TurnJoined(invocation_id="e-1")
+        await first
+        return
+    for refused in (first, joining):
+        with pytest.raises(StoreError, match="disk is full"):
+            await refused
+
+
+async def test_a_request_that_finds_a_turn_which_cannot_be_stored_begins_it(session: SessionFixture) -> None:
+    await session.turn("e-0", "one")
+    held = HeldCommits(session.store)
+    first = asyncio.create_task(asked(session, "e-1", "a"))
+    await settled()
+    again = asyncio.create_task(asked(session, "e-1", "a"))
+    await settled()
+    session.store.failures = 2
+    held.let_go()
+    with pytest.raises(StoreError, match="disk is full"):
+        await first
+    assert isinstance(await again, p.TurnBegun)
+
+
+async def test_a_request_that_is_repeated_is_given_all_also_where_its_program_follows_the_rest(session: SessionFixture) -> None:
+    await session.open("e-1")
+    await session.say(session.event("root", "one"), session.event("root", "two"))
+    await session.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id="e-1", after_seq=2))
+    assert isinstance(await session.ask_to_open("e-1", repeatable=True, subscriber="d"), p.TurnJoined)
+    assert await session.news("d") == (1, [(2, "one"), (3, "two")], [])
+
+
+STEER = RunConfig(on_concurrent_turn="steer")
+
+
+async def read(session: SessionFixture, turn: str) -> list[str]:
+    """What an agent of a turn reads."""
+    reply = await session.ref.ask(p.ReadMessages(turn=session.turn_ref(turn), agent="root"))
+    return [message.text for message in reply.messages]
+
+
+async def test_messages_that_come_while_a_turn_begins_are_given_to_it(session: SessionFixture) -> None:
+    await session.open()
+    await session.say(msgspec.structs.replace(session.event("root", call="c1"), long_running_tool_ids=("c1",)))
+    await session.close(outcome=p.Paused(agent="root", call_ids=("c1",)))
+    said = (session.ask_to_open(f"e-{number}", f"m{number}", config=STEER) for number in (2, 3))
+    begun, *left = await asyncio.gather(session.answer("e-1", "c1"), *said)
+    assert isinstance(begun, p.TurnBegun)
+    assert left == [p.MessageLeft(invocation_id="e-1", after_seq=begun.seq)] * 2
+    assert (await session.ref.ask(p.ReadMessages(turn=session.turn_ref("e-1", epoch=begun.epoch), agent="root"))).messages
+
+
+@pytest.mark.parametrize("from_event", ["", "e-1-root-2"], ids=["", "from a step"])
+async def test_messages_that_come_while_a_turn_is_tried_again_are_given_to_it(session: SessionFixture, from_event: str) -> None:
+    await session.open()
+    await session.say(session.event("root", "kept"))
+    await session.close(outcome=p.Failed(agent="root", error_code="E"))
+    retry = RetryTurn(key=KEY, invocation_id="e-1", runner="runner", from_event=from_event)
+    said = (session.ask_to_open(f"e-{number}", f"m{number}", config=STEER) for number in (2, 3))
+    interrupt = session.ask_to_open("e-4", "m4", config=RunConfig(on_concurrent_turn="interrupt"))
+    resumed, *replies = await asyncio.wait_for(asyncio.gather(session.ref.ask(retry), *said, interrupt), 20)
+    assert isinstance(resumed, p.TurnResumed)
+    assert [type(reply) for reply in replies] == [p.MessageLeft, p.MessageLeft, p.CancelRequired]
+    turn = p.TurnRef(KEY, "e-1", resumed.epoch, generation=resumed.generation)
+    read = await session.ref.ask(p.ReadMessages(turn=turn, agent="root"))
+    assert [message.text for message in read.messages] == ["m2", "m3"]
+
+
+@pytest.mark.parametrize("is_over", [True, False], ids=["the turn is over", "its end is under way"])
+async def test_a_message_begins_no_turn_before_those_that_wait(session: SessionFixture, is_over: bool) -> None:
+    await session.open()
+    await session.ask_to_open("e-2", "m2", config=STEER)
+    end = asyncio.create_task(session.close())
+    if is_over:
+        await end
+    assert await session.ask_to_open("e-3", "m3", config=STEER) == p.MessageLeft(invocation_id="e-2", after_seq=1)
+    due = await session.ref.ask(AwaitDue(app=KEY.app, runner="runner"))
+    assert isinstance(due, DueReply)
+    assert [turn.time.id for turn in due.turns] == ["e-2", "e-3"]
+    assert isinstance(await session.ask_to_open("e-2", "m2", config=STEER, due=due.turns[0].time), p.TurnBegun)
+    assert await read(session, "e-2") == ["m3"]
+    await session.close("e-2")
+    assert isinstance(await session.ask_to_open("e-4", "m4", config=STEER), p.TurnBegun)
+
+
+async def test_the_turn_that_a_message_has_begun_does_not_read_it_before_its_time_has_passed(session: SessionFixture) -> None:
+    await session.open()
+    event = encode(session.event("user", "more", turn="e-2"))
+    message = p.OpenTurn(key=KEY, invocation_id="e-2", event=event, runner="runner", config=STEER)
+    await session.ref.open_turn(message)
+    await session.close()
+    await session.ref.open_turn(message)
+    assert await read(session, "e-2") == []
+
+
+async def test_a_message_that_is_read_as_it_is_stored_is_given_to_the_turn(session: SessionFixture) -> None:
+    begun = await session.open()
+    said = asyncio.create_task(session.ask_to_open("e-2", "m2", config=STEER))
+    # An agent that waits reads it before who sends it is told that it is stored.
+    async with asyncio.timeout(20):
+        while not await read(session, "e-1"):
+            pass
+    assert await said == p.MessageLeft(invocation_id="e-1", after_seq=begun.seq)

@@ -1,4 +1,4 @@
-"""The sums of a day: each turn counts once, whatever it does while the store is read."""
+"""The sums of a day: each turn counts once, whatever it does while the store is read; and which agents a budget bounds."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 
 from actors import RunConfig
 from actors.interfaces.stores import TurnRow
+from actors.layers.spending.accounts import agents_below
 from actors.layers.spending.rules.report import DAY_S
 from actors.layers.spending.stored_usage import DaySums, StoredTurns, StoredUsage, SumsOfToday
 from actors.layers.spending.turn_spending import Spending
 from actors.layers.stores.records import TurnId, TurnName, UsageFilter
 from actors.messages.event import now_s
 from actors.messages.session import SessionKey
+from actors.messages.topology import AgentNode, Topology
 from actors.rules.accounting import Amounts, packed
 from actors.session.log.event_scan import EventScan
 from actors.session.log.logs import SessionLogs
@@ -215,3 +217,26 @@ async def test_sums_of_a_user_are_without_those_of_others_and_idle_ones_are_forg
     await today.of_user(other, SessionTurn.new(turns[SessionKey("app", "ada", "s")].row, RunConfig(), [Spending]))
     assert [user for _, user in today._users] == ["ada", "eve", "ida"]
     assert made == [None, "ada", "bob", "eve", "ida"]
+
+
+TREE = Topology.of(
+    [
+        AgentNode(name="root", children=("team", "flow")),
+        AgentNode(name="team", parent="root", children=("a",), tool_agents=("expert",)),
+        AgentNode(name="a", parent="team", tool_agents=("expert",)),
+        AgentNode(name="flow", kind="flow", parent="root", workers=("a",)),
+        AgentNode(name="expert", tool_agents=("expert",), children=("helper",)),
+        AgentNode(name="helper", parent="expert"),
+    ]
+)
+
+
+def test_children_tools_and_workers_are_below_and_what_is_below_those() -> None:
+    assert agents_below(TREE, "team") == {"team", "a", "expert", "helper"}
+    assert agents_below(TREE, "flow") == {"flow", "a", "expert", "helper"}
+    assert agents_below(TREE, "helper") == {"helper"}
+    assert agents_below(TREE, "root") == {"root", "team", "flow", "a", "expert", "helper"}
+
+
+def test_an_agent_that_is_not_in_the_tree_is_alone() -> None:
+    assert agents_below(TREE, "stranger") == {"stranger"}

@@ -1,4 +1,4 @@
-"""A user who is moved between two stores: what a Session actor has in memory is what its store has."""
+"""Users who are held, and moved between two stores."""
 
 from __future__ import annotations
 
@@ -10,6 +10,28 @@ from actors.layers.placing.rules import digest_with
 from actors.layers.users import HoldUser, ReleaseUser
 from actors.session.environment import StorePlace
 from tests.support.fixtures.session_fixture import KEY, SessionFixture
+
+HOLD = HoldUser(app=KEY.app, user=KEY.user)
+
+
+async def test_an_open_turn_that_only_the_store_knows_is_named(desk: SessionFixture, tmp_path: Path) -> None:
+    await desk.open("e-1")
+    restarted = SessionFixture(tmp_path)
+    assert [tuple(turn) for turn in (await restarted.ref.ask(HOLD)).turns] == [(KEY, "e-1")]
+
+
+async def test_a_hold_that_is_not_renewed_for_a_minute_ends_by_itself(desk: SessionFixture) -> None:
+    async def is_held() -> bool:
+        return (await desk.ref.ask(HoldUser(app=KEY.app, user=KEY.user, renews=True))).is_held
+
+    await desk.ref.ask(HOLD)
+    for _ in range(2):
+        desk.clock.now_s += 59
+        assert await is_held()
+    desk.clock.now_s += 60
+    await desk.turn("e-1", "hello")
+    assert not await is_held()
+
 
 APP, USER = KEY.app, KEY.user
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from actors.errors import EventsLostError, FencedError, SessionExistsError, SessionNotFoundError
+from actors.errors import EventsLostError, SessionExistsError, SessionNotFoundError
 from actors.layers.rewinds import RewindRequest
 from actors.messages import protocol as p
 from actors.messages.protocol.subscriptions import WHOLE_SESSION
@@ -55,38 +55,6 @@ def copy_of(session: SessionFixture) -> OlderCopy:
 async def fails(session: SessionFixture, gone: str, turn: str = "e-9", **more: Any) -> None:
     with pytest.raises(EventsLostError, match=gone):
         await session.open(turn, **more)
-
-
-async def test_the_next_turn_says_what_is_gone_and_the_one_after_it_goes_on_without_a_hole(tmp_path: Path) -> None:
-    session = fixture(tmp_path)
-    await session.turn("e-1", "one")
-    copy = copy_of(session)
-    await session.turn("e-2", "two")
-    copy.restore()
-    await fails(session, r"session 's1' has lost its events 3 to 4: the store has gone back to an older copy")
-    await session.turn("e-3", "three")
-    assert await session.log() == [(1, "user", "e-1?"), (2, "root", "one"), (3, "user", "e-3?"), (4, "root", "three")]
-    await session.ref.stop()
-
-
-async def test_a_turn_that_runs_ends_with_the_error_and_what_its_agents_still_send_is_refused(tmp_path: Path) -> None:
-    session = fixture(tmp_path)
-    await session.turn("e-1", "one")
-    copy = copy_of(session)
-    await session.open("e-2", subscriber="driver")
-    await session.say(session.event("root", "two", turn="e-2"), turn="e-2")
-    copy.restore()
-    with pytest.raises(EventsLostError, match="events 3 to 4"):
-        await session.say(session.event("root", "three", turn="e-2"), turn="e-2")
-    with pytest.raises(FencedError):
-        await session.say(session.event("root", "four", turn="e-2"), turn="e-2")
-    news = await session.ref.ask(p.Poll(subscriber="driver"))
-    (failed,) = [turn.outcome for turn in news.turns if turn.outcome is not None]
-    assert isinstance(failed, p.Failed)
-    assert (failed.error_code, failed.error_args) == ("EventsLostError", ["s1", "its events 3 to 4"])
-    await session.turn("e-3", "after")
-    assert session.positions() == [1, 2, 3, 4]
-    await session.ref.stop()
 
 
 async def test_a_turn_that_is_open_in_the_older_copy_is_sealed_there(tmp_path: Path) -> None:

@@ -1,7 +1,4 @@
-"""Pruning in the Session actor: what is old goes whole, what is in use stays, and an interruption loses and doubles nothing.
-
-Several that prune at once: a session begins anew when all that were told of it have deleted its artifacts, or are lost.
-"""
+"""Pruning in the Session actor: what is old goes whole, what is in use stays, and no interruption loses or doubles anything."""
 
 from __future__ import annotations
 
@@ -69,8 +66,8 @@ def pruning(desk: SessionFixture, artifacts: Artifacts, before_s: float, user: s
     return prune_sessions(desk.ref.shards, SafeArtifactStore(cast(Any, artifacts)), APP, user, before_s)
 
 
-def asked(before_s: float, *done: SessionKey) -> PruneSessions:
-    return PruneSessions(app=APP, before_s=before_s, done=done)
+def asked(before_s: float, *done: SessionKey, pruner: str = "", is_given_up: bool = False) -> PruneSessions:
+    return PruneSessions(app=APP, before_s=before_s, done=done, pruner=pruner, is_given_up=is_given_up)
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.full)])
@@ -245,18 +242,6 @@ LATER = 1e12
 """Before which everything was written."""
 
 
-async def test_who_begins_a_pruned_session_anew_waits_until_its_artifacts_are_deleted(desk: SessionFixture) -> None:
-    await desk.turn("e-1", "hello")
-    assert [each.key for each in (await desk.ref.ask(asked(LATER))).removed] == [KEY]
-    opening = asyncio.create_task(desk.ask_to_open("e-2"))
-    await desk.turn("e-1", "hello", key=OTHER)
-    assert not opening.done(), "another session has had a whole turn meanwhile"
-    assert (await desk.ref.ask(asked(-1.0, KEY))).removed == []
-    opened = await opening
-    assert isinstance(opened, p.TurnBegun)
-    assert opened.seq == 1
-
-
 async def test_a_batch_is_named_again_when_its_reply_was_lost(desk: SessionFixture) -> None:
     for key in (KEY, OTHER):
         await desk.turn("e-1", "hello", key=key)
@@ -352,23 +337,20 @@ async def test_a_store_that_cannot_be_pruned_is_told(tmp_path: Path) -> None:
         await desk.ref.ask(asked(LATER))
 
 
-"""Before which everything was written."""
-
-
-def asks(before_s: float, *done: SessionKey, pruner: str) -> PruneSessions:
-    return PruneSessions(app=APP, before_s=before_s, done=done, pruner=pruner)
-
-
-async def test_of_two_that_prune_at_once_the_slower_one_deletes_no_artifact_of_a_session_begun_anew(desk: SessionFixture) -> None:
+@pytest.mark.parametrize("fails", [False, True], ids=["has-deleted", "gives-up"])
+async def test_of_two_that_prune_at_once_the_slower_one_deletes_no_artifact_of_a_session_begun_anew(
+    desk: SessionFixture, fails: bool
+) -> None:
     await desk.turn("e-1", "hello")
     for pruner in ("one", "two"):
-        assert [each.key for each in (await desk.ref.ask(asks(LATER, pruner=pruner))).removed] == [KEY]
+        assert [each.key for each in (await desk.ref.ask(asked(LATER, pruner=pruner))).removed] == [KEY]
     opening = asyncio.create_task(desk.ask_to_open("e-2"))
-    of_one = await desk.ref.ask(asks(LATER, KEY, pruner="one"))
+    of_one = await desk.ref.ask(asked(LATER, KEY, pruner="one"))
     assert (of_one.removed, of_one.is_last) == ([], True)
     await desk.turn("e-1", "hello", key=OTHER)
     assert not opening.done(), "the other one may still be deleting"
-    assert (await desk.ref.ask(asks(-1.0, KEY, pruner="two"))).removed == []
+    last = asked(LATER, pruner="two", is_given_up=True) if fails else asked(-1.0, KEY, pruner="two")
+    assert not (await desk.ref.ask(last)).removed
     assert isinstance(await opening, p.TurnBegun)
     assert desk.store.removals(APP, None) == []
 
@@ -386,9 +368,9 @@ async def test_of_two_that_prune_at_once_one_asks_while_the_other_has_just_remov
         await may_go_on.wait()
 
     inside.around(monkeypatch, "commit a change of a log", slow_write)
-    removing = asyncio.create_task(desk.ref.ask(asks(LATER, pruner="one")))
+    removing = asyncio.create_task(desk.ref.ask(asked(LATER, pruner="one")))
     await is_on_disk.wait()
-    assert (await desk.ref.ask(asks(LATER, pruner="two"))).removed == []
+    assert (await desk.ref.ask(asked(LATER, pruner="two"))).removed == []
     may_go_on.set()
     assert [each.key for each in (await removing).removed] == [KEY]
 
@@ -396,22 +378,11 @@ async def test_of_two_that_prune_at_once_one_asks_while_the_other_has_just_remov
 async def test_of_two_that_prune_at_once_one_is_lost_and_the_session_begins_anew_after_a_while(desk: SessionFixture) -> None:
     await desk.turn("e-1", "hello")
     for pruner in ("one", "two"):
-        await desk.ref.ask(asks(LATER, pruner=pruner))
-    await desk.ref.ask(asks(LATER, KEY, pruner="one"))
+        await desk.ref.ask(asked(LATER, pruner=pruner))
+    await desk.ref.ask(asked(LATER, KEY, pruner="one"))
     assert [each.key for each in desk.store.removals(APP, None)] == [KEY]
     desk.clock.now_s = HOLD_S
     await desk.open("e-2")
-    assert (await desk.ref.ask(asks(-1.0, pruner="three"))).removed == []
+    assert (await desk.ref.ask(asked(-1.0, pruner="three"))).removed == []
     assert desk.store.removals(APP, None) == []
     assert desk.positions() == [1]
-
-
-async def test_of_two_that_prune_at_once_one_fails_and_the_other_one_ends_it(desk: SessionFixture) -> None:
-    await desk.turn("e-1", "hello")
-    for pruner in ("one", "two"):
-        await desk.ref.ask(asks(LATER, pruner=pruner))
-    await desk.ref.ask(asks(LATER, KEY, pruner="one"))
-    opening = asyncio.create_task(desk.ask_to_open("e-2"))
-    await desk.ref.ask(msgspec.structs.replace(asks(LATER, pruner="two"), is_given_up=True))
-    assert isinstance(await opening, p.TurnBegun)
-    assert desk.store.removals(APP, None) == []
