@@ -3,6 +3,7 @@
 import os
 import shutil
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,9 @@ import pytest
 from tests.adk.notes import log
 from tests.support.modules import IMPORTED
 from tests.support.runtimes import Deploy
+
+# google-adk has an environment of its own: make test-adk.
+collect_ignore_glob = [] if find_spec("google.adk") else ["test_*.py"]
 
 # Set before anything starts Ray, whose processes inherit it: programs note what they do in files of this folder, which all
 # processes of a distributed run share, and those that kill their process must not kill this one.

@@ -6,11 +6,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any
 
-import pytest
-
-pytest.importorskip("google.adk", reason="google-adk has an environment of its own: make test-adk", exc_type=ImportError)
-
 import httpx
+import pytest
 from google.adk.agents import BaseAgent, LlmAgent, LoopAgent, ParallelAgent, SequentialAgent
 from google.adk.apps import App
 from google.adk.apps.app import ResumabilityConfig

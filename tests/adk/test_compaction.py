@@ -9,9 +9,6 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 import pytest
-
-pytest.importorskip("google.adk", reason="google-adk has an environment of its own: make test-adk", exc_type=ImportError)
-
 from google.adk.agents import LlmAgent, SequentialAgent
 from google.adk.apps import App
 from google.adk.apps.app import EventsCompactionConfig

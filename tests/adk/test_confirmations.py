@@ -6,9 +6,6 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
-
-pytest.importorskip("google.adk", reason="google-adk has an environment of its own: make test-adk", exc_type=ImportError)
-
 from google.adk.agents import LlmAgent, LoopAgent, SequentialAgent
 from google.adk.tools import AgentTool, FunctionTool
 from google.genai import types

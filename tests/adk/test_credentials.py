@@ -5,9 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
-pytest.importorskip("google.adk", reason="google-adk has an environment of its own: make test-adk", exc_type=ImportError)
-
 from google.adk.auth import AuthConfig, AuthCredential, AuthCredentialTypes, OAuth2Auth
 from google.adk.tools import AgentTool, FunctionTool
 from google.adk.tools.authenticated_function_tool import AuthenticatedFunctionTool

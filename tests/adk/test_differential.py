@@ -9,9 +9,6 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-
-pytest.importorskip("google.adk", reason="google-adk has an environment of its own: make test-adk", exc_type=ImportError)
-
 from google.adk.agents import LoopAgent, ParallelAgent, SequentialAgent
 from google.adk.models import LlmResponse
 from google.adk.runners import InMemoryRunner

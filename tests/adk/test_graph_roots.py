@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-pytest.importorskip("google.adk", reason="google-adk has an environment of its own: make test-adk", exc_type=ImportError)
-
 from google.adk.agents import LlmAgent
 from google.adk.workflow import START, RetryConfig, Workflow
 

@@ -7,9 +7,6 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
 import pytest
-
-pytest.importorskip("google.adk", reason="google-adk has an environment of its own: make test-adk", exc_type=ImportError)
-
 from google.adk.agents import BaseAgent, LlmAgent, LoopAgent, ParallelAgent, SequentialAgent
 from google.adk.events import Event, RequestInput
 from google.adk.models.base_llm import BaseLlm

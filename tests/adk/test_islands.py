@@ -9,9 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("google.adk", reason="google-adk has an environment of its own: make test-adk", exc_type=ImportError)
-
 from google.adk.agents import BaseAgent, LlmAgent
 from google.adk.events import Event, RequestInput
 from google.adk.workflow import START

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("google.adk", reason="google-adk has an environment of its own: make test-adk", exc_type=ImportError)
-
 from tests.adk.judge.__main__ import MODES, files, run
 from tests.adk.judge.verdicts import Expected, Kind, judged, load_expected, table
 

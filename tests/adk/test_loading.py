@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-pytest.importorskip("google.adk", reason="google-adk has an environment of its own: make test-adk", exc_type=ImportError)
-
 from actors.errors import DefinitionError, RaygroveError, RequestError
 from runtime.frontends.console import cli
 from runtime.frontends.loading.app import load_app

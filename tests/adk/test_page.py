@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("google.adk", reason="google-adk has an environment of its own: make test-adk", exc_type=ImportError)
 pytest.importorskip(
     "playwright", reason="playwright is in the environment of google-adk: make test-browser", exc_type=ImportError
 )

@@ -10,8 +10,6 @@ from typing import Any, cast
 
 import pytest
 
-pytest.importorskip("google.adk", reason="google-adk has an environment of its own: make test-adk", exc_type=ImportError)
-
 from actors import Content, Event, FunctionResponse, Part, RunConfig, Session
 from runtime.driver.runtime import Runtime
 from tests.adk import programs

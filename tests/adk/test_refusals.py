@@ -7,9 +7,6 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
-
-pytest.importorskip("google.adk", reason="google-adk has an environment of its own: make test-adk", exc_type=ImportError)
-
 from google.adk.agents import BaseAgent, LlmAgent, SequentialAgent
 from google.adk.apps import App
 from google.adk.code_executors import UnsafeLocalCodeExecutor

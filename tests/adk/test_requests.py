@@ -8,9 +8,6 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from typing import Any
 
 import pytest
-
-pytest.importorskip("google.adk", reason="google-adk has an environment of its own: make test-adk", exc_type=ImportError)
-
 from google.adk.agents import LlmAgent
 from google.adk.models import BaseLlm, LlmResponse
 from google.adk.models.llm_request import LlmRequest as AdkRequest

@@ -7,9 +7,6 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
-
-pytest.importorskip("google.adk", reason="google-adk has an environment of its own: make test-adk", exc_type=ImportError)
-
 from google.adk.agents import BaseAgent, LlmAgent
 from google.adk.agents.run_config import RunConfig as AdkRunConfig
 from google.adk.agents.run_config import StreamingMode

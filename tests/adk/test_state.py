@@ -8,8 +8,6 @@ import pickle
 import pytest
 from hypothesis import given
 
-pytest.importorskip("google.adk", reason="google-adk has an environment of its own: make test-adk", exc_type=ImportError)
-
 from actors.definitions.tools.state import State
 from runtime.integrations.adk.state import LiveState, StateCopy
 from tests.support.mappings import START, STEPS, check_like_a_dict

@@ -8,9 +8,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-
-pytest.importorskip("google.adk", reason="google-adk has an environment of its own: make test-adk", exc_type=ImportError)
-
 from google.adk.agents import LlmAgent
 from google.adk.agents.context import Context
 from google.adk.events import Event

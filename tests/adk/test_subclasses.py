@@ -6,9 +6,6 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
-
-pytest.importorskip("google.adk", reason="google-adk has an environment of its own: make test-adk", exc_type=ImportError)
-
 from google.adk.agents import BaseAgent, LlmAgent
 from google.adk.events import Event
 from google.adk.workflow import BaseNode, FunctionNode

@@ -11,8 +11,6 @@ from weakref import ref
 
 import pytest
 
-pytest.importorskip("google.adk", reason="google-adk has an environment of its own: make test-adk", exc_type=ImportError)
-
 from runtime.integrations.adk.tools import in_own_loop
 
 

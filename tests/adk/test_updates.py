@@ -7,9 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("google.adk", reason="google-adk has an environment of its own: make test-adk", exc_type=ImportError)
-
 from google.adk.skills import load_skill_from_dir
 from google.adk.tools import AgentTool, FunctionTool, LongRunningFunctionTool
 from google.adk.tools.skill_toolset import SkillToolset

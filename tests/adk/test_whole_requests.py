@@ -13,8 +13,6 @@ from typing import Any, NamedTuple
 
 import pytest
 
-pytest.importorskip("google.adk", reason="google-adk has an environment of its own: make test-adk", exc_type=ImportError)
-
 from tests.adk import news, programs, test_differential
 from tests.adk.wholes import Program, Whole, by_adk, by_raygrove
 

@@ -226,3 +226,15 @@ def test_a_server_with_tokens_is_asked_with_one_and_a_user_sees_own_sessions_onl
     page.get_by_role("button", name="Open").click()
     page.get_by_role("link", name="Agents").click()
     expect(page.get_by_label("only live")).to_be_visible()
+
+
+def test_a_user_who_opens_the_address_of_anothers_session_sees_nothing_of_it(opening: Callable[..., Page], guarded: str) -> None:
+    page = opening(guarded, expects_refusals=True)
+    page.goto(f"{guarded}/ui/?app=desk&user=looks&session=s#token=a-token-of-ada-0123456789")
+    # Requests name no user: the token does, and Ada has no such session.
+    expect(page.get_by_role("status")).to_contain_text("new")
+    expect(page.locator(".event")).to_have_count(0)
+    for view in ("figures", "batches"):
+        page.goto(f"{guarded}/ui/?app=desk&view={view}")
+        expect(page.get_by_text("for administrators")).to_be_visible()
+        expect(page.get_by_role("navigation")).not_to_contain_text("Figures")

@@ -1,4 +1,4 @@
-"""What the fixtures and markers of the pytest plugin do for tests on the local engine."""
+"""What the fixtures and markers of the pytest plugin do on the local engine, and what it costs projects that use none of them."""
 
 from __future__ import annotations
 
@@ -237,10 +237,26 @@ def test_wrong_options_are_named_before_any_test_runs(pytester: pytest.Pytester,
     assert "During handling" not in str(done.stdout)
 
 
-def test_projects_without_agents_load_no_definitions(run: Run) -> None:
-    code = "import sys\ndef test_x():\n    assert not {'ray', 'pydantic', 'runtime.driver'} & set(sys.modules)\n"
-    run(code, "--markers").stdout.fnmatch_lines(["@pytest.mark.raygrove(*", "@pytest.mark.patterns(*"])
-    run(code).assert_outcomes(passed=1)
+LISTS_MODULES = """
+import atexit, pathlib, sys
+
+def list_modules():
+    pathlib.Path("modules").write_text("\\n".join(sys.modules))
+
+def test_nothing_of_agents():
+    atexit.register(list_modules)
+"""
+
+
+def test_a_project_without_agents_imports_five_modules_for_the_plugin(run: Run, pytester: pytest.Pytester) -> None:
+    run(LISTS_MODULES, "--markers").stdout.fnmatch_lines(["@pytest.mark.raygrove(*", "@pytest.mark.patterns(*"])
+    found = []
+    for options in (["-p", "no:raygrove"], []):
+        run(LISTS_MODULES, *options).assert_outcomes(passed=1)
+        found.append({*(pytester.path / "modules").read_text().splitlines()})
+    assert found[1] - found[0] == {"raygrove", "raygrove.plugin", "raygrove.shadowing"} | {
+        f"raygrove.plugin.{each}" for each in ("fixtures", "hooks")
+    }
 
 
 @pytest.mark.parametrize("scope", ["function", "module"])

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -23,23 +22,6 @@ from tests.support.stores.store_writes import S1, S2, event, fill_sessions, seqs
 from tests.support.tries import tries
 
 Open = Callable[[], SqlSessionStore]
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
-    """Opens another store of one database."""
-    url = f"sqlite:///{tmp_path}/s.db" if request.param == "sqlite" else own_tables(request.getfixturevalue("server"))
-    stores = []
-
-    def open_one() -> SqlSessionStore:
-        store = SqlSessionStore(url)
-        store.open()
-        stores.append(store)
-        return store
-
-    yield open_one
-    for store in stores:
-        store.close()
 
 
 def test_who_was_replaced_writes_nothing_more_and_still_reads(open_store: Open) -> None:

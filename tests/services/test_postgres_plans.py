@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from typing import Any
 
-import psycopg
 import pytest
 from sqlalchemy import text
 
-from actors.errors import StoreConflictError, StoreUnavailableError
+from actors.errors import StoreConflictError
 from actors.interfaces.stores import CreateSession, PutState
 from actors.messages.session import SessionKey
 from runtime.stores.sql.sessions import SqlSessionStore
@@ -56,23 +54,6 @@ def test_a_commit_that_was_refused_leaves_its_statements_to_the_next_one(store: 
         store.commit(refused[2:])
     store.commit([event(S1, length + 1)])
     assert seqs(store.events(S1)) == list(range(1, length + 2))
-
-
-def test_a_connection_that_breaks_during_a_commit_leaves_the_store_away_and_the_next_one_commits(
-    server: str, store: SqlSessionStore
-) -> None:
-    [(pid, schema)] = asked(store, "SELECT pg_backend_pid(), current_schema()")
-    store.commit([event(S1, 1)])
-    with psycopg.connect(server) as lock, psycopg.connect(server, autocommit=True) as other:
-        # The commit stands still behind it.
-        lock.execute(f"LOCK TABLE {schema}.raygrove_events".encode())
-        cut = threading.Timer(0.2, other.execute, ("SELECT pg_terminate_backend(%s)", [pid]))
-        cut.start()
-        with pytest.raises(StoreUnavailableError):
-            store.commit([event(S1, 2)])
-        cut.join()
-    store.commit([event(S1, 2)])
-    assert seqs(store.events(S1)) == [1, 2]
 
 
 def test_a_commit_finds_sessions_by_their_key_however_many_have_come_since_it_was_planned(store: SqlSessionStore) -> None:

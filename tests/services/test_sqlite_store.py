@@ -17,12 +17,14 @@ from sqlalchemy.dialects import sqlite
 from actors.errors import SchemaVersionError, StoreConflictError, StoreError
 from actors.interfaces.stores import CreateSession, HideEvents, PutState, RemoveSession, Write
 from actors.layers.stores.parts import SessionStore
+from actors.layers.trees.version import UNKNOWN_RELEASE
 from actors.messages.event import new_event_id, new_invocation_id
 from actors.messages.session import SessionKey
 from runtime.stores.sql import queries, schema
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.support.stores.batch_conformance import BatchConformance
 from tests.support.stores.model_call_conformance import ModelCallConformance
+from tests.support.stores.plain_session_store import PlainStore
 from tests.support.stores.session_store_conformance import LastingStoreConformance, SessionStoreConformance
 from tests.support.stores.store_writes import APP, S1, S2, event, fill_sessions, seqs, turn
 
@@ -44,6 +46,14 @@ class TestSqliteFile(LastingStoreConformance):
     @pytest.fixture
     def store(self, store: SqlSessionStore) -> SessionStore:
         return store
+
+
+class TestPlainStore(SessionStoreConformance):
+    """The one with which the others are compared."""
+
+    @pytest.fixture
+    def store(self) -> SessionStore:
+        return PlainStore()
 
 
 class TestModelCallsInSqlite(ModelCallConformance):
@@ -118,14 +128,20 @@ def test_a_folder_that_cannot_be_made_is_a_store_error(tmp_path: Path) -> None:
         SqlSessionStore(f"sqlite:///{tmp_path / 'file' / 'x.db'}").open()
 
 
-def test_tables_of_a_newer_version_are_left_alone(store: SqlSessionStore, path: Path) -> None:
-    fill_sessions(store, S1, length=1)
-    store.close()
-    with closing(sqlite3.connect(path)) as other, other:
-        other.execute("UPDATE raygrove_schema SET version = ?", (schema.VERSION + 1,))
+@pytest.mark.parametrize("has_program", [True, False])
+def test_a_newer_store_is_refused_with_what_has_made_it_and_left_as_it_is(tmp_path: Path, has_program: bool) -> None:
+    path = tmp_path / "new.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+        more = ", program TEXT" if has_program else ", made_by TEXT"
+        connection.execute(f"CREATE TABLE raygrove_schema (version INTEGER PRIMARY KEY{more})")
+        connection.execute("INSERT INTO raygrove_schema VALUES (99, '7.1')")
+        connection.commit()
+    before = path.read_bytes()
     with pytest.raises(SchemaVersionError) as caught:
-        store.open()
-    assert caught.value.args[:2] == (schema.VERSION + 1, schema.VERSION)
+        (store := SqlSessionStore(f"sqlite:///{path}")).open()
+    assert caught.value.args == (99, schema.VERSION, "7.1" if has_program else UNKNOWN_RELEASE)
+    assert path.read_bytes() == before
     with pytest.raises(StoreError, match="not open"):
         store.events(S1)
 

@@ -17,28 +17,9 @@ from actors.errors import StoreInUseError, StoreRevertedError, StoreUnavailableE
 from runtime.stores.owner import ProcessPlace, StoreOwner, TakesOwner, this_process
 from runtime.stores.sql import owners as owners_module
 from runtime.stores.sql.sessions import SqlSessionStore
-from tests.support.sharded_runtimes import own_tables
 from tests.support.stores.store_writes import S1, event, fill_sessions, seqs
 
 Open = Callable[[StoreOwner], SqlSessionStore]
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
-    """Opens another store of one database, for a deployment."""
-    url = f"sqlite:///{tmp_path}/s.db" if request.param == "sqlite" else own_tables(request.getfixturevalue("server"))
-    stores = []
-
-    def open_one(owner: StoreOwner) -> SqlSessionStore:
-        store = SqlSessionStore(url)
-        store.owner = owner
-        store.open()
-        stores.append(store)
-        return store
-
-    yield open_one
-    for store in stores:
-        store.close()
 
 
 def owner(deployment: str, app: str = "app", **more: Any) -> StoreOwner:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,14 @@ def raygrove(*arguments: str, stdin: str | None = None) -> Result:
 
 def lines(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
+
+
+def decoded(line: str) -> dict[str, Any]:
+    """A result; nothing of a line that was cut off."""
+    try:
+        return dict(json.loads(line))
+    except ValueError:
+        return {}
 
 
 def calls() -> list[str]:
@@ -140,7 +149,12 @@ def test_a_command_that_is_stopped_or_killed_goes_on(tmp_path: Path, how: signal
         said = program.stderr.read()
     assert program.returncode == (130 if how == signal.SIGINT else -how)
     assert ("The same program goes on from here" in said) == (how == signal.SIGINT)
+    done = {line["input"] for line in map(decoded, Path("out.jsonl").read_text().splitlines()) if line}
+    asked = Counter(calls())
     assert raygrove("in.jsonl", "-o", "out.jsonl").exit_code == 0
+    # What was answered before is not asked again.
+    assert done
+    assert {each: Counter(calls())[each] for each in done} == {each: asked[each] for each in done}
     answers = [line["text"] for line in lines(Path("out.jsonl").read_text())]
     assert sorted(answers) == sorted(f"echo input {each}" for each in range(number))
     assert len(calls()) <= number + 5

@@ -116,44 +116,6 @@ def test_a_fork_of_a_turn_that_was_cancelled_while_it_was_paused_has_a_response_
         assert given == {call_id: {"error": "cancelled"} for call_id in calls}
 
 
-@pytest.mark.parametrize("goes_on", ["answer", "retry"])
-def test_what_was_copied_is_used_once_also_when_its_turn_goes_on_in_the_fork(deploy: Deploy, goes_on: str) -> None:
-    with deploy(root()) as rt:
-        turn = run_turn(rt, "ask")[0].invocation_id
-        for session, fork in (("s1", "other"), ("other", "third")):
-            rt.sessions.fork("ada", session, turn, fork)
-        assert rt.usage("ada").total.llm_calls == 1
-        if goes_on == "answer":
-            [call] = rt.turns.pending("ada", "third")
-            list(rt.answer({call.call_id: {"ok": True}}, user_id="ada", session_id="third"))
-        else:
-            first = stored(rt, "third")[0]
-            list(rt.retry(user_id="ada", session_id="third", invocation_id=turn, from_event=first.id))
-        assert [rt.usage("ada", each).total.llm_calls for each in ("s1", "other", "third")] == [1, 0, 1]
-        used = rt.usage("ada").total
-        assert (used.llm_calls, used.tool_calls) == (2, 1 if goes_on == "answer" else 2)
-
-
-def test_a_fork_of_a_session_that_was_rewound_has_what_is_seen_and_is_rewound_itself(deploy: Deploy) -> None:
-    with deploy(root()) as rt:
-        first = run_turn(rt, "first")[0].invocation_id
-        second = run_turn(rt, "second")[0].invocation_id
-        rt.sessions.rewind("ada", "s1", second)
-        third = run_turn(rt, "third")[0].invocation_id
-        rt.sessions.fork("ada", "s1", third, "other")
-        assert said(rt, "other") == said(rt, "s1")
-        assert state(rt, "other")["notes"] == ["first", "third"]
-        rt.sessions.rewind("ada", "other", third)
-        assert state(rt, "other")["notes"] == ["first"]
-        rt.sessions.rewind("ada", "other", first)
-        assert "notes" not in state(rt, "other")
-    # It is as durable as any other session.
-    with deploy(root()) as rt:
-        assert state(rt, "s1")["notes"] == ["first", "third"]
-        run_turn(rt, "first", "other")
-        assert state(rt, "other")["notes"] == ["first"]
-
-
 def test_what_cannot_be_forked_is_refused_and_leaves_nothing(deploy: Deploy) -> None:
     with deploy(root()) as rt:
         paused = run_turn(rt, "ask")[0].invocation_id

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
 
 from actors import BaseAgent, CallbackContext, LlmAgent, Plugin, tool
 from actors.errors import RequestError, UpdateRefusedError
-from actors.layers.updates.messages import GetVersions
 from actors.testing import PatternModel
 from runtime.driver.runtime import Runtime
 from tests.support.agents.conversation_tools import Gate
@@ -170,35 +168,6 @@ class Hooks(Plugin):
 
     def before_agent_callback(self, context: CallbackContext) -> None:
         context.state["by"] = self.name
-
-
-@pytest.mark.parametrize("change", ["update", "rollback"])
-def test_a_turn_that_begins_while_a_share_is_ended_goes_on_with_its_tree(
-    deploy: Deploy, gate: Gate, monkeypatch: pytest.MonkeyPatch, change: str
-) -> None:
-    with deploy(root(gate, "old")) as rt:
-        said(rt, "hi", "before")
-        # Of all sessions but one in a thousand million.
-        shared = rt.update(root(gate, "shared"), share=1 - 1e-9).version
-        session = rt._client.engine.session
-        ask = session.ask
-
-        async def then_one_begins(message: Any) -> Any:
-            found = await ask(message)
-            if isinstance(message, GetVersions):
-                await asyncio.to_thread(said, rt, "ask", "late")
-            return found
-
-        monkeypatch.setattr(session, "ask", then_one_begins)
-        if change == "update":
-            rt.update(root(gate, "new"))
-        else:
-            rt.rollback()
-        monkeypatch.undo()
-        assert [turn.version for turn in rt.turns.list("ada", "late")] == [shared]
-        (call,) = rt.pending()
-        assert rt.answer(call, {"yes": True}).result().text == "shared"
-        assert said(rt, "hi", "after") == ("new" if change == "update" else "old")
 
 
 def test_plugins_are_taken_over_or_replaced(deploy: Deploy, gate: Gate) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,12 +17,16 @@ from actors import LlmAgent
 from actors.testing import PatternModel
 from runtime.driver.runtime import Runtime
 from runtime.frontends.web import monitoring
+from runtime.frontends.web.app import OPERATIONS
 from runtime.frontends.web.ui.page import STATIC
 from runtime.web import Principal, StaticTokens, app_for
 from tests.support.polling import until
 from tests.support.runtimes import Deploy, run_turn
-from tests.support.servers.page_addresses import ADDRESSES, PUBLIC, body_of, path_of
 from tests.support.servers.web_server import TIMEOUT_S, serving
+
+SOURCE = Path(__file__).parents[3] / "runtime/frontends/web/ui/src"
+ADDRESSES = re.findall(r'^ {2}"([A-Z]+) (\S+)",$', (SOURCE / "addresses.js").read_text(), re.MULTILINE)
+"""What the page may ask, out of its sources: method, and template below /v1/."""
 
 ADA, BACK_END, OPERATOR = "the-token-of-ada-0123456", "the-token-of-a-back-end-01", "the-token-of-an-operator-0"
 TOKENS = {ADA: Principal(user_id="ada"), BACK_END: Principal(), OPERATOR: Principal(is_admin=True)}
@@ -111,21 +116,21 @@ def test_the_page_needs_no_credentials_and_what_it_asks_for_does(guarded: httpx2
         assert guarded.get(path).status_code == 200
     for method, template in ADDRESSES:
         if template != "me":
-            assert guarded.request(method, path_of(template, app="desk")).status_code == 401, (method, template)
+            path = template.format(app="desk", session="s", turn="t", name="a.txt", batch="b")
+            assert guarded.request(method, f"/v1/{path}").status_code == 401, (method, template)
 
 
-def test_a_user_is_refused_everything_of_another_one_that_the_page_asks_for(guarded: httpx2.Client, rt: Runtime) -> None:
-    run_turn(rt, "hi", "s", "bob")
+def test_the_page_asks_nothing_but_operations_of_the_api() -> None:
+    """So nobody sees by it what belongs to another user: no operation gives that, as test_who_may_what.py says of each."""
+    # What is not in the list is not sent: there is one place that sends, and it looks there.
+    sending = re.compile(r"\b(fetch|XMLHttpRequest|EventSource|WebSocket|sendBeacon|importScripts|import)\s*\(")
+    sources = {path.name: re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.DOTALL) for path in SOURCE.glob("**/*.js")}
+    sent = [(name, each) for name, text in sources.items() for each in sending.findall(text)]
+    assert sent == [("api.js", "fetch")]
+    assert re.search(r"if \(!isKnown\(method, path\)\) throw .*\n(.*\n){3,8}.*\bfetch\(", (SOURCE / "api.js").read_text())
     assert len(ADDRESSES) > 20
-    for method, template in ADDRESSES:
-        if template not in PUBLIC:
-            path, body = f"{path_of(template, app='desk')}?user=bob", body_of(method, template)
-            asked = guarded.request(method, path, headers=with_token(ADA), json=body)
-            assert asked.status_code == 403, (method, template, asked.text)
-    # Without a name, lists are those of the credentials' own user.
-    for path in ("/v1/apps/desk/sessions?q=s", "/v1/apps/desk/turns?q=s", "/v1/apps/desk/pending"):
-        assert "bob" not in guarded.get(path, headers=with_token(ADA)).text
-    assert guarded.get("/v1/apps/desk/actors", headers=with_token(ADA)).status_code == 403
+    known = {(each.method, each.path) for each in OPERATIONS}
+    assert [each for each in ADDRESSES if (each[0], f"/v1/{each[1]}") not in known] == []
 
 
 async def test_figures_of_the_last_minutes_are_shared_and_come_as_they_are_new(client: httpx2.AsyncClient, rt: Runtime) -> None:
@@ -155,6 +160,12 @@ async def test_an_agent_says_of_which_version_of_the_tree_it_is(client: httpx2.A
     [root] = (await client.get("/v1/apps/desk/agents?depth=1")).json()["agents"]
     assert root["version"] == version.id
     assert {child["version"] for child in root["children"]} == {""}
+
+
+def test_lists_of_a_user_are_searched_among_the_users_own(guarded: httpx2.Client, rt: Runtime) -> None:
+    run_turn(rt, "hi", "s", "bob")
+    for path in ("/v1/apps/desk/sessions?q=s", "/v1/apps/desk/turns?q=s", "/v1/apps/desk/pending"):
+        assert "bob" not in guarded.get(path, headers=with_token(ADA)).text
 
 
 async def test_sessions_and_turns_are_searched_by_parts_of_names(client: httpx2.AsyncClient, user: str, rt: Runtime) -> None:

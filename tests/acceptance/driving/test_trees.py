@@ -1,15 +1,19 @@
-"""Trees of thousands of agents: what models see of them, which agents get the turns, and that all can be reached."""
+"""Trees: what programs learn of them, and in those of thousands of agents what models see and which agents get the turns."""
 
 from __future__ import annotations
 
 import re
+from contextlib import ExitStack
+from io import StringIO
+from pathlib import Path
 
 import pytest
 
-from actors import BaseAgent, LlmAgent, tool
-from actors.errors import AgentTreeError
+from actors import AgentTool, BaseAgent, Flow, FlowAgent, LlmAgent, SequentialAgent, Task, tool
+from actors.errors import AgentTreeError, UnknownAgentError
 from actors.messages.llm import LlmRequest
 from actors.testing import PatternModel, ScriptedModel
+from runtime.driver.runtime import Runtime
 from runtime.settings import Settings
 from tests.support.runtimes import Deploy, author_texts, run_turn
 
@@ -113,3 +117,69 @@ def test_thirty_levels_down_an_agent_is_reached_keeps_the_turn_and_hands_back(lo
         assert author_texts(run_turn(rt, "down"))[-1] == ("a30", "deep")
         assert author_texts(run_turn(rt, "who?")) == [("a30", "still deep")]
         assert author_texts(run_turn(rt, "up"))[-1] == ("a29", "up")
+
+
+class Cell(StringIO):
+    """The value of a notebook's cell, as IPython lets objects write it."""
+
+    def text(self, text: str) -> None:
+        self.write(text)
+
+
+@tool
+def pay() -> None:
+    """Pay."""
+
+
+def small_office() -> LlmAgent:
+    model = PatternModel([], default="hello")
+    expert = LlmAgent(name="expert", description="Knows the law.")
+    refunds = LlmAgent(name="refunds", description="Money back.", tools=[pay, AgentTool(expert)])
+    flow = FlowAgent(Flow([Task("Look", agents=["refunds"])], name="report"))
+    return LlmAgent(name="desk", model=model, sub_agents=[refunds, SequentialAgent(name="steps", sub_agents=[flow])])
+
+
+async def test_the_tree_is_known_to_every_program(deploy: Deploy) -> None:
+    with deploy(small_office()) as own, ExitStack() as stack:
+        rts = [own] if deploy.engine == "local" else [own, stack.enter_context(Runtime.connect("test"))]
+        for rt in rts:
+            tree = rt.tree()
+            assert [(each.name, each.parent, each.kind) for each in tree] == [
+                ("desk", None, "llm"),
+                ("refunds", "desk", "llm"),
+                ("steps", "desk", "sequential"),
+                ("report", "steps", "flow"),
+            ]
+            refunds, steps = tree.children
+            assert (refunds.description, refunds.model, refunds.tools, refunds.agent_tools) == (
+                "Money back.",
+                "PatternModel",
+                ("pay", "expert"),
+                ("expert",),
+            )
+            assert steps.children[0].workers == ("refunds",)
+            assert str(rt.tree(depth=1)) == (
+                "desk (llm, PatternModel)\n"
+                "  refunds (llm, PatternModel, pay, expert): Money back.\n"
+                "  steps (sequential) [1 more below]"
+            )
+            cell = Cell()
+            rt.tree("steps")._repr_pretty_(cell, False)
+            assert cell.getvalue() == str(rt.tree("steps"))
+            assert repr(rt.tree("steps")) == "AgentInfo(name='steps', kind='sequential', children=['report'])"
+            assert [each.name for each in rt.find_agents("law")] == ["expert"]
+            assert [each.name for each in rt.find_agents(tool="pay")] == ["refunds"]
+            assert await rt.aio.tree("report") == rt.tree("report")
+            assert await rt.aio.find_agents(kind="flow") == rt.find_agents(kind="flow")
+            with pytest.raises(UnknownAgentError, match="Did you mean 'steps'"):
+                rt.tree("step")
+
+
+def test_a_tree_of_ten_thousand_agents_is_shown_in_part(tmp_path: Path) -> None:
+    crowd = [LlmAgent(name=f"a{number}", description=f"About {number}.") for number in range(10_000)]
+    rt = Deploy("local", tmp_path)(LlmAgent(name="root", model=PatternModel([], default="hi"), sub_agents=crowd))
+    tree = rt.tree()
+    assert (len(list(tree)), tree.hidden) == (1_000, 9_001)
+    assert str(tree).startswith("root (llm, PatternModel) [9001 more below]\n")
+    assert len(repr(tree)) < 300
+    assert [each.name for each in rt.find_agents("4711")] == ["a4711"]
