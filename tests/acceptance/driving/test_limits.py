@@ -22,7 +22,7 @@ from tests.support.agents.hostile_code import (
     returns,
     with_tools,
 )
-from tests.support.fixtures.flow_fixture import DiggingModel
+from tests.support.models.digging_model import DiggingModel
 from tests.support.runtimes import Deploy, run_turn, stored_state
 
 

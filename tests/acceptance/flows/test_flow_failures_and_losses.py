@@ -40,10 +40,10 @@ from actors.errors import (
 from actors.testing import PatternModel
 from runtime.driver.turns.turn import TaskResult
 from tests.support.agents.flow_agents import ME, BarrierModel, asked, succeed, worker
-from tests.support.fixtures.flow_fixture import DiggingModel
 from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
 from tests.support.fixtures.session_fixture import settled
 from tests.support.machine.folders import quick_folder
+from tests.support.models.digging_model import DiggingModel
 from tests.support.programs.flow_driver import errand, errand_runtime
 from tests.support.runtimes import Deploy, run_turn, stored
 from tests.support.tries import tries

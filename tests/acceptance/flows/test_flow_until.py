@@ -33,9 +33,9 @@ from actors.testing import ScriptedModel, responses
 from runtime import TurnResult
 from runtime.frontends.console.lines import event_lines
 from tests.support.agents.flow_agents import ME, asked, succeed, worker
-from tests.support.fixtures.flow_fixture import DiggingModel
 from tests.support.fixtures.lossy_engine import Loss, Victim, lossy_runtime
 from tests.support.machine.folders import quick_folder
+from tests.support.models.digging_model import DiggingModel
 from tests.support.models.waiting_model import GatedModel
 from tests.support.runtimes import Deploy
 

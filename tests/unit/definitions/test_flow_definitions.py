@@ -1,4 +1,4 @@
-"""Wrong tasks and flows are refused when they are defined, with an error that helps."""
+"""Wrong tasks and flows are refused when they are defined, with an error that helps; each flow has a name of its own."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from typing import Any
 
 import pytest
 
-from actors import AgentTool, AnyComplete, Flow, FlowAgent, LlmAgent, SequentialAgent, Task, create_tasks, exit_loop
+from actors import AgentTool, AnyComplete, Flow, FlowAgent, LlmAgent, MaxLLMCalls, SequentialAgent, Task, create_tasks, exit_loop
 from actors.errors import DefinitionError
 from actors.layers.trees.tree import AgentTree
+from actors.messages.session import SessionKey
 from actors.testing import ScriptedModel
+from runtime.driver.turns.program_turns import plan_name
 
 
 def agent(name: str = "a", **more: Any) -> LlmAgent:
@@ -183,3 +185,34 @@ def test_a_result_type_of_a_program_itself_is_checked_in_other_processes(tmp_pat
     assert result.checked({"items": [{"x": 1}]}) == {"items": [{"x": 1}], "note": None}
     with pytest.raises(ValueError, match=r"items.0.x: Input should be a valid integer"):
         result.checked({"items": [{"x": "one"}]})
+
+
+def name_of_plan(*, until: Any = None, **fields: Any) -> str:
+    agent = LlmAgent(name="a", model=ScriptedModel([]))
+    flow = Flow([Task("x", name="t", result_type=["b", "c"], **fields)], agents=[agent], until=until)
+    return plan_name(flow.plan, (SessionKey("app", "ada", "s1"), "e-1"))
+
+
+def test_a_flow_keeps_the_name_under_which_older_logs_have_it() -> None:
+    assert name_of_plan() == "flow/524d8b9600308c877a52ac304d33cf70"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"context": {"a": 1}},
+        {"context": {"a": 2}},
+        {"instructions": "Be kind."},
+        {"interactive": True},
+        {"completion_agents": ["a"]},
+        {"until": AnyComplete()},
+        {"until": MaxLLMCalls(1)},
+        {"until": AnyComplete() | MaxLLMCalls(1)},
+        {"until": AnyComplete() & MaxLLMCalls(1)},
+    ],
+    ids=str,
+)
+def test_another_flow_has_another_name(fields: dict[str, Any]) -> None:
+    others: list[dict[str, Any]] = [{}, {"context": {"a": 3}}, {"until": AnyComplete(2)}]
+    assert name_of_plan(**fields) == name_of_plan(**fields)
+    assert name_of_plan(**fields) not in [name_of_plan(**other) for other in others]

@@ -124,14 +124,6 @@ def test_wrong_and_missing_arguments_are_named_and_so_is_what_the_tool_takes(arg
         assert word in str(raised.value)
 
 
-@pytest.mark.parametrize("unknown", ["colour", "argument_0"])
-def test_arguments_that_a_tool_does_not_take_are_dropped_and_named_in_the_log(
-    unknown: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    assert run(FunctionTool(order), item="pen", **{unknown: "red"}) == order("pen")
-    assert f"tool 'order' of agent 'writer': dropped arguments that it does not take: ['{unknown}']" in caplog.text
-
-
 SHADOWS = [
     "copy",
     "json",
@@ -272,13 +264,6 @@ def test_a_tool_survives_pickling() -> None:
         assert again.declaration() == made.declaration()
         assert again.is_long_running == made.is_long_running
     assert run(pickle.loads(pickle.dumps(FunctionTool(slow_add))), x=1, y=2) == 3
-
-
-def test_exit_loop_escalates_and_needs_no_summary() -> None:
-    where = tool_context()
-    asyncio.run(exit_loop.run({}, where))
-    assert where.actions.escalate
-    assert where.actions.skip_summarization
 
 
 def test_a_declaration_is_the_callers_own() -> None:

@@ -55,45 +55,6 @@ class Functions:
         return delta
 
 
-def test_a_function_reads_what_another_has_written_and_each_stores_its_own() -> None:
-    both = Functions(n=1)
-    one, two, _ = both.states
-    one["n"] = 2
-    assert (two["n"], len(two), list(two), "m" in two) == (2, 1, ["n"], False)
-    two["m"] = two["n"] + 1
-    assert (one["m"], one.to_dict(), dict(one.stored)) == (3, {"n": 2, "m": 3}, {"n": 1})
-    assert (both.end(0), both.end(1)) == ({"n": 2}, {"m": 3})
-    assert both.stored == {"n": 2, "m": 3}
-
-
-def test_a_function_reads_its_own_write_until_it_is_stored_and_then_the_newest() -> None:
-    both = Functions()
-    one, two, three = both.states
-    one["n"], two["n"] = 1, 2
-    assert (one["n"], two["n"], three["n"]) == (1, 2, 2)
-    assert both.end(0) == {"n": 1}
-    # Stored later than the other was written: it is the newest for all but the one that has written the other.
-    assert (one["n"], two["n"], three["n"]) == (1, 2, 1)
-    assert both.end(1) == {"n": 2}
-    assert one["n"] == 2
-    one["n"] = 1
-    assert both.end(0) == {"n": 1}
-
-
-def test_what_is_taken_back_was_never_written() -> None:
-    both = Functions(n=1, cart=["x"])
-    one, two, three = both.states
-    one["n"], two["n"], two["m"] = 2, 3, 4
-    two["cart"].append("y")
-    assert three["cart"] == ["x", "y"]
-    both.shared.take_back(both.actions[1].state_delta)
-    assert (three["n"], "m" in three, three["cart"]) == (2, False, ["x"])
-    both.shared.take_back(both.actions[0].state_delta, {"n"})
-    assert three["n"] == 2
-    both.shared.take_back(both.actions[0].state_delta)
-    assert three["n"] == 1
-
-
 def test_what_an_agent_elsewhere_has_stored_since_is_newer() -> None:
     both = Functions(n=1)
     one, _, three = both.states
@@ -102,20 +63,6 @@ def test_what_an_agent_elsewhere_has_stored_since_is_newer() -> None:
     assert three["n"] == 2
     both.stored = {"n": 7, "m": 0}
     assert (three["n"], one["n"]) == (7, 2)
-
-
-def test_functions_change_one_list_in_place() -> None:
-    both = Functions(cart=["x"])
-    one, two, three = both.states
-    one["cart"].append("a")
-    held = two["cart"]
-    held.append("b")
-    assert both.end(1) == {"cart": ["x", "a", "b"]}
-    # It is still the list that both have in their hands.
-    held.append("c")
-    assert three["cart"] == ["x", "a", "b", "c"]
-    assert (both.end(0), both.end(1), both.end(2)) == ({"cart": ["x", "a", "b", "c"]}, {"cart": ["x", "a", "b", "c"]}, {})
-    assert both.stored == {"cart": ["x", "a", "b", "c"]}
 
 
 def test_a_list_that_another_function_has_replaced_is_not_brought_back() -> None:

@@ -1,4 +1,4 @@
-"""A content in google-genai's form and back, by the methods that users call."""
+"""A content in other forms: of google-genai and back, of web clients, and as what users pass as a message."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from google.genai import types
 import runtime
 from actors import Blob, Content, FunctionCall, Part
 from actors.errors import InvalidMessageError
+from runtime.driver.arguments import to_content
 
 TO_GENAI = "from actors import Content; print(Content.of_text('hi').to_genai().parts[0].text)"
 
@@ -96,3 +97,32 @@ def test_a_field_that_only_a_newer_sdk_has_is_refused_unless_it_is_empty() -> No
     assert Content.from_dict({"parts": [{"text": "hi", "hologram": None}], "aura": None}) == Content(parts=[Part(text="hi")])
     with pytest.raises(InvalidMessageError, match=re.escape("message.parts[0] has no field 'hologram'")):
         Content.from_dict({"parts": [{"text": "hi", "hologram": {}}]})
+
+
+class NewerContent(types.Content):
+    """A Content of an SDK whose parts have a field more than the parts that raygrove knows."""
+
+    hologram: Any = None
+
+    def model_dump(self, **options: Any) -> dict[str, Any]:
+        plain = super().model_dump(**options)
+        return {"parts": [{**part, "hologram": self.hologram} for part in plain["parts"]]}
+
+
+def test_a_content_of_the_sdk_is_taken_with_all_that_it_has() -> None:
+    theirs = types.Content(
+        role="user",
+        parts=[
+            types.Part(inline_data=types.Blob(data=b"\xff\xfe", mime_type="a/b"), video_metadata=types.VideoMetadata(fps=2.0)),
+            types.Part(text="hi", part_metadata={"page": 1}),
+        ],
+    )
+    assert to_content(theirs) == Content.from_genai(theirs)
+    assert to_content(theirs).parts[1] == Part(text="hi", part_metadata={"page": 1})
+
+
+def test_what_only_a_newer_sdk_has_is_refused_by_name_and_no_part_of_a_message_is_lost() -> None:
+    parts = [types.Part(text="hi")]
+    assert to_content(NewerContent(parts=parts)) == Content(parts=[Part(text="hi")])
+    with pytest.raises(InvalidMessageError, match=re.escape("message.parts[0] has no field 'hologram'")):
+        to_content(NewerContent(parts=parts, hologram={"depth": 3}))
