@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -23,56 +24,20 @@ AGENT: Any = LlmAgent
 CREATE: Any = Runtime
 FLOW = Flow([Task("Say hello", agents=[ROOT])])
 
-MADE_BY_ACTORS = {
-    # Of a run, a turn or a deployment: programs are given them.
-    *(
-        "AgentInfo",
-        "CallbackContext",
-        "Cancelled",
-        "Failed",
-        "Finished",
-        "FlowMark",
-        "LlmRequest",
-        "MapResult",
-        "NodeContext",
-        "NodeInfo",
-        "Outcome",
-        "Paused",
-    ),
-    *(
-        "PendingCall",
-        "Question",
-        "ReadonlyContext",
-        "RuntimeStatistics",
-        "Schedule",
-        "Session",
-        "TaskChange",
-        "TaskNode",
-        "TaskResult",
-    ),
-    *("BatchInfo", "BatchItem", "BoardTask", "CaseTurn", "EdgeReason", "EventCompaction", "FlowBoard", "LogLine", "UsedTurn"),
-    *(
-        "CallAttempt",
-        "CallQuery",
-        "DeploymentEvent",
-        "RecordedCall",
-        "SelectionReason",
-        "ToolContext",
-        "Transfer",
-        "Turn",
-        "TurnDescription",
-        "TurnInfo",
-        "TurnMap",
-        "TurnQuery",
-        "TurnResult",
-        "Usage",
-        "UsageReport",
-        "UsageSums",
-    ),
-    # Actors make them by the thousand; msgspec names the wrong field.
-    *("Blob", "Content", "Event", "EventActions", "FileData", "FunctionCall", "FunctionResponse", "LlmResponse", "Part"),
-}
-"""Public classes that suggest nothing, and why."""
+OF_ACTORS = """
+AgentInfo BatchInfo BatchItem BoardTask CallAttempt CallQuery CallbackContext Cancelled CaseTurn DeploymentEvent
+EdgeReason EventCompaction Failed Finished FlowBoard FlowMark LlmRequest LogLine MapResult NodeContext NodeInfo Outcome
+Paused PendingCall Question ReadonlyContext RecordedCall RuntimeStatistics Schedule SelectionReason Session TaskChange
+TaskNode TaskResult ToolContext Transfer Turn TurnDescription TurnInfo TurnMap TurnQuery TurnResult Usage UsageReport
+UsageSums UsedTurn
+
+Blob Content Event EventActions FileData FunctionCall FunctionResponse LlmResponse Part
+"""
+MADE_BY_ACTORS = {*OF_ACTORS.split()}
+"""Public classes that suggest nothing: programs are given those of a run, a turn or a deployment.
+
+The last ones are made by actors by the thousand, and msgspec names the wrong field.
+"""
 
 FIRST: dict[str, tuple[object, ...]] = {"FlowAgent": (FLOW,)}
 
@@ -288,3 +253,37 @@ def test_a_struct_that_is_checked_is_decoded_and_replaced_as_any_other() -> None
         RunConfig("sse")  # type: ignore[call-arg]
     with pytest.raises(DefinitionError, match="Did you mean 'placement'"):
         FlowAgent(FLOW, placment=None)
+
+
+CALL = {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}}]}
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"timeout": "5"}, "RunConfig.timeout must be a number of seconds or None, not '5'"),
+        ({"timeout": True}, "RunConfig.timeout must be a number of seconds or None, not True"),
+        ({"timeout": 0}, "RunConfig.timeout must be more than 0 seconds or None, not 0"),
+        ({"max_llm_calls": "many"}, "RunConfig.max_llm_calls must be an int, not 'many'"),
+        ({"max_llm_calls": None}, "RunConfig.max_llm_calls must be an int, not None"),
+        ({"max_llm_calls": 2.0}, "RunConfig.max_llm_calls must be an int, not 2.0"),
+        ({"max_transfers": "x" * 99}, "RunConfig.max_transfers must be an int, not 'xxxxxxxxxxxx...xxxxxxxxxxxxx'"),
+        ({"max_transfers": -1}, "RunConfig.max_transfers must be 0 or more, not -1"),
+        ({"save_input_blobs_as_artifacts": 1}, "RunConfig.save_input_blobs_as_artifacts must be a bool, not 1"),
+        ({"streaming": True}, "RunConfig.streaming must be one of 'none', 'sse', not True"),
+        ({"streaming": []}, "RunConfig.streaming must be one of 'none', 'sse', not []"),
+        ({"on_concurrent_turn": "wait"}, "RunConfig.on_concurrent_turn must be one of 'enqueue', 'steer', 'reject', 'interrupt'"),
+        ({"custom_metadata": "x"}, "RunConfig.custom_metadata must be a dict or None, not 'x'"),
+        ({"model_input_context": "x"}, "RunConfig.model_input_context must be a list of contents or texts, or None, not 'x'"),
+        (
+            {"model_input_context": [1]},
+            "RunConfig.model_input_context: a content must be a Content, ours or google-genai's, not int",
+        ),
+        ({"model_input_context": [{"rolle": "user"}]}, "RunConfig.model_input_context: message has no field 'rolle'"),
+        ({"model_input_context": [""]}, "RunConfig.model_input_context has a content that says nothing"),
+        ({"model_input_context": [CALL]}, "RunConfig.model_input_context has a function call or response"),
+    ],
+)
+def test_a_wrong_option_is_named_with_what_is_right(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        RunConfig(**fields)

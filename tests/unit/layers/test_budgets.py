@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from actors import Blob, Budget, BudgetWarning, Content, FunctionCall, FunctionResponse, LlmRequest, Part, Price
-from actors.errors import NoPriceError
 from actors.layers.spending.rules.budgets import (
     Account,
     Allowed,
@@ -24,7 +23,6 @@ from actors.layers.spending.rules.budgets import (
     Refused,
     decide_call,
     decide_tools,
-    end_text,
     excess_of_call,
     excess_of_tools,
     facts_of,
@@ -152,21 +150,6 @@ def test_a_question_comes_before_the_last_call() -> None:
     assert decision.account.scope == "session"
 
 
-def test_the_other_model_has_to_fit_into_the_other_budgets() -> None:
-    instead = account("turn", llm_calls=2, model="cheap")
-    assert decided(instead, account("session", money=10.1)) == Allowed(likely("cheap"))
-    # The agent's own model would not fit into either.
-    assert isinstance(decided(instead, account("session", money=10.001)), Refused)
-    assert decided(account("turn", llm_calls=9, model="cheap"), account("session", llm_calls=9)) == Allowed(likely("m"))
-
-
-def test_a_model_without_a_price_fits_into_no_budget_of_money() -> None:
-    with pytest.raises(NoPriceError, match="free"):
-        decided(account("turn", llm_calls=2, model="free"), account("session", money=100))
-    # What is called at the limit of a budget is not bounded by it.
-    assert decided(account(money=1, model="free")) == Allowed(likely("free"))
-
-
 def test_calls_of_tools_are_decided_by_their_own_field() -> None:
     assert decide_tools([account(llm_calls=0, tool_calls=3)], 0) == Allowed()
     assert isinstance(decide_tools([account(tool_calls=3)], 1), Refused)
@@ -179,15 +162,6 @@ def test_a_budget_is_raised_by_what_was_given_or_by_itself() -> None:
     assert raised(budget, []) == budget
     assert raised(budget, [None]) == Budget(tokens=200, money=2.0, at_limit="ask")
     assert raised(budget, [Budget(tokens=5), None, Budget(llm_calls=7)]) == Budget(tokens=205, money=2.0, at_limit="ask")
-
-
-def test_a_model_is_told_which_budgets_are_used_up_and_what_is_left() -> None:
-    decision = decided(account("turn", tokens=12, at_limit="wrap_up"), account("session", llm_calls=2, at_limit="wrap_up"))
-    assert isinstance(decision, Allowed)
-    text = end_text(decision.wraps_up)
-    assert "The budget of the turn is used up: of tokens=12 there are 2 left." in text
-    assert "The budget of the session is used up: of llm_calls=2 there are 0 left." in text
-    assert end_text([]) == ""
 
 
 def test_the_user_is_shown_how_much_is_used_and_wanted() -> None:

@@ -20,10 +20,9 @@ from actors.messages import protocol as p
 from actors.messages.codec import decode, encode, plain
 from actors.messages.content import Blob
 from actors.messages.event import decode_event
-from actors.messages.topology import AgentNode, Topology
-from actors.rules.checks.user_message import artifact_name, checked, has_blobs, placeholder
+from actors.messages.topology import Topology
 from tests.support.any_message import MESSAGES, decode_message
-from tests.support.fixtures.log_events import call, image, resp, said
+from tests.support.fixtures.log_events import call, resp, said
 from tests.support.fixtures.topologies import topologies
 from tests.support.tries import tries
 
@@ -199,34 +198,3 @@ def test_a_json_value_is_plain_already(value: Any) -> None:
 )
 def test_a_final_response_is_what_paragraph_5_1_says(event: Event, is_final: bool) -> None:
     assert event.is_final_response() is is_final
-
-
-def test_a_message_is_forced_into_the_users_role_on_a_copy() -> None:
-    given_in = Content.of_text("hi", role="model")
-    assert checked(given_in).role == "user"
-    assert given_in.role == "model"
-
-
-def test_responses_together_with_text_are_allowed() -> None:
-    assert len(checked(Content(parts=[said("x"), resp("c1")])).parts) == 2
-
-
-def test_blobs_get_the_name_of_their_turn_and_place() -> None:
-    assert has_blobs(Content(parts=[said("x"), image()]))
-    assert not has_blobs(Content(parts=[said("x")]))
-    assert artifact_name("e-1", 2) == "artifact_e-1_2"
-    assert placeholder("artifact_e-1_2") == said("Uploaded file: artifact_e-1_2. It is saved into artifacts")
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [("streaming", "fast"), ("on_concurrent_turn", "wait"), ("max_transfers", -1), ("timeout", 0), ("timeout", -1.5)],
-)
-def test_a_run_configuration_that_cannot_be_names_field_and_value(field: str, value: Any) -> None:
-    with pytest.raises(ValueError, match=rf"RunConfig\.{field} .*not {value!r}"):
-        RunConfig(**{field: value})
-
-
-def test_a_node_of_the_tree_says_whether_a_model_drives_it() -> None:
-    assert AgentNode(name="a").is_llm
-    assert not AgentNode(name="a", kind="loop").is_llm

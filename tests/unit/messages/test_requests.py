@@ -1,11 +1,18 @@
-"""What each request to a Session actor says of itself, in one table: a change of one shows here."""
+"""What each request to a Session actor says of itself, in one table: a change of one shows here.
+
+Replies of several stores are joined: in one order, and each thing once, also where a user is moved while the stores are asked.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+from actors.layers.listing.messages import ListTurns
+from actors.messages import protocol as p
 from actors.messages.protocol.base import Request, replies_to
+from actors.messages.session import SessionKey
+from actors.messages.turn_info import TurnInfo
 from tests.support.fixtures.session_fixture import SessionFixture
 
 OPENED = "TurnBegun | TurnResumed | TurnJoined | MessageLeft | CancelRequired | ResumeRequired | NotLeader"
@@ -110,3 +117,29 @@ def test_each_request_to_a_session_actor_is_as_in_the_table(tmp_path: Path) -> N
     actor = SessionFixture(tmp_path).actor
     kinds = actor.handlers()
     assert {kind.__name__: said_of(kind) for kind in kinds} == REQUESTS
+
+
+def session(user: str, updated_s: float) -> p.SessionInfo:
+    return p.SessionInfo(key=SessionKey("app", user, "s"), updated_s=updated_s)
+
+
+def turn(user: str, begun_s: float, state: str = "finished") -> TurnInfo:
+    return TurnInfo(user_id=user, session_id="s", invocation_id=f"e-{user}", state=state, begun_s=begun_s)  # type: ignore[arg-type]
+
+
+def users(limit: int | None, *pages: list[p.SessionInfo]) -> list[str]:
+    joined = p.ListSessionsRequest(app="app", limit=limit).joined([p.SessionsReply(sessions=page) for page in pages])
+    return [each.key.user for each in joined.sessions]
+
+
+def test_sessions_of_all_stores_come_in_the_order_in_which_they_were_written() -> None:
+    pages = [session("ada", 5.0), session("bob", 1.0)], [session("cyd", 3.0)]
+    assert users(None, *pages) == ["ada", "cyd", "bob"]
+    assert users(2, *pages) == ["ada", "cyd"]
+
+
+def test_a_user_who_is_moved_meanwhile_is_listed_once() -> None:
+    moved = session("ada", 5.0)
+    assert users(3, [moved, session("bob", 1.0)], [moved, session("cyd", 3.0)]) == ["ada", "cyd", "bob"]
+    turns = ListTurns(app="app", limit=9).merged([[turn("ada", 2.0)], [turn("ada", 2.0), turn("bob", 0.0, "waiting")]])
+    assert [each.user_id for each in turns] == ["bob", "ada"]

@@ -1,4 +1,4 @@
-"""The shape of a tree."""
+"""The shape of a tree, and the byte strings in which it travels."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from zlib import crc32
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from actors.errors import UnknownAgentError
-from actors.messages.topology import KEPT, AgentNode, Topology
+from actors.messages.codec import decode, encode
+from actors.messages.topology import KEPT, AgentNode, ByteStrings, Topology
 from tests.support.fixtures.topologies import topologies
 from tests.support.tries import tries
 
@@ -67,3 +69,14 @@ def test_an_unknown_name_is_an_error_that_names_the_nearest(tree: Topology) -> N
     assert tree.find("n02") is None
     with pytest.raises(UnknownAgentError, match=r"'n02' is not in the tree\. Did you mean 'n"):
         tree["n02"]
+
+
+@given(st.lists(st.binary(max_size=5)))
+def test_byte_strings_are_the_same_after_a_journey(strings: list[bytes]) -> None:
+    joined = decode(encode(ByteStrings.of(strings)), ByteStrings)
+    assert len(joined) == len(strings)
+    assert list(joined) == [joined[number] for number in range(len(strings))] == strings
+    assert list(reversed(joined)) == strings[::-1]
+    for wrong in (-1, len(strings)):
+        with pytest.raises(IndexError):
+            joined[wrong]

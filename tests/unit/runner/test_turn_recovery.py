@@ -25,6 +25,7 @@ from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.event import USER, Event, EventActions, encode_event
 from actors.messages.llm import LlmRequest, LlmResponse
+from actors.messages.session import SessionKey
 from actors.refs import RunnerRef, SessionRef
 from actors.runner.environment import RunnerEnvironment
 from actors.testing import PatternModel, ScriptedModel
@@ -167,6 +168,14 @@ async def test_an_agent_begins_as_it_would_when_only_a_hook_has_written_before_t
     await fixture.close()
 
 
+async def leave_open(fixture: RunnerFixture, key: SessionKey = KEY) -> None:
+    """A Runner opens a turn, and is lost."""
+    asked = Event(id="m-1", invocation_id="e-1", author=USER, content=Content.of_text("hi"))
+    await fixture.session.open_turn(
+        p.OpenTurn(key=key, invocation_id="e-1", event=encode_event(asked), auto_create=True, runner="runner/lost")
+    )
+
+
 class LateReplies(SessionRef):
     """A client of the Session actor that gets the first reply to each of some messages only when it may.
 
@@ -206,10 +215,7 @@ async def test_one_that_is_asked_for_again_while_its_runner_takes_it_up_runs_onc
     tmp_path: Path, late: Sequence[type[p.Message]]
 ) -> None:
     fixture = RunnerFixture(LlmAgent(name="root", model=PatternModel([], default="I run")), tmp_path)
-    asked = Event(id="m-1", invocation_id="e-1", author=USER, content=Content.of_text("hi"))
-    await fixture.session.open_turn(
-        p.OpenTurn(key=KEY, invocation_id="e-1", event=encode_event(asked), auto_create=True, runner="runner/lost")
-    )
+    await leave_open(fixture)
     session = LateReplies(fixture.session._link, late)
     runner = fixture.use(session)
     recovering = asyncio.create_task(runner.receive(encode(p.RecoverTurns())))
@@ -243,10 +249,7 @@ WANTS: dict[str, tuple[type[p.Message], Callable[[RunnerFixture], Awaitable[obje
 @pytest.mark.parametrize("first", ["a driver that reads", "a retry"])
 async def test_requests_that_meet_at_one_that_was_lost_take_it_up_once(tmp_path: Path, first: str, then: str) -> None:
     fixture = RunnerFixture(LlmAgent(name="root", model=PatternModel([], default="I run")), tmp_path)
-    asked = Event(id="m-1", invocation_id="e-1", author=USER, content=Content.of_text("hi"))
-    await fixture.session.open_turn(
-        p.OpenTurn(key=KEY, invocation_id="e-1", event=encode_event(asked), auto_create=True, runner="runner/lost")
-    )
+    await leave_open(fixture)
     kind, ask = WANTS[first]
     session = LateReplies(fixture.session._link, [kind])
     fixture.use(session)
@@ -266,10 +269,7 @@ async def test_requests_that_meet_at_one_that_was_lost_take_it_up_once(tmp_path:
 
 async def test_one_of_which_a_cancel_could_not_be_stored_runs_no_more_when_it_is_taken_up(tmp_path: Path) -> None:
     fixture = RunnerFixture(LlmAgent(name="root", model=PatternModel([], default="I run")), tmp_path)
-    asked = Event(id="m-1", invocation_id="e-1", author=USER, content=Content.of_text("hi"))
-    await fixture.session.open_turn(
-        p.OpenTurn(key=KEY, invocation_id="e-1", event=encode_event(asked), auto_create=True, runner="runner/lost")
-    )
+    await leave_open(fixture)
     fixture.store.failures = 100
     with pytest.raises(StoreError):
         await fixture.runner.ask(p.CancelTurn(key=KEY, invocation_id="e-1"))
@@ -329,9 +329,7 @@ async def test_those_that_were_lost_are_taken_up_at_the_same_time(tmp_path: Path
     fixture = RunnerFixture(LlmAgent(name="root", model=PatternModel([], default="I run")), tmp_path)
     keys = [KEY, OTHER]
     for key in keys:
-        asked = Event(id="m-1", invocation_id="e-1", author=USER, content=Content.of_text("hi"))
-        opening = p.OpenTurn(key=key, invocation_id="e-1", event=encode_event(asked), auto_create=True, runner="runner/lost")
-        await fixture.session.open_turn(opening)
+        await leave_open(fixture, key)
     session = LateReplies(fixture.session._link, [p.ResumeTurn])
     recovering = asyncio.create_task(fixture.use(session).receive(encode(p.RecoverTurns())))
     await session.until_sent(p.ResumeTurn)

@@ -1,4 +1,4 @@
-"""Leases of states that sessions share: what one actor believes of a lease, and the other one."""
+"""Leases: of states that sessions share, as one actor and the other one believe of them, and of a deployment that drains."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from actors.errors import DrainingError
+from actors.layers.draining import DrainLease
 from actors.layers.sharing import LEASE_S, GivenLeases, HeldLeases
 from tests.support.tries import tries
 
@@ -78,3 +80,34 @@ def test_an_answer_without_a_lease_shortens_none() -> None:
     held.note(1, asked_s=10.0, for_s=1.0, now_s=10.0)
     held.note(1, asked_s=10.5, for_s=0.0, now_s=10.5)
     assert held.holds(10.9)
+
+
+def test_a_lease_refuses_new_turns_until_it_is_over() -> None:
+    lease = DrainLease()
+    assert (lease.left_s(0.0), lease.refusal("desk", 0.0)) == (0.0, None)
+    lease.renew(10.0, 5.0, 100.0)
+    assert lease.left_s(104.0) == 6.0
+    refusal = lease.refusal("desk", 109.9)
+    assert isinstance(refusal, DrainingError)
+    assert (
+        str(refusal) == "app 'desk' is to be stopped and takes no new turns: ask again in 5.0 s, when its next deployment may run"
+    )
+    assert refusal.retry_after_s == 5.0
+    assert lease.refusal("desk", 110.0) is None
+
+
+def test_the_newest_word_counts() -> None:
+    lease = DrainLease()
+    lease.renew(10.0, 5.0, 0.0)
+    lease.renew(2.0, 5.0, 1.0)
+    assert lease.left_s(1.0) == 2.0
+    lease.renew(0.0, 5.0, 1.5)
+    assert lease.left_s(1.5) == 0.0
+
+
+def test_what_was_asked_for_before_the_drain_is_not_new() -> None:
+    lease = DrainLease()
+    lease.renew(10.0, 5.0, 0.0)
+    assert lease.refusal("desk", 1.0, 4.9) is None
+    assert lease.refusal("desk", 1.0, 5.1) is not None
+    assert lease.refusal("desk", 1.0, 0.0) is not None

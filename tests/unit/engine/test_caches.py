@@ -1,4 +1,4 @@
-"""Caches of several processes on one node."""
+"""What processes keep: how caches of a node share its memory, and which definitions of flows stay."""
 
 from __future__ import annotations
 
@@ -8,8 +8,55 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.errors import FlowNotFoundError
 from actors.rules.eviction import CacheEviction
-from runtime.engine.process.node_caches import NodeCaches
+from runtime.engine.deployment import MAX_ADDED, FlowRegistry
+from runtime.engine.process.node_caches import NodeCaches, cache_share
+
+ROOM = 1_000
+
+weights = st.lists(st.integers(0, 2 * ROOM), min_size=1, max_size=12)
+
+
+def shares(taken: list[int]) -> list[int]:
+    """What each may take."""
+    return [cache_share(ROOM, taken[:number] + taken[number + 1 :]) for number in range(len(taken))]
+
+
+def test_a_cache_gets_what_the_others_leave_and_at_least_an_even_share() -> None:
+    assert cache_share(ROOM, []) == ROOM
+    assert cache_share(ROOM, [0, 0, 0]) == ROOM
+    assert cache_share(ROOM, [100, 200]) == 700
+    # The large one has to give way: it has more than an even share.
+    assert cache_share(ROOM, [900, 100]) == 450
+    assert cache_share(ROOM, [900, 900, 900]) == 250
+
+
+@given(weights)
+def test_none_has_to_take_less_than_an_even_share(taken: list[int]) -> None:
+    assert min(shares(taken)) >= ROOM // len(taken)
+
+
+@given(weights)
+def test_where_none_takes_more_than_it_may_all_take_no_more_than_there_is(taken: list[int]) -> None:
+    if all(weight <= share for weight, share in zip(taken, shares(taken), strict=True)):
+        assert sum(taken) <= ROOM
+    else:
+        assert max(taken) > ROOM // len(taken)
+
+
+@given(weights, st.data())
+def test_caches_that_look_one_after_the_other_end_within_their_shares(wanted: list[int], data: st.DataObject) -> None:
+    taken = [0] * len(wanted)
+    for number in data.draw(st.lists(st.integers(0, len(wanted) - 1), max_size=30)) + [*range(len(wanted))] * 2:
+        # Each grows to what it wants, as far as it may.
+        taken[number] = min(wanted[number], shares(taken)[number])
+    assert sum(taken) <= ROOM
+
 
 MAX_BYTES = 1_000_000
 
@@ -78,3 +125,15 @@ def test_where_no_file_can_be_made_a_cache_takes_what_it_was_made_with(tmp_path:
     own = cache_of(0)
     NodeCaches(tmp_path / "missing", b"secret", MAX_BYTES // 2, own).look()
     assert own.max_bytes == MAX_BYTES // 2
+
+
+async def test_the_least_recently_used_definition_is_dropped_and_those_of_the_tree_never() -> None:
+    flows = FlowRegistry({"of the tree": "plan"})
+    for number in range(MAX_ADDED):
+        flows.add(f"f{number}", f"plan {number}")
+    assert await flows.find("f0") == "plan 0"
+    flows.add("one more", "plan")
+    assert flows.get("f1") is None
+    assert [flows.get(name) for name in ("f0", "f2", "one more", "of the tree")] == ["plan 0", "plan 2", "plan", "plan"]
+    with pytest.raises(FlowNotFoundError):
+        await flows.find("f1")
