@@ -20,7 +20,6 @@ from actors.layers.flows.definitions import Flow, ResultType, Task
 from actors.layers.listing.messages import PendingCall
 from actors.layers.retries import RetryTurn
 from actors.layers.trees.tree import AgentTree
-from actors.layers.updates.versions import UpdateReport
 from actors.messages.event import USER, new_invocation_id
 from actors.messages.json_types import JsonMapping
 from actors.messages.topology import Topology
@@ -32,8 +31,8 @@ from runtime.driver.scripts.inputs import MapInput, MapResult
 from runtime.driver.scripts.questions import AnswerRun, OnQuestion, TaskRun, begin_asking, question
 from runtime.driver.scripts.turn_map import Answering, ErrorKind, Inputs, MapOptions, Retries, TurnMap
 from runtime.driver.services.deployed_tree import DeployedTree, checked_tree
-from runtime.driver.services.services import Services, TurnCalls
-from runtime.driver.tree_updates import TreeUpdates
+from runtime.driver.services.services import TurnCalls
+from runtime.driver.tree_updates import UpdateMethods
 from runtime.driver.turns.program_turns import ProgramTurns, to_answers
 from runtime.driver.turns.state import TurnState
 from runtime.driver.turns.turn import Answers, OnLeave, Turn
@@ -54,7 +53,7 @@ MAX_NAME = 128
 
 
 @explains_all_wrong_calls
-class Runtime(Services[Blocking]):
+class Runtime(UpdateMethods[Blocking]):
     """A tree of agents, deployed. Use it as a context manager, sync or async.
 
     Args:
@@ -168,10 +167,9 @@ class Runtime(Services[Blocking]):
         self.app_name = app_name
         client = EngineClient(app_name, engine)
         deployed = DeployedTree(client, tree)
-        self._program = program = ProgramTurns(client, FlowRegistry(types), self.answer)
+        program = ProgramTurns(client, FlowRegistry(types), self.answer)
         calls = TurnCalls(self.run, self.answer, program.edit, program.follow_session)
-        super().__init__(client, Blocking, deployed, calls)
-        self._updates = TreeUpdates(client, deployed, program, self.pending, self.answer)
+        super().__init__(client, Blocking, deployed, calls, program)
         self.aio = AsyncServices(client, deployed, calls, self)
 
     def __repr__(self) -> str:
@@ -610,71 +608,6 @@ class Runtime(Services[Blocking]):
         )
         return TurnMap(self._client, Answering(start, asked, Retries(retries), on_leave), inputs, options)
 
-    def update(
-        self,
-        root_agent: BaseAgent | Flow | object,
-        *,
-        plugins: Sequence[Plugin] | None = None,
-        mask_requests: Callable[[str], str] | None = None,
-        islands: bool = False,
-        share: float | None = None,
-        force: bool = False,
-        dry_run: bool = False,
-        events_compaction_config: EventsCompactionConfig | None = None,
-    ) -> UpdateReport:
-        """Give the deployment another tree while it runs. On an event loop: `rt.aio.update`.
-
-        New turns begin with the new tree. Turns that run, and turns that are paused, go on with the one that they began with.
-        Agents that are the same in both keep their processes; the others get new ones, with their code as it is now. Settings,
-        stores, and limits of models stay as they are.
-
-        Args:
-            root_agent: the root of the new tree: see Runtime.
-            plugins: of the new tree; None: those of the old one, which only the program knows that has given them.
-            mask_requests: see Runtime; None: as it is.
-            islands: see Runtime.
-            events_compaction_config: see Runtime; None: as it is, which only the program knows that has given it.
-            share: a part of the sessions that are created from now on, above 0 and below 1: the others stay with the old tree,
-                until the next update or `rollback`.
-            force: agents may be removed whose calls wait for an answer: such a call is answered with an error.
-            dry_run: only tell what would be done.
-
-        Returns:
-            The names of both versions, and how they differ.
-
-        Raises:
-            DefinitionError: the new tree is defined wrongly, or cannot travel to its actors.
-            UpdateRefusedError: a call of an agent waits that is in the new tree no more, or something cannot be changed this way.
-            UpdateConflictError: another program has updated the deployment at the same time.
-            RequestError: an argument is wrong.
-            RuntimeClosedError: the runtime is not started, or is closed.
-            ClusterError: actors do not answer, or cannot load the tree: then nothing has changed.
-        """
-        return self._updates.update(
-            root_agent,
-            plugins=plugins,
-            mask_requests=mask_requests,
-            islands=islands,
-            share=share,
-            force=force,
-            dry_run=dry_run,
-            events_compaction_config=events_compaction_config,
-        )
-
-    def rollback(self) -> UpdateReport:
-        """Go back to the tree before the last update; a second time, to the one after it. On an event loop: `rt.aio.rollback`.
-
-        Of a version with a share, no new session gets it any more. What holds for turns is said at `update`.
-
-        Returns:
-            The names of both versions, and how they differ.
-
-        Raises:
-            RequestError: there is no version before.
-            UpdateRefusedError, UpdateConflictError, RuntimeClosedError, ClusterError: see `update`.
-        """
-        return self._updates.rollback()
-
     def refusal(self, *, again: bool = False, unread: int = 0) -> OverloadedError | None:
         """The error that any new turn would get now: all lines were full just before, or this program's turns fill them.
 
@@ -759,7 +692,7 @@ class Runtime(Services[Blocking]):
 
 
 @explains_all_wrong_calls
-class AsyncServices(Services[Awaited]):
+class AsyncServices(UpdateMethods[Awaited]):
     """The waiting methods of a Runtime, for callers on an event loop: `rt.aio`.
 
     `rt.run`, `rt.run_flow` and `rt.attach` do not wait, so they have no counterpart here; only the first `run_flow` of a program
@@ -767,7 +700,7 @@ class AsyncServices(Services[Awaited]):
     """
 
     def __init__(self, client: EngineClient, tree: DeployedTree, calls: TurnCalls, rt: Runtime) -> None:
-        super().__init__(client, Awaited, tree, calls)
+        super().__init__(client, Awaited, tree, calls, rt._program)
         self._rt = rt
 
     async def run_task(self, objective: str | Task, **options: Any) -> Any:
@@ -787,14 +720,6 @@ class AsyncServices(Services[Awaited]):
         """The shape of the tree, as far as this program knows it: a program that has joined asks for it once."""
         known = self._tree.definitions
         return known.topology if known is not None else await asyncio.to_thread(self._tree.topology)
-
-    async def update(self, root_agent: object, **options: Any) -> UpdateReport:
-        """Give the deployment another tree while it runs: see Runtime.update, which takes the same."""
-        return await asyncio.to_thread(self._rt.update, root_agent, **options)
-
-    async def rollback(self) -> UpdateReport:
-        """Go back to the tree before the last update: see Runtime.rollback."""
-        return await asyncio.to_thread(self._rt.rollback)
 
     async def upgrade(self, successor: Runtime, **options: Any) -> UpgradeReport:
         """Have a deployment of this program's release take this one's place: see Runtime.upgrade, which takes the same."""

@@ -33,8 +33,10 @@ from actors.messages.event import now_s
 from actors.messages.topology import FLOW
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.services.deployed_tree import DeployedTree, checked_tree
+from runtime.driver.services.services import Services, TurnCalls
+from runtime.driver.turns.finding import CallQuery, found_calls
 from runtime.driver.turns.program_turns import ProgramTurns
-from runtime.driver.turns.turn import Turn
+from runtime.driver.waits import M, in_thread
 from runtime.engine.deployment import plans_of
 from runtime.settings import Settings
 
@@ -44,23 +46,19 @@ SHOWN = 3
 MANY = 100_000
 
 
-class TreeUpdates:
-    """Gives the deployment of a Runtime other trees."""
+class UpdateMethods(Services[M]):
+    """The methods of a Runtime, and of its `aio`, that give the deployment other trees.
 
-    def __init__(
-        self,
-        client: EngineClient,
-        tree: DeployedTree,
-        turns: ProgramTurns,
-        pending: Callable[..., Sequence[PendingCall]],
-        answer: Callable[..., Turn],
-    ) -> None:
-        self._client = client
-        self._tree = tree
-        self._turns = turns
-        self._pending = pending
-        self._answer = answer
+    Args:
+        program: makes turns for the Runtime.
+    """
 
+    def __init__(self, client: EngineClient, mode: type[M], tree: DeployedTree, calls: TurnCalls, program: ProgramTurns) -> None:
+        super().__init__(client, mode, tree, calls)
+        self._program = program
+        self._answer = calls.answer
+
+    @in_thread
     def update(
         self,
         root_agent: BaseAgent | Flow | object,
@@ -73,9 +71,36 @@ class TreeUpdates:
         dry_run: bool = False,
         events_compaction_config: EventsCompactionConfig | None = None,
     ) -> UpdateReport:
-        """Give the deployment another tree: see Runtime.update."""
+        """Give the deployment another tree while it runs. On an event loop: `rt.aio.update`.
+
+        New turns begin with the new tree. Turns that run, and turns that are paused, go on with the one that they began with.
+        Agents that are the same in both keep their processes; the others get new ones, with their code as it is now. Settings,
+        stores, and limits of models stay as they are.
+
+        Args:
+            root_agent: the root of the new tree: see Runtime.
+            plugins: of the new tree; None: those of the old one, which only the program knows that has given them.
+            mask_requests: see Runtime; None: as it is.
+            islands: see Runtime.
+            events_compaction_config: see Runtime; None: as it is, which only the program knows that has given it.
+            share: a part of the sessions that are created from now on, above 0 and below 1: the others stay with the old tree,
+                until the next update or `rollback`.
+            force: agents may be removed whose calls wait for an answer: such a call is answered with an error.
+            dry_run: only tell what would be done.
+
+        Returns:
+            The names of both versions, and how they differ.
+
+        Raises:
+            DefinitionError: the new tree is defined wrongly, or cannot travel to its actors.
+            UpdateRefusedError: a call of an agent waits that is in the new tree no more, or something cannot be changed this way.
+            UpdateConflictError: another program has updated the deployment at the same time.
+            RequestError: an argument is wrong.
+            RuntimeClosedError: the runtime is not started, or is closed.
+            ClusterError: actors do not answer, or cannot load the tree: then nothing has changed.
+        """
         began_s = time.monotonic()
-        self._turns.client()
+        self._program.client()
         part = _checked_share(share)
         settings = self._client.engine.settings
         if settings is None:
@@ -95,14 +120,25 @@ class TreeUpdates:
         if part == 1.0:
             self._tree.follow(after.id, tree)
         for flow, plan in plans_of(tree).items():
-            self._turns.types.add(flow, plan.results)
+            self._program.types.add(flow, plan.results)
         answered = [call.call_id for call in orphans if self._refuse(call)]
         return msgspec.structs.replace(report, answered=answered, took_s=time.monotonic() - began_s)
 
+    @in_thread
     def rollback(self) -> UpdateReport:
-        """Go back to the tree before the last update: see Runtime.rollback."""
+        """Go back to the tree before the last update; a second time, to the one after it. On an event loop: `rt.aio.rollback`.
+
+        Of a version with a share, no new session gets it any more. What holds for turns is said at `update`.
+
+        Returns:
+            The names of both versions, and how they differ.
+
+        Raises:
+            RequestError: there is no version before.
+            UpdateRefusedError, UpdateConflictError, RuntimeClosedError, ClusterError: see `update`.
+        """
         began_s = time.monotonic()
-        self._turns.client()
+        self._program.client()
         record, after, difference = self._client.run(_roll_back(self._client))
         self._tree.follow(after, None)
         before = record.share.version if record.share is not None else record.current
@@ -140,7 +176,8 @@ class TreeUpdates:
     def _orphans(self, removed: Sequence[str]) -> list[PendingCall]:
         """The calls that wait for an answer, of agents that are removed."""
         gone = set(removed)
-        return [call for call in self._pending(limit=MANY) if call.agent in gone] if gone else []
+        waiting = self._client.run(found_calls(self._client, CallQuery(), MANY)) if gone else []
+        return [call for calls in waiting for call in calls if call.agent in gone]
 
     def _refuse(self, call: PendingCall) -> bool:
         """Answer a call of an agent that is removed. Returns False when it was answered meanwhile."""

@@ -57,25 +57,8 @@ OF_SESSIONS: Sequence[Table] = (
 )
 """Tables with rows of sessions, by the session's number."""
 
-DERIVED: Sequence[Table] = (schema.authors,)
-"""Derived tables: their rows are made again at the target."""
-
 OF_USERS: Sequence[Table] = (schema.shared_state, schema.removals, schema.schedules)
 """Tables with rows of users."""
-
-OF_STORES: Sequence[Table] = (
-    schema.schema_version,
-    schema.writers,
-    schema.owners,
-    schema.shared_versions,
-    schema.seats,
-    schema.placements,
-    schema.arrivals,
-    schema.batches,
-    schema.batch_items,
-)
-"""Tables with rows that stay with the store, beside that of sessions: versions of a state are those of its writers there, and
-batches are in the first store, with items of all users."""
 
 PAGE = 500
 """Rows in a part."""

@@ -30,11 +30,12 @@ def test_stores_that_are_not_named_lie_in_the_data_folder(settings: Settings, tm
 def test_memory_lies_beside_the_session_store_unless_there_is_none(settings: Settings, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/other/chats.db"
     store = PlainStore()
-    for session, memory, resolved in [
+    cases: list[tuple[Any, Any, str | None]] = [
         (url, DEFAULT, f"sqlite:///{tmp_path}/other/chats.memory.db"),
         (store, DEFAULT, f"sqlite:///{tmp_path}/desk.memory.db"),
         (url, None, None),
-    ]:
+    ]
+    for session, memory, resolved in cases:
         stores, _ = resolve_stores("desk", settings, session, DEFAULT, memory)
         assert stores == [(session, resolved)]
 
