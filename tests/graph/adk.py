@@ -8,7 +8,7 @@ from typing import Any
 from google.adk.agents import LlmAgent
 from google.adk.events import Event, RequestInput
 from google.adk.models.base_llm import BaseLlm
-from google.adk.workflow import DEFAULT_ROUTE, START, JoinNode, RetryConfig, Workflow, node
+from google.adk.workflow import START, JoinNode, RetryConfig, Workflow, node
 from pydantic import PrivateAttr
 
 from actors import LlmRequest
@@ -20,7 +20,6 @@ from tests.graph.programs import Answers
 
 class AdkKit(Kit):
     start: Any = START
-    default_route: Any = DEFAULT_ROUTE
     request_input: Callable[..., Any] = RequestInput
     retry_config: Callable[..., Any] = RetryConfig
     node: Callable[..., Any] = staticmethod(node)

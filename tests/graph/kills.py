@@ -3,7 +3,7 @@
 Each program is played once undisturbed, and then with the process of an agent, of the Runner and of the Session actor killed at
 its first message, its second, and so on, until a play has fewer. The turns, the state and the errors have to be the same, and no
 function that has ended is called again. With standbys it is theirs to take the place of the Runner and the Session actor, and
-the next play waits until there are new ones. On the local engine actors are lost at each message instead.
+the next play waits until there are new ones.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from runtime.settings import Settings
 from tests.graph.kit import Kit
 from tests.graph.mortal import Kind, mortal_processes
 from tests.graph.programs import PROGRAMS, Notes, Program
-from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
 from tests.support.machine.folders import quick_folder
 from tests.support.machine.processes import is_running
 from tests.support.polling import until
@@ -188,29 +187,4 @@ def tried(name: str, every: int, *, by_adapter: bool = False, standbys: bool = F
                 if not found.was_killed:
                     break
                 times[kind] += 1
-    return times, wrong
-
-
-def tried_locally(name: str, every: int, *, by_adapter: bool = False) -> tuple[Counter[str], list[str]]:
-    """The same on the local engine, whose actors are lost at each message instead of killed: see `tried`."""
-
-    def play(*losses: Loss) -> tuple[Played, LossyEngine]:
-        with quick_folder() as given:
-            notes = Notes(Path(given))
-            notes.begin("none")
-            program = PROGRAMS[name](kit_of(by_adapter=by_adapter), notes)
-            rt, engine = lossy_runtime(program.root, notes.folder, losses)
-            with rt:
-                return Theatre(program, rt, notes).play(), engine
-
-    times: Counter[str] = Counter()
-    wrong: list[str] = []
-    expected, undisturbed = play()
-    for who in get_args(Victim):
-        for at in range(0, undisturbed.messages, every):
-            for before in (True, False):
-                loss = Loss(at, who, before)
-                found, engine = play(loss)
-                times[who] += bool(engine.lost)
-                wrong += [f"{loss}: {each}" for each in differences(found, expected)]
     return times, wrong

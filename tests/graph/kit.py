@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from actors import (
-    DEFAULT_ROUTE,
     START,
     Content,
     Event,
@@ -47,14 +46,13 @@ class Kit:
     """This project's classes, as programs with graphs use them."""
 
     start: Any = START
-    default_route: Any = DEFAULT_ROUTE
     request_input: Callable[..., Any] = RequestInput
     retry_config: Callable[..., Any] = RetryConfig
     node: Callable[..., Any] = staticmethod(node)
 
-    def event(self, *, route: str, output: Any = None, state: Mapping[str, Any] | None = None) -> Any:
+    def event(self, *, route: str, output: Any = None) -> Any:
         """An event that a node yields."""
-        return Event(author="", output=output, actions=EventActions(route=route, state_delta=dict(state or {})))
+        return Event(author="", output=output, actions=EventActions(route=route))
 
     def join(self, name: str) -> Any:
         """A node that waits for those before it."""

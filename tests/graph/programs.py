@@ -317,62 +317,17 @@ def research(kit: Kit, notes: Notes) -> Program:
     return Program(kit.graph("research", edges), ["the tyre"])
 
 
-def triage(kit: Kit, notes: Notes) -> Program:
-    """A function reads a message and picks a route; each route has its own agent, and anything else goes to a desk."""
-
-    def classify(ctx: Any, node_input: str) -> Any:
-        notes.run(ctx)
-        for word, department in (("refund", "billing"), ("invoice", "billing"), ("error", "technical")):
-            if word in node_input:
-                return kit.event(route=department, output=node_input, state={"department": department})
-        return kit.event(route="unknown", output=node_input, state={"department": "desk"})
-
-    def desk(ctx: Any, node_input: str) -> str:
-        notes.run(ctx)
-        ctx.state["reply"] = "A colleague will call you."
-        return f"queued: {node_input}"
-
-    def log_reply(ctx: Any, reply: str, department: str) -> dict[str, str]:
-        notes.run(ctx)
-        return {"department": department, "reply": reply}
-
-    replies: list[tuple[str, Reply]] = [("refund", "It is on its way."), ("invoice", "It was sent again.")]
-    billing = kit.llm(Answers("billing", notes, replies), instruction="Answer.", output_key="reply")
-    technical = kit.llm(Answers("technical", notes, [("", "Please update.")]), instruction="Solve.", output_key="reply")
-    routes = {"billing": billing, "technical": technical, kit.default_route: desk}
-    ways = [(kit.start, classify, routes), (billing, log_reply), (technical, log_reply), (desk, log_reply)]
-    return Program(kit.graph("triage", ways), ["I want a refund", "It shows an error", "Hats?", "Where is my invoice?"])
-
-
 def items(kit: Kit, notes: Notes) -> Program:
-    """A function runs for each item of a list; one item is tried again."""
-    careful = kit.node(
-        _priced(notes, shaky="pear"),
-        name="careful",
-        retry_config=kit.retry_config(max_attempts=3, initial_delay=0.01, jitter=0.0),
-    )
-    return _listed(kit, notes, kit.node(careful, parallel_worker=True, max_parallel_workers=1), ["apple, pear, fig"])
+    """A function runs for each item of a list, two at a time, and one of them is tried again; in the second message one fails."""
 
-
-def strict_items(kit: Kit, notes: Notes) -> Program:
-    """A function runs for each item of a list, two at a time; in the second message one fails."""
-    price = kit.node(_priced(notes), name="price", parallel_worker=True, max_parallel_workers=2)
-    return _listed(kit, notes, price, ["apple, fig, pear", "stone"])
-
-
-def _priced(notes: Notes, shaky: str = "") -> Callable[..., Any]:
     async def price(ctx: Any, node_input: str) -> dict[str, Any]:
         notes.run(ctx)
         if node_input == "stone":
             raise ValueError("a stone has no price")
-        if node_input == shaky and ctx.attempt_count == 1:
+        if node_input == "pear" and ctx.attempt_count == 1:
             raise ConnectionError("the shop is closed")
         return {"name": node_input, "cents": 10 * len(node_input)}
 
-    return price
-
-
-def _listed(kit: Kit, notes: Notes, worker: Any, turns: Sequence[str]) -> Program:
     def split(ctx: Any, node_input: str) -> list[str]:
         notes.run(ctx)
         return [word.strip() for word in node_input.split(",")]
@@ -381,10 +336,12 @@ def _listed(kit: Kit, notes: Notes, worker: Any, turns: Sequence[str]) -> Progra
         notes.run(ctx)
         return sum(item["cents"] for item in node_input)
 
+    soon = kit.retry_config(max_attempts=2, initial_delay=0.01, jitter=0.0)
+    worker = kit.node(kit.node(price, retry_config=soon), parallel_worker=True, max_parallel_workers=2)
     teller = kit.llm(Answers("teller", notes, [("", "That is it.")]), instruction="Say the price.")
-    return Program(kit.graph("prices", [(kit.start, split, worker, total, teller)]), turns)
+    return Program(kit.graph("prices", [(kit.start, split, worker, total, teller)]), ["apple, fig, pear", "stone"])
 
 
 PROGRAMS: Mapping[str, Callable[[Kit, Notes], Program]] = {
-    each.__name__: each for each in (approval, booking, dynamic, items, strict_items, nested, research, triage)
+    each.__name__: each for each in (approval, booking, dynamic, items, nested, research)
 }

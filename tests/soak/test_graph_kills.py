@@ -10,7 +10,7 @@ from typing import get_args
 
 import pytest
 
-from tests.graph.kills import Played, differences, tried, tried_locally
+from tests.graph.kills import Played, differences, tried
 from tests.graph.mortal import Kind
 from tests.graph.programs import PROGRAMS
 
@@ -54,12 +54,3 @@ def test_processes_of_each_kind_are_killed_at_a_few_moments() -> None:
     times, wrong = tried("approval", 11)
     assert not wrong
     assert all(times[kind] >= 2 for kind in get_args(Kind))
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_actors_of_the_local_engine_are_lost(name: str, by_adapter: bool) -> None:
-    times, wrong = tried_locally(name, EVERY, by_adapter=by_adapter)
-    assert not wrong
-    assert times["runner and session"]

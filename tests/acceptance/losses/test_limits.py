@@ -30,8 +30,8 @@ from actors.messages.event import USER
 from actors.testing import PatternModel
 from runtime.driver.arguments import run_config_of
 from runtime.driver.runtime import Runtime
-from tests.acceptance.losses.parts.agents import ask
 from tests.acceptance.losses.test_budget_losses import look
+from tests.acceptance.losses.trees import ask
 from tests.support.agents.workflow_agents import answer, seq
 from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
 from tests.support.machine.folders import quick_folder

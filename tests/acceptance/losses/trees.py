@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
 
 import pydantic
 
@@ -12,40 +14,82 @@ from actors import (
     BaseAgent,
     CallbackContext,
     Content,
+    CustomAgent,
     Event,
     FunctionCall,
     FunctionNode,
     Graph,
+    InvocationContext,
     JoinNode,
+    LlmAgent,
     LongRunningFunctionTool,
     NodeContext,
     Part,
+    Placement,
     ReadonlyContext,
     RequestInput,
     RetryConfig,
+    SequentialAgent,
     Tool,
     ToolContext,
     Toolset,
     node,
 )
 from actors.errors import DynamicNodeFailError
-from tests.acceptance.losses.parts.agents import ask, count, counter, talker
-from tests.acceptance.losses.parts.graph_attempts import (
-    fan_of_agents,
-    functions_lending_state,
-    functions_sharing_state,
-    graph_attempts,
-    placed_functions,
-    task_root,
-    tool_running_nodes,
-)
-from tests.acceptance.losses.parts.workflow_nodes import graph_of_workflows, graph_of_workflows_pausing
+from actors.testing import PatternModel
 from tests.support.agents.conversation_tools import LockedToolset, count_begin
 from tests.support.agents.failing_agents import SKIP, agent_failing_first, restart
 from tests.support.agents.workflow_agents import CountingAgent, loop, par, says, seq
+from tests.support.models.metered_model import MeteredModel
 from tests.support.vectors.vector_agents import SayingAgent
 
 Tree = Callable[[], BaseAgent]
+
+
+def count(key: str, tool_context: ToolContext) -> str:
+    """Count in the session's state."""
+    tool_context.state[key] = tool_context.state.get(key, 0) + 1
+    tool_context.state["temp:last"] = key
+    return f"{key} {tool_context.state[key]}"
+
+
+def ask() -> None:
+    """Ask a human."""
+
+
+def talker(name: str, *replies: tuple[str, Any], **fields: Any) -> LlmAgent:
+    """An agent whose model has no state: the same request gets the same response."""
+    return LlmAgent(name=name, model=MeteredModel(PatternModel([*replies, (".*", f"{name} is done")])), **fields)
+
+
+def counter(name: str, **fields: Any) -> LlmAgent:
+    """An agent that calls a tool, and then answers."""
+    call = {"parts": [{"call": "count", "args": {"key": name}}, {"call": "count", "args": {"key": f"{name}2"}}]}
+    return talker(name, ("tool:", f"{name} has counted"), (".*", call), tools=[count], **fields)
+
+
+def asker(name: str) -> LlmAgent:
+    """An agent that asks a human, and then answers."""
+    return talker(name, ("tool:", f"{name} has heard"), (".*", {"call": "ask"}), tools=[LongRunningFunctionTool(ask)])
+
+
+def planner() -> LlmAgent:
+    """An agent that works on a task with the user, whose second message is for it."""
+    finish = {"call": "finish_task", "args": {"result": "Rome"}}
+    call = {"call": "count", "args": {"key": "t"}}
+    return talker("t", ("more", finish), ("tool:", "Where to?"), (".*", call), tools=[count], mode="task", output_key="trip")
+
+
+def again(ctx: NodeContext, node_input: object) -> object:
+    """Take a circle's way back once."""
+    ctx.state["rounds"] = ctx.state.get("rounds", 0) + 1
+    ctx.route = "again" if ctx.state["rounds"] < 2 else "done"
+    return node_input
+
+
+def asks() -> RequestInput:
+    """Ask the user."""
+    return RequestInput(interrupt_id="h", message="Which?")
 
 
 class Wanted(pydantic.BaseModel):
@@ -86,8 +130,7 @@ def side_by_side() -> BaseAgent:
 
 
 def pausing() -> BaseAgent:
-    wait = talker("h", ("tool:", "h has heard"), (".*", {"call": "ask"}), tools=[LongRunningFunctionTool(ask)])
-    return loop("lp", counter("a"), par("p", seq("s", wait, counter("b")), counter("x")), times=1)
+    return loop("lp", counter("a"), par("p", seq("s", asker("h"), counter("b")), counter("x")), times=1)
 
 
 def questioning() -> BaseAgent:
@@ -119,13 +162,12 @@ def supervised() -> BaseAgent:
 
 
 def supervised_side_by_side() -> BaseAgent:
-    wait = talker("h", ("tool:", "h has heard"), (".*", {"call": "ask"}), tools=[LongRunningFunctionTool(ask)])
     again = par(
         "p",
         agent_failing_first("x", 1),
         agent_failing_first("y", 1),
         seq("s", says("s1"), agent_failing_first("s2", 1)),
-        wait,
+        asker("h"),
         supervision=restart(2, backoff_s=5),
     )
     without = par("q", says("z"), agent_failing_first("u"), agent_failing_first("v"), supervision=SKIP)
@@ -160,11 +202,6 @@ def graphs() -> BaseAgent:
         yield Event(content=Content.of_text("second", role="model"), output=node_input)
         ctx.state["yielded"] = True
 
-    def again(ctx: NodeContext, node_input: object) -> object:
-        ctx.state["rounds"] = ctx.state.get("rounds", 0) + 1
-        ctx.route = "again" if ctx.state["rounds"] < 2 else "done"
-        return node_input
-
     def fail_first(ctx: NodeContext, node_input: object) -> object:
         if ctx.attempt_count == 1:
             raise ValueError("at first")
@@ -179,9 +216,8 @@ def graphs() -> BaseAgent:
 
 def graph_pausing() -> BaseAgent:
     """One agent waits for the user, and what does not need it goes on."""
-    wait = talker("h", ("tool:", "h has heard"), (".*", {"call": "ask"}), tools=[LongRunningFunctionTool(ask)])
     both = JoinNode("both")
-    below = Graph(name="below", edges=[(START, wait)])
+    below = Graph(name="below", edges=[(START, asker("h"))])
     return Graph(name="graph", edges=[(START, (below, counter("x")), both, counter("b"))])
 
 
@@ -246,10 +282,7 @@ def graph_tried_again() -> BaseAgent:
 
 def graph_task() -> BaseAgent:
     """An agent works on a task with the user, whose second message is for it; beside it, and behind it, others work."""
-    finish = {"call": "finish_task", "args": {"result": "Rome"}}
-    call = {"call": "count", "args": {"key": "t"}}
-    planner = talker("t", ("more", finish), ("tool:", "Where to?"), (".*", call), tools=[count], mode="task", output_key="trip")
-    below = Graph(name="below", edges=[(START, planner)])
+    below = Graph(name="below", edges=[(START, planner())])
     return Graph(name="graph", edges=[(START, (below, counter("x")), JoinNode("both"), counter("b"))])
 
 
@@ -306,19 +339,13 @@ def calls(*names: str) -> Content:
 
 def delegating() -> BaseAgent:
     """Two agents work for calls of one response, one of them with the user."""
-    finish = {"call": "finish_task", "args": {"result": "Rome"}}
-    look = {"call": "count", "args": {"key": "t"}}
-    planner = talker("t", ("more", finish), ("tool:", "Where to?"), (".*", look), tools=[count], mode="task", output_key="trip")
     clerk = talker("clerk", mode="single_turn")
-    boss = talker("boss", ("tool:", "boss has heard"), (".*", calls("t", "clerk")), sub_agents=[planner, clerk])
+    boss = talker("boss", ("tool:", "boss has heard"), (".*", calls("t", "clerk")), sub_agents=[planner(), clerk])
     return seq("root", counter("a"), boss, counter("b"))
 
 
 def delegating_to_graph() -> BaseAgent:
     """A graph works for a call, and asks the user."""
-
-    def asks() -> RequestInput:
-        return RequestInput(interrupt_id="h", message="Which?")
 
     graph = Graph(name="h", edges=[(START, counter("x"), asks, talker("last"))])
     return talker("boss", ("tool:", "boss has heard"), (".*", calls("h")), tools=[graph])
@@ -326,9 +353,6 @@ def delegating_to_graph() -> BaseAgent:
 
 def delegating_to_function() -> BaseAgent:
     """A function works for a call: it runs others, one of which asks the user."""
-
-    def asks() -> RequestInput:
-        return RequestInput(interrupt_id="h", message="Which?")
 
     def counts(ctx: NodeContext, node_input: str) -> str:
         ctx.state["times"] = ctx.state.get("times", 0) + 1
@@ -341,6 +365,153 @@ def delegating_to_function() -> BaseAgent:
         return f"{await ctx.run_node(counts, chosen)} after {before}"
 
     return talker("boss", ("tool:", "boss has heard"), (".*", calls("h")), tools=[FunctionNode(h, rerun_on_resume=True)])
+
+
+SOON = RetryConfig(max_attempts=5, initial_delay=5)
+
+
+def graph_attempts() -> BaseAgent:
+    """The root fails by a function, by an agent, and by a graph in it, which has attempts of its own; it asks the user, too."""
+
+    def fail_first(ctx: NodeContext, node_input: object) -> object:
+        ctx.state["tried"] = ctx.state.get("tried", 0) + 1
+        if ctx.state["tried"] % 3:
+            raise ValueError("at first")
+        return node_input
+
+    below = Graph(
+        name="below", edges=[(START, counter("b"), fail_first)], retry_config=RetryConfig(max_attempts=2, initial_delay=5)
+    )
+    edges = [(START, counter("x"), agent_failing_first("a", 1), asks, below, talker("last"))]
+    return Graph(name="h", edges=edges, retry_config=SOON)
+
+
+def fan_of_agents() -> BaseAgent:
+    """Agents side by side, whose ends are stored together, and what follows from them."""
+    fan = (counter("a"), counter("b"), counter("c"), counter("d"))
+    return Graph(name="graph", edges=[(START, fan, JoinNode("all"), counter("e"))])
+
+
+def placed_functions() -> BaseAgent:
+    """Functions in actors of their own: one asks the user, fails at first and says a route; a worker fails for an item."""
+
+    def choose(ctx: NodeContext, node_input: object) -> list[str] | RequestInput:
+        if "h" not in ctx.resume_inputs:
+            return RequestInput(interrupt_id="h")
+        if ctx.attempt_count == 1:
+            raise ValueError("at first")
+        ctx.state["chosen"] = ctx.state.get("chosen", 0) + 1
+        ctx.route = "work"
+        return ["x", "y", "z"]
+
+    def work(node_input: str) -> str:
+        if node_input == "y":
+            raise ValueError("not y")
+        return f"worked on {node_input}"
+
+    own = Placement(num_cpus=0.01)
+    chooser = FunctionNode(choose, name="h", placement=own, rerun_on_resume=True, retry_config=SOON)
+    worker = node(FunctionNode(work, placement=own), parallel_worker=True, partial_results=True)
+    return Graph(name="graph", edges=[(START, counter("a"), chooser, {"work": worker}), (worker, talker("last"))])
+
+
+def tool_running_nodes() -> BaseAgent:
+    """A tool runs a function that counts, twice, and an agent; another call does so after it; in a graph."""
+
+    def counts(ctx: NodeContext, node_input: str) -> str:
+        key = f"counted_{node_input}"
+        ctx.state[key] = ctx.state.get(key, 0) + 1
+        return f"{node_input} {ctx.state[key]}"
+
+    async def work(what: str, tool_context: ToolContext) -> str:
+        """Work on something."""
+        counted = await tool_context.run_node(counts, what)
+        said = await tool_context.run_node("clerk", what)
+        return f"{counted}, {said}, {await tool_context.run_node(counts, what)}"
+
+    first, second = ({"parts": [{"call": "work", "id": what, "args": {"what": what}}]} for what in ("x", "y"))
+    clerk = talker("clerk", ("tool:", "clerk has looked"), (".*", {"call": "look"}), tools=[look])
+    replies = (("tool:.*y 1", "boss has worked"), ("tool:", second), ("go", first))
+    boss = talker("boss", *replies, tools=[work], sub_agents=[clerk])
+    return Graph(name="graph", edges=[(START, boss, talker("last"))])
+
+
+def functions_sharing_state() -> BaseAgent:
+    """Functions that each wait for what the other has written, and not stored; an agent reads both."""
+
+    async def seen(ctx: NodeContext, key: str) -> object:
+        async with asyncio.timeout(20):
+            while ctx.state.get(key) is None:  # noqa: ASYNC110 - written where no event can be set
+                await asyncio.sleep(0.001)
+        return ctx.state[key]
+
+    async def x(ctx: NodeContext) -> object:
+        ctx.state["x"] = ["from x"]
+        return await seen(ctx, "y")
+
+    async def y(ctx: NodeContext) -> AsyncIterator[object]:
+        ctx.state["temp:y"] = await seen(ctx, "x")
+        ctx.state["y"] = "from y"
+        yield Content(parts=[Part(text=f"y has {ctx.state['temp:y']}")])
+        yield await seen(ctx, "x")
+
+    return Graph(name="h", edges=[(START, (x, y), JoinNode("all"), asks, counter("c"))])
+
+
+def functions_lending_state() -> BaseAgent:
+    """A function writes what agents read that it runs, before it is stored: one alone, one in a sequence, one in a graph."""
+
+    def look(tool_context: ToolContext) -> dict[str, object]:
+        """Look."""
+        return {key: tool_context.state.get(key) for key in ("x", "y", "temp:z")}
+
+    def reading(name: str) -> BaseAgent:
+        steps = [("tool:", f"{name} has looked"), (".*", {"call": "look"})]
+        return talker(name, *steps, tools=[look], instruction="{x?} {y?}")
+
+    def seen(ctx: NodeContext) -> str:
+        ctx.state["temp:seen"] = [ctx.state["y"]]
+        return f"seen {ctx.state['x']} {ctx.state['y']}"
+
+    async def chief(ctx: NodeContext) -> object:
+        ctx.state["x"] = "one"
+        ctx.state["temp:z"] = ["z"]
+        first = await ctx.run_node(alone, "go")
+        await ctx.run_node(asks)
+        ctx.state["y"] = "two"
+        return [first, await ctx.run_node(steps, "go"), await ctx.run_node(inner, "go")]
+
+    alone, steps = reading("alone"), SequentialAgent(name="steps", sub_agents=[counter("c"), reading("after")])
+    inner = Graph(name="inner", edges=[(START, seen, reading("last"))])
+    return Graph(name="h", edges=[(START, FunctionNode(chief, rerun_on_resume=True))], sub_agents=[alone, steps, inner])
+
+
+def graph_of_workflows() -> BaseAgent:
+    """A sequence, twice in a circle, with a loop, agents side by side, a graph and a custom agent with a child in it."""
+
+    inner = loop("inner", counter("c"), CountingAgent(name="d", key="d", when=2), times=3, absorb=True)
+    beside = par("beside", counter("x"), seq("y", says("y1"), talker("y2")))
+    below = Graph(name="below", edges=[(START, talker("n"), FunctionNode(lambda node_input: f"{node_input}!", name="f"))])
+    steps = seq("steps", beside, inner, Chief(name="chief", sub_agents=[talker("i")]), below)
+    return Graph(name="graph", edges=[(START, steps, again, {"again": steps, "done": talker("last")})])
+
+
+class Chief(CustomAgent):
+    """Speaks before and after its child has worked."""
+
+    async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
+        yield Event(content=Content.of_text("chief begins", role="model"))
+        await context.run_agent("i")
+        yield Event(content=Content.of_text("chief ends", role="model"))
+
+
+def graph_of_workflows_pausing() -> BaseAgent:
+    """An agent waits for the user in a sequence in a parallel that is a node; then a sequence fails once, and begins anew."""
+    steps = par("p", seq("s", talker("a"), asker("h"), counter("b")), talker("x"))
+    failing = seq("f", counter("e"), agent_failing_first("g", 1))
+    soon = RetryConfig(max_attempts=3, initial_delay=5)
+    edges = [(START, (steps, counter("z")), JoinNode("both"), node(failing, retry_config=soon), talker("last"))]
+    return Graph(name="graph", edges=edges)
 
 
 TREES: dict[str, Tree] = {
@@ -365,7 +536,7 @@ TREES: dict[str, Tree] = {
         fan_of_agents,
         functions_sharing_state,
         functions_lending_state,
-        task_root,
+        planner,
         placed_functions,
         tool_running_nodes,
         graph_handing_over,

@@ -11,7 +11,7 @@ import pytest
 from actors import Flow
 from actors.errors import TurnCancelledError
 from actors.messages import protocol as p
-from tests.acceptance.losses.test_workflow_losses import SCENES, Agents
+from tests.acceptance.losses.scenes import SCENES, Agents
 from tests.support.agents.workflow_agents import answer
 from tests.support.fixtures.lossy_engine import Process, lossy_runtime
 from tests.support.machine.folders import quick_folder

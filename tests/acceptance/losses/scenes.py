@@ -1,17 +1,9 @@
-"""Workflows whose children pause, escalate, fail and begin again, while any actor is lost: the log says what it should, and no
-model is asked again for what the log has."""
+"""Workflows whose children pause, escalate, fail and begin again, and what each branch of their logs should say."""
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
-from itertools import groupby
-from operator import itemgetter
-from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
-
-import pytest
+from typing import Any
 
 from actors import (
     START,
@@ -19,7 +11,6 @@ from actors import (
     BaseAgent,
     CallbackContext,
     Content,
-    Event,
     Flow,
     FlowAgent,
     FunctionCall,
@@ -37,16 +28,10 @@ from actors import (
     exit_loop,
     node,
 )
-from actors.messages import protocol as p
-from actors.messages.event import USER, decode_event
 from actors.testing import PatternModel
-from tests.acceptance.losses.parts.agents import ask, count
-from tests.acceptance.losses.parts.working_trees import WorkingModel
-from tests.support.agents.failing_agents import SKIP, FailingCallback, decisions_in, restart
-from tests.support.agents.workflow_agents import answer, count_begun, loop, par, seq
-from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Process, Victim, lossy_runtime
-from tests.support.machine.folders import quick_folder
-from tests.support.runtimes import run_turn, stored
+from tests.acceptance.losses.trees import ask, calls, count
+from tests.support.agents.failing_agents import SKIP, FailingCallback, restart
+from tests.support.agents.workflow_agents import count_begun, loop, par, seq
 
 FAILS = ValueError
 SOON = RetryConfig(max_attempts=2, initial_delay=1)
@@ -79,6 +64,26 @@ class _OneCall:
             return
         async for response in self._model.generate(request, stream=stream):
             yield response
+
+
+class WorkingModel:
+    """Works on tasks, by the request alone: it asks the user once where it can, then ends what it can."""
+
+    async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
+        """Call the next tool, or say that all is done."""
+        tools = [tool.name for tool in request.tools]
+        made = {call.name for content in request.contents for call in content.function_calls()}
+        args: dict[str, object] = {"result": f"found by {request.agent}"}
+        if "ask_user" in tools and "ask_user" not in made:
+            call = FunctionCall(name="ask_user", args={"question": "Which?"})
+        elif finishes := [name for name in tools if name.startswith("succeed_")]:
+            call = FunctionCall(name=finishes[0], args=args)
+        elif "end_turn" in tools:
+            call = FunctionCall(name="end_turn", args={})
+        else:
+            yield LlmResponse(content=Content.of_text(f"{request.agent} is done", role="model"))
+            return
+        yield LlmResponse(content=Content(role="model", parts=[Part(text=f"by {request.agent}"), Part(function_call=call)]))
 
 
 class Agents:
@@ -161,12 +166,6 @@ def tells(callback_context: CallbackContext) -> str:
 
 
 TELLS: dict[str, Any] = {"after_agent_callback": tells}
-
-
-def calls(*names: str) -> Content:
-    """Calls of tools that take a text; their ids stand in branches and paths."""
-    made = [FunctionCall(id=f"c-{name}", name=name, args={"request": "go"}) for name in names]
-    return Content(role="model", parts=[Part(function_call=call) for call in made])
 
 
 def boss(make: Agents, *delegates: LlmAgent) -> LlmAgent:
@@ -463,7 +462,7 @@ SAID: dict[str, dict[str, str]] = {
     },
     "tool, skip": {
         "": "user: go | root: steps(), steps=a=1, root has asked",
-        "@root:c-steps": "user: go | f: ValueError | a: count(), count=a 1, a has counted | steps: a=1",
+        "@root:call-steps": "user: go | f: ValueError | a: count(), count=a 1, a has counted | steps: a=1",
         "decided": "steps: skip f",
     },
     "tool, escalates": {
@@ -471,174 +470,20 @@ SAID: dict[str, dict[str, str]] = {
             "user: go | root: steps(), steps=a has counted, root has asked | b: count(), count=b 1, b has counted | "
             "root: steps(), steps=a has counted, root has asked | b: count(), count=b 2, b has counted"
         ),
-        "@root:c-steps": (
+        "@root:call-steps": (
             "user: go | e: exit_loop(), exit_loop=the loop ends, escalates | a: count(), count=a 1, a has counted | "
             "user: go | e: exit_loop(), exit_loop=the loop ends, escalates | a: count(), count=a 2, a has counted"
         ),
     },
     "delegate, pause": {
         "": "user: go | boss: h(), x(), x=x has counted | user: ask=yes | boss: h=h has heard, boss has heard | s: x=1",
-        "h@c-h": "h: ask(), h has heard",
-        "x@c-x": "x: count(), count=x 1, x has counted",
+        "h@call-h": "h: ask(), h has heard",
+        "x@call-x": "x: count(), count=x 1, x has counted",
     },
     "delegate, words": {
         "": "user: go | boss: t(), x(), x=x has counted | user: more | boss: t=Rome, boss has heard",
-        "t@c-t": "t: Where to?, finish_task(), finish_task=Task completed., gives {'result': 'Rome'}",
-        "x@c-x": "x: count(), count=x 1, x has counted",
+        "t@call-t": "t: Where to?, finish_task(), finish_task=Task completed., gives {'result': 'Rome'}",
+        "x@call-x": "x: count(), count=x 1, x has counted",
     },
 }
 """What each branch of a scene's log says, author by author."""
-
-
-class Step(NamedTuple):
-    """A place at which actors are lost: when the step of that number is stored. `who`: its sender, or the Runner with all agents.
-
-    A step is a note of a workflow, a change of the state, or a failure.
-    """
-
-    number: int
-    who: Literal["sender", "runner"]
-
-
-class Played(NamedTuple):
-    """What the branches of the log say, the agents whose models were asked for what the log had, the steps, and the engine."""
-
-    said: dict[str, str]
-    again: list[str]
-    steps: int
-    engine: LossyEngine
-
-
-def played(name: str, loss: Loss | Step | None = None) -> Played:
-    """All turns of a scene, with a loss."""
-    tree, then = SCENES[name]
-    happened: list[tuple[str, str]] = []
-    steps = 0
-
-    async def see(sender: Process, message: p.Message, handled: bool) -> None:
-        nonlocal steps
-        if not (handled and isinstance(message, p.Append)):
-            return
-        events = [decode_event(raw, 0) for raw in message.events]
-        happened.extend(("stored", event.id) for event in events)
-        if any(event.actions.agent_state is not None or event.actions.state_delta or event.error_code for event in events):
-            steps += 1
-            if isinstance(loss, Step) and loss.number == steps:
-                if loss.who == "sender":
-                    engine.cut(sender)
-                else:
-                    await engine.lose("runner")
-
-    with quick_folder() as folder:
-        rt, engine = lossy_runtime(tree(Agents(happened)), Path(folder), [loss] if isinstance(loss, Loss) else [])
-        engine.meddler = see
-        with rt:
-            run_turn(rt, "go")
-            for each in then:
-                assert bool(rt.turns.list(state="paused")) != isinstance(each, Flow)
-                if isinstance(each, Flow):
-                    rt.run_flow(each, user_id="ada", session_id="s1").result()
-                else:
-                    run_turn(rt, each if isinstance(each, str) else answer(rt, *each))
-            assert {turn.state for turn in rt.turns.list()} == {"finished"}
-            log = stored(rt)
-    return Played(said(log), asked_again(log, happened), steps, engine)
-
-
-def said(log: Sequence[Event]) -> dict[str, str]:
-    """What each branch says. Decisions about children that run side by side may come in any order, so these stand apart."""
-    branches: dict[str, list[Sequence[str]]] = {}
-    for event in log:
-        if decided := decisions_in([event]):
-            branches.setdefault("decided", []).append(decided[0].split(" ", 1))
-        elif words := told(event):
-            # The workers of a flow share a branch. Ids of calls end at random.
-            branch = re.sub(r"-[0-9a-f]{10}\b", "", event.branch or (event.author if event.flow is not None else ""))
-            branches.setdefault(branch, []).append((event.author, words))
-    return {branch: _text(lines) for branch, lines in branches.items()}
-
-
-def _text(lines: Sequence[Sequence[str]]) -> str:
-    """What the authors say, one after the other."""
-    by_author = groupby(lines, key=itemgetter(0))
-    return " | ".join(f"{author}: {', '.join(words for _, words in each)}" for author, each in by_author)
-
-
-def told(event: Event) -> str:
-    """What an event says; "" of a note."""
-    made = [f"{call.name}()" for call in event.function_calls()]
-    results = [f"{each.name}={(each.response or {}).get('result', 'yes')}" for each in event.function_responses()]
-    ends = ["escalates"] if event.actions.escalate else []
-    failed = [event.error_code] if event.error_code else []
-    output = [f"gives {event.output}"] if event.output is not None else []
-    return ", ".join([*([event.text] if event.text else []), *made, *results, *ends, *failed, *output])
-
-
-def asked_again(log: Sequence[Event], happened: Sequence[tuple[str, str]]) -> list[str]:
-    """The agents whose models were asked once more when all their answers were in the log."""
-    by_model = [event for event in log if event.author != USER and not any(event.function_responses())]
-    answers = {event.id: event.author for event in by_model if event.content is not None or event.error_code}
-    left, again = Counter(answers.values()), []
-    for what, name in happened:
-        if what == "stored" and name in answers:
-            left[answers.pop(name)] -= 1
-        elif what == "asked" and not left[name]:
-            again.append(name)
-    return again
-
-
-@pytest.mark.parametrize("name", SCENES)
-def test_each_branch_says_what_it_should_and_no_model_is_asked_again(name: str) -> None:
-    found = played(name)
-    assert (found.said, found.again) == (SAID[name], [])
-
-
-def check(name: str, losses: Sequence[Loss | Step]) -> None:
-    """Play a scene with each of these losses."""
-    for loss in losses:
-        found = played(name, loss)
-        assert (found.said, found.again) == (SAID[name], []), (loss, found.engine.lost)
-        assert found.engine.lost or isinstance(loss, Loss)
-
-
-@pytest.mark.sampled(6, full=5)
-@pytest.mark.parametrize("name", SCENES)
-def test_so_it_is_whoever_is_lost_when_a_step_is_stored(name: str) -> None:
-    steps = range(1, played(name).steps + 1)
-    check(name, [Step(number, who) for number in steps for who in ("sender", "runner")])
-
-
-@pytest.mark.full
-@pytest.mark.sampled(full=61)
-@pytest.mark.parametrize("who", get_args(Victim))
-@pytest.mark.parametrize("name", SCENES)
-def test_so_it_is_at_every_message(name: str, who: Victim) -> None:
-    messages = played(name).engine.messages
-    check(name, [Loss(at, who, before) for at in range(messages) for before in (True, False)])
-
-
-def test_an_agent_that_is_asked_otherwise_after_a_loss_answers_the_new_question() -> None:
-    """A callback words the question anew when the call is made again."""
-    asked: list[str] = []
-
-    def word(tool: Any, args: dict[str, Any], tool_context: ToolContext) -> None:
-        args["request"] = f"question {len(asked) + 1}"
-
-    class Expert:
-        async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-            asked.append(request.contents[-1].text)
-            if len(asked) == 1:
-                await engine.lose("agents")
-            yield LlmResponse(content=Content.of_text(f"answer to {request.contents[-1].text}", role="model"))
-
-    model = PatternModel([("tool:", "done")], default=calls("expert"))
-    expert = LlmAgent(name="expert", model=Expert())
-    root = LlmAgent(name="root", model=model, tools=[AgentTool(expert)], before_tool_callback=word)
-    with quick_folder() as folder:
-        rt, engine = lossy_runtime(root, Path(folder))
-        with rt:
-            events = run_turn(rt, "go")
-    assert asked == ["question 1", "question 2"]
-    assert [response.response for event in events for response in event.function_responses()] == [
-        {"result": "answer to question 2"}
-    ]

@@ -1,1 +1,0 @@
-"""Parts of the trees of which actors are lost."""
