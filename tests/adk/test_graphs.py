@@ -1,4 +1,4 @@
-"""Workflows of google-adk as graphs of actors: what only the adapter does; what graphs do is tested with raygrove's own."""
+"""Workflows of google-adk as graphs of actors and as roots: what only the adapter does; graphs themselves are tested apart."""
 
 from __future__ import annotations
 
@@ -383,3 +383,56 @@ def test_two_outputs_fail_a_workflow_whose_edges_adk_has_read(is_whole: bool, lo
         else:
             with pytest.raises(SeveralOutputsError, match=r"'one', 'two'"):
                 run_turn(rt, "go")
+
+
+def test_a_root_is_tried_again_and_bounded(deploy: Deploy) -> None:
+    tried = RetryConfig(max_attempts=3, initial_delay=0.01)
+    with deploy(Workflow(name="wf", edges=[(START, shaky_twice)], retry_config=tried, timeout=20)) as rt:
+        events = run_turn(rt, "go")
+        assert outputs(events) == {"wf@1/shaky_twice@1": "went"}
+        assert [event.error_code for event in events if event.error_code] == ["ValueError"] * 2
+
+
+def shaky_twice(ctx: Any) -> str:
+    ctx.state["tried"] = ctx.state.get("tried", 0) + 1
+    if ctx.state["tried"] < 3:
+        raise ValueError("not yet")
+    return "went"
+
+
+def test_a_task_agent_as_the_root_talks_with_the_user(deploy: Deploy) -> None:
+    with deploy(LlmAgent(name="clerk", model=Clerk(model="clerk"), mode="task")) as rt:
+        assert [event.text for event in run_turn(rt, "choose")] == ["Which one?"]
+        assert outputs(run_turn(rt, "blue")) == {"clerk@1": {"result": "the blue one"}}
+
+
+def test_an_agent_that_is_a_node_delegates_to_its_children(deploy: Deploy) -> None:
+    clerk = LlmAgent(name="clerk", model=Clerk(model="clerk"), mode="task", description="Chooses.")
+    desk = programs.agent("desk", ("clerk", {"request": "choose"}), "show:last", sub_agents=[clerk])
+    with deploy(Workflow(name="wf", edges=[(START, desk)])) as rt:
+        assert [event.text for event in run_turn(rt, "go") if event.text] == ["Which one?"]
+        assert any("the blue one" in event.text for event in run_turn(rt, "blue") if event.author == "desk")
+
+
+def test_a_tool_runs_nodes(deploy: Deploy) -> None:
+    with deploy(till) as rt:
+        events = run_turn(rt, "go")
+        [path] = [event.node_info.path for event in events if event.output == "6 for tea" and event.node_info]
+        assert path.startswith("till@1/use@call:")
+        assert path.endswith("/costs@1")
+        assert "6 for tea, well" in (events[-1].text or "")
+
+
+helped = programs.agent("helped", "well")
+
+
+def costs(node_input: str) -> str:
+    return f"6 for {node_input}"
+
+
+async def use(what: str, tool_context: Any) -> str:
+    """Use a node and an agent."""
+    return f"{await tool_context.run_node(costs, what)}, {await tool_context.run_node(helped, what)}"
+
+
+till = programs.agent("till", ("use", {"what": "tea"}), "show:last", tools=[use], sub_agents=[helped])

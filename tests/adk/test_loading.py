@@ -1,17 +1,24 @@
-"""The commands run folders of ADK programs as `adk run` does: graphs, and agents that a YAML file describes."""
+"""Folders of ADK programs run as by `adk run`, and updates of their trees leave what is defined as before as it is."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from google.adk.skills import load_skill_from_dir
+from google.adk.tools import AgentTool, FunctionTool, LongRunningFunctionTool
+from google.adk.tools.skill_toolset import SkillToolset
+from google.adk.workflow import Workflow
 
-from actors.errors import DefinitionError, RaygroveError, RequestError
-from runtime.frontends.console import cli
+from actors.errors import DefinitionError, RequestError
 from runtime.frontends.loading.app import load_app
+from tests.adk.programs import Doubler, agent
 from tests.support.app_folders import fresh_imports, write
+from tests.support.console import invoke
+from tests.support.programs.skill_folders import skill_folder, skill_md
+from tests.support.runtimes import Deploy
 
 GRAPH = """
     from google.adk.events import Event
@@ -74,13 +81,6 @@ def _in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
         yield
 
 
-def raygrove(*arguments: str) -> Result:
-    result = CliRunner().invoke(cli.app, [*arguments])
-    if isinstance(result.exception, RaygroveError):
-        raise result.exception
-    return result
-
-
 @pytest.mark.parametrize("is_island", [False, True])
 @pytest.mark.parametrize("engine", ["local", "ray"])
 def test_a_folder_with_a_graph_runs_and_a_note_names_an_island(
@@ -95,7 +95,7 @@ def test_a_folder_with_a_graph_runs_and_a_note_names_an_island(
         own = "import START\n    from tests.adk.programs import OwnWorkflow as Workflow"
         program = program.replace("import START, Workflow", own)
     write(tmp_path / f"shout_{engine}", {"agent.py": program})
-    result = raygrove("run", f"./shout_{engine}", "hi", *options)
+    result = invoke("run", f"./shout_{engine}", "hi", *options)
     assert (result.exit_code, result.stdout) == (0, "YOU SAID HI\n")
     assert ("so ADK's own Runner runs it" in result.stderr) is is_island
 
@@ -107,7 +107,7 @@ def test_a_graph_needs_no_particular_name(tmp_path: Path) -> None:
 
 def test_the_tree_of_a_graph_is_shown(tmp_path: Path) -> None:
     write(tmp_path / "shout_t", {"agent.py": GRAPH.replace("NAME", "app")})
-    assert "shouting" in raygrove("tree", "./shout_t").stdout
+    assert "shouting" in invoke("tree", "./shout_t").stdout
 
 
 @pytest.mark.parametrize("engine", ["local", "ray"])
@@ -119,7 +119,7 @@ def test_a_folder_with_a_yaml_file_runs(given: str, engine: str, tmp_path: Path,
         options = ["--ray"]
     folder = f"weather_{engine}{len(given)}"
     write(tmp_path / folder, {"root_agent.yaml": LLM.format(folder=folder), "parts.py": MODELS})
-    result = raygrove("run", f"./{folder}{given}", "hi", *options)
+    result = invoke("run", f"./{folder}{given}", "hi", *options)
     assert (result.exit_code, result.stdout) == (0, "{'report': 'Rome: 20'}\n"), result.stderr
 
 
@@ -128,7 +128,7 @@ def test_a_yaml_file_may_name_other_files_and_stand_beside_code(tmp_path: Path) 
     members = {f"{name}.yaml": MEMBER.format(name=name) for name in ("first", "second")}
     write(tmp_path / "team_y", {**files, **members})
     assert load_app("team_y").name == "team_y"
-    result = raygrove("run", "./team_y", "hi", "--verbose")
+    result = invoke("run", "./team_y", "hi", "--verbose")
     assert (result.exit_code, result.stdout.count("It is fine.")) == (0, 2)
 
 
@@ -157,3 +157,38 @@ def test_a_folder_of_folders_names_those_with_yaml_files(tmp_path: Path) -> None
     write(tmp_path / "many" / "one", {"root_agent.yaml": "name: a"})
     with pytest.raises(RequestError, match=r"Did you mean many/one\?"):
         load_app("many")
+
+
+def function(told: str) -> Callable[..., str]:
+    """A function that users define, which is another object each time."""
+
+    def tell() -> str:
+        """Tell it."""
+        return told
+
+    return tell
+
+
+def skills(folder: Path, told: str) -> SkillToolset:
+    skill_folder(folder, "greet", {**skill_md("greet"), "references/words.md": told})
+    return SkillToolset([load_skill_from_dir(folder / "greet")])
+
+
+KINDS: dict[str, Callable[[Path, str], Any]] = {
+    "a function": lambda folder, told: agent("host", tools=[function(told)]),
+    "tools": lambda folder, told: agent("host", tools=[Doubler(), LongRunningFunctionTool(function(told))]),
+    "skills": lambda folder, told: agent("host", tools=[skills(folder, told)]),
+    "an agent as a tool": lambda folder, told: agent(
+        "root", tools=[AgentTool(agent("host", tools=[FunctionTool(function(told))]))]
+    ),
+    "a child": lambda folder, told: agent("root", sub_agents=[agent("host", tools=[FunctionTool(function(told))])]),
+    "a node": lambda folder, told: Workflow(name="root", edges=[("START", agent("host", tools=[FunctionTool(function(told))]))]),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_only_what_differs_is_changed(local: Deploy, tmp_path: Path, kind: str) -> None:
+    made = KINDS[kind]
+    with local(made(tmp_path / "skills", "old")) as rt:
+        assert not rt.update(made(tmp_path / "skills", "old")).difference
+        assert rt.update(made(tmp_path / "skills", "new")).difference.changed == ["host"]

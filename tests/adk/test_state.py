@@ -1,15 +1,22 @@
-"""The dictionary that user code has for a session's state."""
+"""What user code has of a session's state, and of the event loop in which a sync tool runs."""
 
 from __future__ import annotations
 
+import asyncio
 import copy
+import gc
 import pickle
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from weakref import ref
 
 import pytest
 from hypothesis import given
 
 from actors.definitions.tools.state import State
 from runtime.integrations.adk.state import LiveState, StateCopy
+from runtime.integrations.adk.tools import in_own_loop
 from tests.support.mappings import START, STEPS, check_like_a_dict
 
 
@@ -83,3 +90,28 @@ def test_it_does_all_that_a_dictionary_does(steps: list[tuple[str, str]]) -> Non
     check_like_a_dict([LiveState(State(START))], steps)
     rebased = StateCopy(START)
     check_like_a_dict([rebased], steps, between=lambda: rebased.rebase(START))
+
+
+class Failing:
+    """A tool whose error holds the event loop in a circle of references: the error, its traceback, the loop's frames."""
+
+    async def run_async(self, args: object, tool_context: object) -> Any:
+        raise LookupError
+
+
+def test_a_loop_is_closed_with_its_thread_also_when_only_an_error_holds_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    unraisable: list[Any] = []
+    loops = [asyncio.new_event_loop()]
+    loop = ref(loops[0])
+    with monkeypatch.context() as patch, ThreadPoolExecutor(1) as thread:
+        patch.setattr(sys, "unraisablehook", unraisable.append)
+        # Of a circle, what is older is ended first: here the loop's sockets.
+        patch.setattr(asyncio, "new_event_loop", loops.pop)
+        error = thread.submit(in_own_loop, Failing(), {}, None).exception()
+    assert isinstance(error, LookupError)
+    assert loop() is not None
+    del error
+    gc.collect()
+    assert loop() is None
+    # A loop that was not closed would warn, which is an error here.
+    assert unraisable == []
