@@ -74,7 +74,7 @@ class CallModel(msgspec.Struct, eq=False, kw_only=True):
     Attributes:
         name: the model's name, where the request has none.
         event_id: of the event that will have the response, and of its pieces.
-        context: of callbacks that see the call.
+        context: gives the context of callbacks that see the call.
         show: takes the pieces of the response before it is complete; None: there is no reader for them.
         streams: the model is to yield pieces.
         is_optional: the run can do without it.
@@ -87,7 +87,7 @@ class CallModel(msgspec.Struct, eq=False, kw_only=True):
     name: str
     request: LlmRequest
     event_id: str
-    context: CallbackContext
+    context: Callable[[], CallbackContext]
     show: Callable[[Content | None], Awaitable[None]] | None = None
     streams: bool = False
     is_optional: bool = False

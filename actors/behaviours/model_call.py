@@ -9,7 +9,7 @@ import logging
 import re
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any, Protocol, cast
 
 import msgspec
@@ -230,7 +230,8 @@ class ModelCall:
             except StoreError as error:
                 logger.warning("messages to agent %s are read later: %s", self._context.agent_name, error)
         actions = Actions()
-        context = callback_context(self._context, actions)
+        # Made for the first that asks for it: most calls have no callback that sees them.
+        context = cache(partial(callback_context, self._context, actions))
         request = await self._built_request()
         call = CallModel(
             model=self._model,
@@ -273,13 +274,13 @@ class ModelCall:
         """
         if not self._interceptors.changes_requests or all(call.name in self._tools.by_name for call in calls):
             return
-        context = callback_context(self._context, Actions())
-        await self._prepared(await self._built_request(), context)
+        await self._prepared(await self._built_request(), partial(callback_context, self._context, Actions()))
 
-    async def _prepared(self, request: LlmRequest, context: CallbackContext) -> LlmResponse | None:
+    async def _prepared(self, request: LlmRequest, make_context: Callable[[], CallbackContext]) -> LlmResponse | None:
         """Have tools and interceptors change the request. Returns the response that one has in place of the model's, or None."""
         if not self._changes_requests:
             return None
+        context = make_context()
         perform = partial(self._tools.change_request, request, context)
         replaced = await self._interceptors.prepare_request(PrepareRequest(request=request, context=context, perform=perform))
         self._settle(request)

@@ -43,7 +43,6 @@ from actors.errors import (
 from actors.errors.hints import did_you_mean
 from actors.errors.tracebacks import foreign_traceback
 from actors.errors.user_code import code_of, error_text, in_thread, is_cancellation
-from actors.interfaces.access import ArtifactAccess
 from actors.interfaces.context import Context
 from actors.messages.codec import decode, encode
 from actors.messages.config import Limits
@@ -103,8 +102,8 @@ class LargeResults:
         limit: bytes that a result may have; 0: any number.
     """
 
-    def __init__(self, artifacts: ArtifactAccess, limit: int) -> None:
-        self._artifacts = artifacts
+    def __init__(self, context: Context, limit: int) -> None:
+        self._context = context
         self._limit = limit
 
     def is_large(self, size: int) -> bool:
@@ -125,7 +124,7 @@ class LargeResults:
         name = f"{call.name}_{call.id}.{ending}"
         short: JsonObject = {}
         try:
-            version = await self._artifacts.save(name, Part(inline_data=Blob(data=data, mime_type=kind)))
+            version = await self._context.artifacts.save(name, Part(inline_data=Blob(data=data, mime_type=kind)))
         except (StoreError, RequestError, OSError) as error:
             whole = f"it could not be saved as an artifact ({error})"
         else:
@@ -343,7 +342,7 @@ class ToolCalls:
         self._interceptors = interceptors
         self.given = given
         self.own = self.by_name = given.by_name
-        self.large = LargeResults(context.artifacts, spec.limits.max_result_bytes)
+        self.large = LargeResults(context, spec.limits.max_result_bytes)
         self._needs_consent: dict[str, bool] = {}
         # By call of an agent whose runs are numbered: which of them it is.
         self._numbers: dict[str, int] = {}

@@ -53,7 +53,7 @@ class AfterModelCallbacks(RunInterceptor):
 
             async def show_replaced(piece: Content | None) -> None:
                 if piece is not None:
-                    piece = (await self._replaced(LlmResponse(content=piece, partial=True), call.context)).content
+                    piece = (await self._replaced(LlmResponse(content=piece, partial=True), call.context())).content
                 await show(piece)
 
             call.show = show_replaced
@@ -62,11 +62,11 @@ class AfterModelCallbacks(RunInterceptor):
         except BaseException as error:  # A model is foreign code: a callback may have a response for whatever it raises.
             if error is not call.error:
                 raise
-            replaced = await first_result(self.run.spec.hooks("on_model_error_callback"), call.context, call.request, error)
+            replaced = await first_result(self.run.spec.hooks("on_model_error_callback"), call.context(), call.request, error)
             if replaced is None:
                 raise
             response = as_response(replaced, self.run.spec.model_name)
-        return await self._replaced(response, call.context)
+        return await self._replaced(response, call.context())
 
     async def _replaced(self, response: LlmResponse, context: CallbackContext) -> LlmResponse:
         """Return what the after_model callbacks put in the place of a response, or of a piece of one."""

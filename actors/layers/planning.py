@@ -45,7 +45,7 @@ class Planning(RunInterceptor):
                 await show(pieces.shown(content) if content is not None else None)
 
             call.show = show_planned
-        return self._planned(await self.next.call_model(call), call.context)
+        return self._planned(await self.next.call_model(call), call.context())
 
     @property
     def _planner(self) -> BasePlanner:

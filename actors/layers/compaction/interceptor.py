@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Sequence
+from functools import partial
 from typing import Self
 
 import msgspec
@@ -141,7 +142,7 @@ class Compaction(RunInterceptor):
             name=name,
             request=LlmRequest(model=name, agent=self._spec.name, contents=[Content.of_text(prompt)]),
             event_id=event_id,
-            context=callback_context(self._context, Actions()),
+            context=partial(callback_context, self._context, Actions()),
             is_optional=True,
         )
 
