@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from itertools import product
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -255,32 +254,25 @@ async def test_a_message_that_ray_brings_to_a_process_which_stands_by_goes_to_th
     assert (first.got, second.got) == ([b"one"], [b"two"])
 
 
-def test_who_stands_by_for_one_that_leads_waits_for_its_loss_and_then_takes_its_place() -> None:
-    for is_first in (True, False):
-        assert next_step(Other.LEADS, is_first=is_first, has_seen_leader=False) is StandbyStep.WATCH
-        assert next_step(Other.LOST, is_first=is_first, has_seen_leader=True) is StandbyStep.LEAD
+LEAD, WATCH, ASK = StandbyStep.LEAD, StandbyStep.WATCH, StandbyStep.ASK_AGAIN
 
 
-@pytest.mark.parametrize("has_seen_leader", [True, False])
-def test_where_both_were_started_again_only_the_first_leads(has_seen_leader: bool) -> None:
-    steps = [next_step(Other.STANDS_BY, is_first=first, has_seen_leader=has_seen_leader) for first in (True, False)]
-    assert steps == [StandbyStep.LEAD, StandbyStep.ASK_AGAIN]
-
-
-def test_one_that_was_seen_leading_and_is_silent_leads_on() -> None:
-    for is_first in (True, False):
-        assert next_step(Other.SILENT, is_first=is_first, has_seen_leader=True) is StandbyStep.ASK_AGAIN
-        assert next_step(Other.SILENT, is_first=is_first, has_seen_leader=False) is StandbyStep.LEAD
-
-
-def test_a_second_process_does_not_lead_where_there_was_never_a_first() -> None:
-    assert next_step(Other.ABSENT, is_first=False, has_seen_leader=False) is StandbyStep.ASK_AGAIN
-    assert next_step(Other.ABSENT, is_first=True, has_seen_leader=False) is StandbyStep.LEAD
-
-
-def test_nobody_leads_beside_one_that_is_known_to_lead() -> None:
-    steps = {next_step(Other.LEADS, is_first=first, has_seen_leader=seen) for first, seen in product((True, False), repeat=2)}
-    assert steps == {StandbyStep.WATCH}
+@pytest.mark.parametrize(
+    ("other", "has_seen_leader", "first", "second"),
+    [
+        pytest.param(Other.LEADS, False, WATCH, WATCH, id="no one leads beside one that leads"),
+        pytest.param(Other.LEADS, True, WATCH, WATCH, id="no one leads beside one that leads on"),
+        pytest.param(Other.LOST, True, LEAD, LEAD, id="the place of a lost leader is taken"),
+        pytest.param(Other.STANDS_BY, True, LEAD, ASK, id="of two that were started again the first leads"),
+        pytest.param(Other.STANDS_BY, False, LEAD, ASK, id="of two that begin the first leads"),
+        pytest.param(Other.SILENT, True, ASK, ASK, id="a leader that is silent leads on"),
+        pytest.param(Other.SILENT, False, LEAD, LEAD, id="one that was never seen leading is not waited for"),
+        pytest.param(Other.ABSENT, False, LEAD, ASK, id="a second does not lead where there was never a first"),
+    ],
+)
+def test_what_a_process_does_that_stands_by(other: Other, has_seen_leader: bool, first: StandbyStep, second: StandbyStep) -> None:
+    steps = [next_step(other, is_first=is_first, has_seen_leader=has_seen_leader) for is_first in (True, False)]
+    assert steps == [first, second]
 
 
 def test_a_term_is_later_than_the_one_before_whatever_the_clock_says() -> None:

@@ -1,8 +1,9 @@
-"""The command `raygrove`, over stores that a Runtime has written."""
+"""The command `raygrove`, over stores that a Runtime has written, and what it says where no app or Ray is found."""
 
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.cluster.deployment import connection
 from runtime.frontends.console import cli, options, output, runtimes
+from runtime.frontends.console.runtimes import _hint
 from runtime.models.openai.services import SERVICES
 from tests.support.app_folders import HELLO, fresh_imports, write
 from tests.support.runtimes import run_turn
@@ -55,24 +57,21 @@ def store(tmp_path: Path) -> str:
     return url
 
 
-def test_sessions_are_listed_with_the_one_written_last_first(store: str) -> None:
-    listed = lines(raygrove("sessions", "list", "desk", "--store", store))
-    assert [row[:3] for row in listed] == [["bob", "s1", "2"], ["ada", "s2", "2"], ["ada", "s1", "4"]]
-
-
-def test_sessions_are_listed_of_one_user(store: str) -> None:
-    listed = lines(raygrove("sessions", "list", "desk", "--user", "bob", "--store", store))
-    assert [row[:2] for row in listed] == [["bob", "s1"]]
-
-
-def test_as_many_sessions_are_listed_as_are_wanted(store: str) -> None:
-    every = lines(raygrove("sessions", "list", "desk", "--store", store))
-    assert len(every) > 1
-    assert lines(raygrove("sessions", "list", "desk", "--limit", "1", "--store", store)) == every[:1]
-
-
-def test_an_app_without_sessions_lists_nothing(store: str) -> None:
-    assert lines(raygrove("sessions", "list", "other", "--store", store)) == []
+@pytest.mark.parametrize(
+    ("arguments", "rows"),
+    [
+        (("desk",), [["bob", "s1", "2"], ["ada", "s2", "2"], ["ada", "s1", "4"]]),
+        (("desk", "--user", "bob"), [["bob", "s1", "2"]]),
+        (("desk", "--limit", "1"), [["bob", "s1", "2"]]),
+        (("other",), []),
+    ],
+)
+def test_sessions_are_listed_with_the_one_written_last_first_below_the_names_of_columns(
+    arguments: tuple[str, ...], rows: list[list[str]], store: str
+) -> None:
+    listed = raygrove("sessions", "list", *arguments, "--store", store)
+    assert listed.output.splitlines()[0] == "user\tsession\tlast seq\twritten"
+    assert [row[:3] for row in lines(listed)] == rows
 
 
 def test_a_session_is_shown_event_by_event_one_line_each(store: str) -> None:
@@ -84,25 +83,11 @@ def test_a_session_is_shown_event_by_event_one_line_each(store: str) -> None:
     ]
 
 
-def test_a_session_of_one_user_is_found_without_naming_the_user(store: str) -> None:
+def test_a_session_is_found_without_naming_its_user_where_only_one_has_it(store: str) -> None:
     assert [row[1] for row in lines(raygrove("sessions", "show", "desk", "s2", "--store", store))] == ["user", "concierge"]
-
-
-def test_a_session_id_of_several_users_asks_for_the_user(store: str) -> None:
-    with pytest.raises(StoreError, match="--user bob or ada"):
-        lines(raygrove("sessions", "show", "desk", "s1", "--store", store))
-
-
-def test_an_unknown_session_is_an_error_that_tells_where_to_look(store: str) -> None:
-    with pytest.raises(StoreError, match=r"no session 's9'.*raygrove sessions list desk"):
-        lines(raygrove("sessions", "show", "desk", "s9", "--store", store))
-
-
-def test_a_table_in_a_pipe_begins_with_the_names_of_its_columns_also_when_it_is_empty(store: str) -> None:
-    for app, rows in (("desk", 3), ("other", 0)):
-        first, *others = raygrove("sessions", "list", app, "--store", store).output.splitlines()
-        assert first == "user\tsession\tlast seq\twritten"
-        assert len(others) == rows
+    for session, error in (("s1", "--user bob or ada"), ("s9", r"no session 's9'.*raygrove sessions list desk")):
+        with pytest.raises(StoreError, match=error):
+            lines(raygrove("sessions", "show", "desk", session, "--store", store))
 
 
 def test_a_terminal_gets_a_table_in_which_texts_are_no_markup(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,17 +152,19 @@ def test_a_user_is_deleted_with_all_data_and_others_stay(store: str, tmp_path: P
     assert [row[:2] for row in lines(raygrove("sessions", "list", "desk", *url))] == [["bob", "s1"]]
 
 
-def test_a_user_of_an_app_that_runs_is_not_deleted_behind_its_back(store: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "instead"),
+    [(("users", "delete", "ada"), "rt.users.delete"), (("store", "prune", "--older-than", "90d"), "rt.sessions.prune")],
+)
+def test_a_store_in_use_is_not_changed_behind_the_back_of_its_app(
+    arguments: tuple[str, ...], instead: str, store: str, tmp_path: Path
+) -> None:
     root = LlmAgent(name="concierge", model=PatternModel([("", "hello")]))
     files = f"file://{tmp_path}/artifacts"
-    with (
-        Runtime(root, app_name="desk", engine="local", session_store=store, artifact_store=files),
-        pytest.raises(
-            StoreError,
-            match=r"is in use: app 'desk' runs in process \d+ .* call rt\.users\.delete",
-        ),
-    ):
-        lines(raygrove("users", "delete", "ada", "--app", "desk", "--store", store))
+    with Runtime(root, app_name="desk", engine="local", session_store=store, artifact_store=files):
+        refused = raygrove(*arguments, "--app", "desk", "--store", store).exception
+    assert isinstance(refused, StoreError)
+    assert re.search(rf"is in use: app 'desk' runs in process \d+ .* call {re.escape(instead)}", str(refused))
     assert len(lines(raygrove("sessions", "list", "desk", "--store", store))) == 3
 
 
@@ -207,16 +194,6 @@ def test_an_age_that_is_none_is_refused_with_what_would_be_one(age: str, store: 
     refused = raygrove("store", "prune", "--app", "desk", "--store", store, f"--older-than={age}")
     assert refused.exit_code == 2
     assert "is no age" in " ".join(refused.output.split())
-
-
-def test_a_store_in_use_is_not_pruned_behind_the_back_of_its_app(store: str, tmp_path: Path) -> None:
-    root = LlmAgent(name="root", model=PatternModel([("", "ok")]))
-    files = f"file://{tmp_path}/artifacts"
-    with Runtime(root, app_name="desk", engine="local", session_store=store, artifact_store=files):
-        refused = raygrove("store", "prune", "--app", "desk", "--store", store, "--older-than", "90d").exception
-    assert isinstance(refused, StoreError)
-    assert "app 'desk' runs" in str(refused)
-    assert "rt.sessions.prune" in str(refused)
 
 
 def test_a_store_is_copied_backed_up_exported_and_imported(store: str, tmp_path: Path) -> None:
@@ -384,3 +361,16 @@ def test_exit_codes_tell_what_may_be_asked_again() -> None:
         cli.exit_code_of(error) for error in (overloaded, DrainingError("desk", 5.0), RequestError("no"), StoreError("away"))
     ]
     assert codes == [75, 75, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("here", "elsewhere", "says"),
+    [
+        ([], [], "No app is: `raygrove start PATH` starts one from its code"),
+        (["desk"], [], "Apps that are: desk. Did you mean 'desk'?"),
+        (["other"], ["a"], "It runs in namespace 'a': set RAYGROVE_NAMESPACE='a'"),
+        ([], ["a", "b"], "It runs in the namespaces 'a', 'b': set RAYGROVE_NAMESPACE to one of them"),
+    ],
+)
+def test_it_says_where_the_app_is_or_which_apps_are_here(here: list[str], elsewhere: list[str], says: str) -> None:
+    assert _hint("deks", here, elsewhere) == says

@@ -1,4 +1,4 @@
-"""Log records name their runs, and keep what they say on their way to another process."""
+"""Log records name their runs, keep what they say on their way to another process, and wait in a hub for readers."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.interfaces.telemetry import NO_RUN, RunFacts, current_run, enter_run, in_run
+from runtime.cluster import logs as hubs
+from runtime.cluster.logs import LogHub
 from runtime.observability.logs.lines import by_time, decode_lines, encode_lines, line_of, mark_records, printed_text, record_of
 
 RUN = RunFacts("desk", "ada", "s1", "e-1")
@@ -123,3 +125,25 @@ def test_nothing_is_lost_and_no_process_is_jumbled(made: list[tuple[str, float]]
 def test_by_clocks_that_go_forward_it_is_the_order_of_the_times(made: list[tuple[str, float]]) -> None:
     made.sort(key=lambda each: each[1])
     assert ordered(made) == made
+
+
+async def test_readers_get_what_came_since_they_asked_last() -> None:
+    hub = LogHub()
+    hub.put_batch(b"a")
+    late = await hub.page("", 0, 0.0)
+    assert (late.batches, late.next) == ([], 1)
+    first = await hub.page("another hub", 7, 0.0)
+    assert (first.batches, first.next, first.lost) == ([b"a"], 1, 0)
+    waiting = asyncio.create_task(hub.page(late.hub, late.next, 30.0))
+    await asyncio.sleep(0)
+    await asyncio.to_thread(hub.put_batch, b"b")
+    assert (await waiting).batches == [b"b"]
+    assert (await hub.page(first.hub, 2, 0.001)).batches == []
+
+
+async def test_what_is_too_much_is_dropped_and_counted() -> None:
+    hub = LogHub()
+    for _ in range(5):
+        hub.put_batch(b"x" * (hubs.MAX_BYTES // 2))
+    page = await hub.page("first", 0, 0.0)
+    assert (len(page.batches), page.lost, page.next) == (2, 3, 5)

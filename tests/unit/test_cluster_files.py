@@ -20,7 +20,7 @@ from runtime.frontends.console import cli
 from runtime.frontends.web.api.server import OPERATIONS
 from runtime.frontends.web.serving import GRACE_S
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "examples" / "cluster"
 
 

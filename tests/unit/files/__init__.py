@@ -1,1 +1,0 @@
-"""Files beside the code: those of clusters, and locks."""
