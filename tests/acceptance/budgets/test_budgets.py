@@ -212,16 +212,6 @@ def test_a_user_has_a_budget_for_a_day_over_all_sessions(deploy: Deploy) -> None
         run_turn(rt, "hi", user_id="bob", run_config=config)
 
 
-def test_what_a_user_used_yesterday_does_not_count(local: Deploy, monkeypatch: pytest.MonkeyPatch) -> None:
-    config = RunConfig(user_daily_budget=Budget(llm_calls=1))
-    with local(LlmAgent(name="root", model=ScriptedModel(["a", "b"]))) as rt:
-        run_turn(rt, "hi", run_config=config)
-        with pytest.raises(BudgetExceededError):
-            run_turn(rt, "hi", run_config=config)
-        inside.set_clock(monkeypatch, "budgets", now_s() + 86_400)
-        run_turn(rt, "hi", run_config=config)
-
-
 def test_other_sessions_of_a_user_that_run_count_as_far_as_they_are(local: Deploy) -> None:
     is_there, may_go_on = threading.Event(), threading.Event()
 
@@ -296,22 +286,15 @@ def test_an_agent_is_bounded_with_all_below_it_and_others_are_not(deploy: Deploy
         assert calls["other"] == 2
 
 
-def test_agents_that_an_agent_has_as_tools_are_below_it(local: Deploy) -> None:
-    model = ScriptedModel([{"call": "expert", "args": {"request": "how?"}}, "I do not know"])
-    asking = LlmAgent(name="asking", model=model, tools=[AgentTool(endless("expert"))])
-    with local(asking) as rt:
-        # The expert has a budget of its own, and the agent that has asked it goes on.
-        with pytest.raises(BudgetExceededError):
-            run_turn(rt, "go", run_config=of_agents(asking=Budget(llm_calls=4)))
-        assert rt.usage().total.llm_calls == 4
-
-
-def test_the_agent_that_has_asked_goes_on_when_the_budget_of_its_tool_is_used_up(local: Deploy) -> None:
-    model = ScriptedModel([{"call": "expert", "args": {"request": "how?"}}, "I do not know"])
+def test_agents_that_an_agent_has_as_tools_are_below_it_and_it_goes_on_when_their_own_budget_is_used_up(local: Deploy) -> None:
+    model = ScriptedModel([{"call": "expert", "args": {"request": "how?"}}, "I do not know"] * 2)
     asking = LlmAgent(name="asking", model=model, tools=[AgentTool(endless("expert"))])
     with local(asking) as rt:
         assert run_turn(rt, "go", run_config=of_agents(expert=Budget(llm_calls=3)))[-1].text == "I do not know"
         assert rt.usage().total.llm_calls == 5
+        with pytest.raises(BudgetExceededError):
+            run_turn(rt, "go", "s2", run_config=of_agents(asking=Budget(llm_calls=4)))
+        assert rt.usage().total.llm_calls == 5 + 4
 
 
 def test_budgets_of_agents_within_each_other_hold_both(local: Deploy) -> None:
@@ -398,6 +381,22 @@ def test_what_was_used_before_the_deployment_counts(deploy: Deploy, tmp_path: An
         run_turn(rt, "go", "s2")
 
 
+@pytest.mark.parametrize(
+    ("config", "settings"),
+    [(None, ONE_CALL), (RunConfig(user_daily_budget=Budget(llm_calls=1)), Settings())],
+    ids=["app", "user"],
+)
+def test_a_day_begins_at_midnight(
+    local: Deploy, monkeypatch: pytest.MonkeyPatch, config: RunConfig | None, settings: Settings
+) -> None:
+    with local(LlmAgent(name="root", model=ScriptedModel(["a", "b"])), settings=settings) as rt:
+        run_turn(rt, "hi", run_config=config)
+        with pytest.raises(BudgetExceededError):
+            run_turn(rt, "hi", run_config=config)
+        inside.set_clock(monkeypatch, "budgets", now_s() + 86_400)
+        run_turn(rt, "hi", run_config=config)
+
+
 def test_turns_without_a_budget_count_for_those_that_have_one(local: Deploy) -> None:
     with local(LlmAgent(name="root", model=ScriptedModel([*"abcdef"]))) as rt:
         config = RunConfig(app_daily_budget=Budget(llm_calls=3))
@@ -411,15 +410,6 @@ def test_turns_without_a_budget_count_for_those_that_have_one(local: Deploy) -> 
 def test_a_turn_cannot_raise_the_budget_of_the_deployment(local: Deploy) -> None:
     with local(endless(), settings=ONE_CALL) as rt, pytest.raises(BudgetExceededError, match="llm_calls=1:"):
         run_turn(rt, "go", run_config=RunConfig(app_daily_budget=Budget(llm_calls=9)))
-
-
-def test_a_day_begins_at_midnight(local: Deploy, monkeypatch: pytest.MonkeyPatch) -> None:
-    with local(LlmAgent(name="root", model=ScriptedModel(["a", "b"])), settings=ONE_CALL) as rt:
-        run_turn(rt, "hi")
-        with pytest.raises(BudgetExceededError):
-            run_turn(rt, "hi")
-        inside.set_clock(monkeypatch, "budgets", now_s() + 86_400)
-        run_turn(rt, "hi")
 
 
 def test_a_paused_turn_counts_once_when_it_goes_on(deploy: Deploy) -> None:

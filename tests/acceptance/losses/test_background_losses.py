@@ -194,6 +194,12 @@ class Held:
             self.begins.set()
 
 
+def starting(runs: int, helper: Helper | None = None) -> LlmAgent:
+    """An agent that starts so many runs."""
+    worker = LlmAgent(name="helper", model=helper or Helper())
+    return LlmAgent(name="root", model=Parent(*["helper"] * runs), tools=[AgentTool(worker, background=True)])
+
+
 def two_started(rt: Runtime) -> list[BackgroundRun]:
     rt.run(user_id="ada", session_id="s1", message="begin").result()
     runs = rt.background.list("ada", "s1")
@@ -202,10 +208,8 @@ def two_started(rt: Runtime) -> list[BackgroundRun]:
 
 
 def test_each_run_that_is_cancelled_before_it_begins_ends_once() -> None:
-    worker = LlmAgent(name="helper", model=Helper())
-    root = LlmAgent(name="root", model=Parent("helper", "helper"), tools=[AgentTool(worker, background=True)])
     with quick_folder() as folder:
-        rt, engine = lossy_runtime(root, Path(folder))
+        rt, engine = lossy_runtime(starting(2), Path(folder))
         held = Held(engine)
         with rt:
             for run in two_started(rt):
@@ -219,10 +223,8 @@ def test_each_run_that_is_cancelled_before_it_begins_ends_once() -> None:
 
 
 def test_what_has_not_begun_is_deleted_with_its_session() -> None:
-    worker = LlmAgent(name="helper", model=Helper())
-    root = LlmAgent(name="root", model=Parent("helper", "helper"), tools=[AgentTool(worker, background=True)])
     with quick_folder() as folder:
-        rt, engine = lossy_runtime(root, Path(folder))
+        rt, engine = lossy_runtime(starting(2), Path(folder))
         held = Held(engine)
         with rt:
             runs = two_started(rt)
@@ -248,12 +250,9 @@ class MeddledStore(SqlSessionStore):
 def test_a_run_that_begins_while_its_session_is_deleted_goes_with_it_or_keeps_it() -> None:
     helper = Helper()
     helper.may_end.set()
-    root = LlmAgent(
-        name="root", model=Parent("helper"), tools=[AgentTool(LlmAgent(name="helper", model=helper), background=True)]
-    )
     with quick_folder() as folder:
         store = MeddledStore(f"sqlite:///{folder}/sessions.db")
-        rt, engine = lossy_runtime(root, Path(folder), session_store=store)
+        rt, engine = lossy_runtime(starting(1, helper), Path(folder), session_store=store)
         held = Held(engine)
         with rt:
             rt.run(user_id="ada", session_id="s1", message="begin").result()

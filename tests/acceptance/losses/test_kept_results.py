@@ -216,12 +216,25 @@ def test_whoever_is_lost_at_whichever_message_no_stored_result_is_made_again_and
         assert (said, again) == (expected, []), at
 
 
-@pytest.mark.parametrize("who", ["agents", "runner"])
-def test_so_it_is_with_calls_to_which_the_user_has_agreed(who: Victim) -> None:
-    expected, messages, _ = played([], confirmed=True)
+class Replacing(Plugin):
+    """Puts another event in the place of each."""
+
+    async def on_event_callback(self, callback_context: CallbackContext, event: Event) -> Event:
+        return msgspec.structs.replace(event, custom_metadata={"seen": True})
+
+
+@pytest.mark.parametrize(
+    ("who", "options"),
+    [("agents", {"confirmed": True}), ("runner", {"confirmed": True}), ("agents", {"plugins": [Replacing()]})],
+    ids=["agreed, agents", "agreed, runner", "replaced by a plugin"],
+)
+def test_so_it_is_with_calls_to_which_the_user_has_agreed_and_where_a_plugin_replaces_events(
+    who: Victim, options: dict[str, Any]
+) -> None:
+    expected, messages, _ = played([], **options)
     assert expected == (Counter(range(3)), [], [True], {"n": "first"}, True)
     for at in range(messages):
-        said, _, again = played([Loss(at, who, before=False)], confirmed=True)
+        said, _, again = played([Loss(at, who, before=False)], **options)
         assert (said, again) == (expected, []), at
 
 
@@ -250,20 +263,6 @@ def test_so_it_is_with_calls_to_which_the_user_has_agreed_when_their_turn_had_fa
     assert expected == (Counter(range(3)), "done")
     for at in range(messages):
         said, _, again = agreed([Loss(at, who, before=False)])
-        assert (said, again) == (expected, []), at
-
-
-class Replacing(Plugin):
-    """Puts another event in the place of each."""
-
-    async def on_event_callback(self, callback_context: CallbackContext, event: Event) -> Event:
-        return msgspec.structs.replace(event, custom_metadata={"seen": True})
-
-
-def test_so_it_is_where_a_plugin_replaces_the_events() -> None:
-    expected, messages, _ = played([], plugins=[Replacing()])
-    for at in range(messages):
-        said, _, again = played([Loss(at, "agents", before=False)], plugins=[Replacing()])
         assert (said, again) == (expected, []), at
 
 

@@ -1,4 +1,4 @@
-"""Stores that cannot be used: the start of a deployment tells, and the first turn raises the store's own error."""
+"""Stores that cannot be used, or read: the start of a deployment tells, and the first turn raises the store's own error."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from actors import LlmAgent
-from actors.errors import RuntimeClosedError, StoreConflictError, StoreError, StoreUnavailableError
-from actors.interfaces.stores import CreateSession, PutTurn, TurnFilter, Write
+from actors import LlmAgent, RunConfig
+from actors.errors import RaygroveError, RuntimeClosedError, StoreConflictError, StoreError, StoreUnavailableError
+from actors.interfaces.stores import AddEvent, CreateSession, EventHead, EventRow, PutTurn, TurnFilter, Write
+from actors.messages.codec import encode
+from actors.messages.session import SessionKey
 from actors.testing import PatternModel
 from runtime.driver.runtime import Runtime
 from runtime.settings import Settings
@@ -181,3 +183,24 @@ async def test_two_deployments_that_create_the_same_sessions_raise_nothing_but_c
 
     async with deployed() as ours, deployed() as theirs:
         await asyncio.gather(*(ask(rt, f"s{number}") for number in range(20) for rt in (ours, theirs)))
+
+
+KEY = SessionKey("test", "ada", "s1")
+
+
+def test_who_follows_a_turn_that_cannot_be_read_is_told_so_and_others_go_on(local: Deploy) -> None:
+    with local(root()) as rt:
+        run_turn(rt, "hi", invocation_id="e-1")
+    store = SqlSessionStore(f"sqlite:///{local.folder}/sessions.db")
+    store.open()
+    raw = encode({"id": "x", "invocationId": "e-1", "author": "root", "content": {"parts": [{"text": 7}]}})
+    store.commit(
+        [AddEvent(KEY, EventRow(seq=3, head=EventHead(id="x", invocation_id="e-1", author="root", timestamp=1.0), raw=raw))]
+    )
+    store.close()
+    with local(root()) as rt:
+        with pytest.raises(StoreError, match=r"event 3 of the session cannot be read: .*text"):
+            rt.attach(user_id="ada", session_id="s1", invocation_id="e-1").result()
+        with pytest.raises(RaygroveError):
+            run_turn(rt, "and now?", run_config=RunConfig(timeout=20))
+        assert author_texts(run_turn(rt, "hi", "s2")) == [("root", "ok")]

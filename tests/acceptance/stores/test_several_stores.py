@@ -1,12 +1,11 @@
-"""A deployment with several stores is for programs what one with one store is, and its list of stores may grow.
-
-Two stores on PostgreSQL: a deployment of both, with several Session actors for each.
-"""
+"""A deployment with several stores is for programs what one with one store is, its list of stores may grow; and a store of one's
+own, which overrides only what it must, says by name what it lacks."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from runtime.settings import Settings
 from tests.support.runtimes import Deploy, author_texts, run_turn, stored
 from tests.support.several_stores import in_each_store, moved_home, store_files, users_at
 from tests.support.sharded_runtimes import own_tables
+from tests.support.stores.plain_session_store import PlainStore
 from tests.support.vectors.vector_agents import lro
 
 STORES = 3
@@ -319,3 +319,34 @@ def test_users_are_moved_where_a_store_has_one_session_actor(server: str, tmp_pa
         pytest.raises(RequestError, match="start the app with session_shards=1"),
     ):
         rt.users.move("ada", urls[1])
+
+
+def greeter() -> LlmAgent:
+    return LlmAgent(name="greeter", model=PatternModel([], default="hello"))
+
+
+LACKS: list[tuple[Callable[[Runtime], Any], str]] = [
+    (lambda rt: rt.sessions.archive(timedelta(days=1)), "has no archive: it has no method 'long_sessions'"),
+    (lambda rt: rt.schedules.create("s", user_id="a", message="m", every=60), "keeps no schedules: it has no method 'schedule'"),
+    (lambda rt: rt.batches.list(), "keeps no batches: it has no method 'batches'"),
+    (lambda rt: rt.usage(), "reports no usage: it has no method 'usage'"),
+]
+
+
+def test_it_says_what_it_lacks_and_all_else_works(local: Deploy) -> None:
+    with local(greeter(), session_store=PlainStore(), settings=Settings(record_requests="on")) as rt:
+        for call, why in LACKS:
+            with pytest.raises(StoreError, match=f"PlainStore {why}"):
+                call(rt)
+        run_turn(rt, "hi")
+        assert [result.text for result in rt.map(["a", "b"])] == ["hello", "hello"]
+        (turn,) = rt.turns.list("ada", "s1")
+        assert rt.turns.requests("ada", "s1", turn.invocation_id) == []
+        assert [version.state for version in rt.versions()] == ["current"]
+        assert rt.schedules.list() == []
+        assert rt.users.delete("ada").sessions == 1
+
+
+def test_it_is_not_one_of_several(local: Deploy) -> None:
+    with pytest.raises(StoreError, match="PlainStore cannot be one of several stores: it has no method 'users'"):
+        local(greeter(), session_store=[PlainStore(), PlainStore()], memory_store=None).start()
