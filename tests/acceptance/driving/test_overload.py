@@ -44,40 +44,25 @@ def test_a_full_line_refuses_turns_and_takes_them_when_there_is_room(deploy: Dep
         with pytest.raises(OverloadedError, match="session 's1' has 2 turns waiting, and max_waiting_session_turns") as refused:
             start(rt, "one more").result()
         assert 1 <= refused.value.retry_after_s <= 60
-        # Another session has a line of its own; a turn that waits is asked for again.
-        assert start(rt, "hello", "s2").result().text == "ok"
-        again = start(rt, "later", invocation_id="later-1")
-        gate.open()
-        assert [turn.result().text for turn in [*taken, again]] == ["ok"] * 4
-        # One that is there is joined, and the others find room.
-        assert start(rt, "later", invocation_id="later-0").result().text == "ok"
-        assert start(rt, "one more").result().text == "ok"
-        assert [event.text for event in stored(rt) if event.author == "user"] == [
-            "wait",
-            "later",
-            "later",
-            "one more",
-        ]
-
-
-def test_a_program_that_was_refused_asks_again_when_there_may_be_room(deploy: Deploy, gate: Gate) -> None:
-    with deploy(agent(gate), settings=Settings(max_waiting_session_turns=2)) as rt:
-        taken = fill(rt)
-        with pytest.raises(OverloadedError):
-            start(rt, "one more").result()
-        # It is known before anything was sent.
+        # The next refusal is known before anything was sent.
         again = start(rt, "one more")
         assert isinstance(again._state.error, OverloadedError)
         with pytest.raises(OverloadedError, match="session 's1' has 2 turns waiting, and max_waiting_session_turns"):
             again.result()
-        # Other lines are not full, and a turn that may be there is asked for.
+        # Another session has a line of its own; a turn that may be there is asked for.
         assert start(rt, "hello", "s2").result().text == "ok"
         waiting = start(rt, "later", invocation_id="later-1")
         assert waiting._state.error is None
         gate.open()
         assert [turn.result().text for turn in [*taken, waiting]] == ["ok"] * 4
-        # Two have left the line, so two more may come at once.
+        # One that is there is joined. Two have left the line, so two more may come at once.
+        assert start(rt, "later", invocation_id="later-0").result().text == "ok"
         assert [turn.result().text for turn in [start(rt, "one more"), start(rt, "one more")]] == ["ok"] * 2
+        assert [event.text for event in stored(rt) if event.author == "user"] == [
+            "wait",
+            *["later"] * 2,
+            *["one more"] * 2,
+        ]
 
 
 def test_a_map_waits_until_there_is_room(deploy: Deploy, gate: Gate) -> None:

@@ -90,6 +90,8 @@ def test_what_was_accepted_ends_and_what_is_new_is_refused(deploy: Deploy, gate:
     with deploy(root) as rt:
         start(rt, "ask", "paused").result()
         (call,) = rt.pending(user_id="ada")
+        with pytest.raises(AgentFailedError):
+            start(rt, "fail", "s3", invocation_id="failed").result()
         running, in_line = at_the_gate(rt, gate), start(rt, "later")
         until(lambda: rt.statistics().runner.counts["waiting"] == 1)
         drain = draining(rt, thread)
@@ -99,6 +101,8 @@ def test_what_was_accepted_ends_and_what_is_new_is_refused(deploy: Deploy, gate:
         assert refused.value.retry_after_s > 0
         with pytest.raises(DrainingError):
             rt.answer(call, {"yes": True}).result()
+        with pytest.raises(DrainingError):
+            rt.retry(user_id="ada", session_id="s3", invocation_id="failed").result()
         # What is there is joined, and read.
         again = rt.attach(user_id="ada", session_id="s1", invocation_id=running.invocation_id)
         assert rt.turns.counts().paused == 1
@@ -223,18 +227,6 @@ def test_a_drain_that_is_interrupted_lets_new_turns_in_again(deploy: Deploy, gat
         gate.open()
         assert running.result().text == "ok"
         assert rt.drain().left == ()
-
-
-def test_a_failed_turn_is_not_retried_while_the_deployment_drains(local: Deploy, gate: Gate, thread: ThreadPoolExecutor) -> None:
-    with local(agent(gate)) as rt:
-        with pytest.raises(AgentFailedError):
-            start(rt, "fail", "s2", invocation_id="failed").result()
-        running = at_the_gate(rt, gate)
-        drain = draining(rt, thread)
-        with pytest.raises(DrainingError):
-            rt.retry(user_id="ada", session_id="s2", invocation_id="failed").result()
-        gate.open()
-        assert (running.result().text, drain.result().left) == ("ok", ())
 
 
 def test_a_turn_that_an_earlier_deployment_has_left_is_left_to_a_later_one(

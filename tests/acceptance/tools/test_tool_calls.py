@@ -233,6 +233,21 @@ def nothing() -> Iterator[str]:
     yield from ()
 
 
+def failing() -> Iterator[str]:
+    """Yield, and fail."""
+    yield "half"
+    raise ValueError("kaput")
+
+
+def returning_a_coroutine() -> Awaitable[str]:
+    """Return what is to be awaited."""
+
+    async def later() -> str:
+        return "later"
+
+    return later()
+
+
 class Called:
     """Can be called."""
 
@@ -247,10 +262,12 @@ class Called:
         (on_the_loop, [{"result": "half"}, {"result": "all"}], {"result": "all"}),
         (returning, [{"result": "half"}], {"sum": 1}),
         (nothing, [], {"result": None}),
+        (failing, [{"result": "half"}], {"error": "ValueError: kaput"}),
+        (returning_a_coroutine, [], {"result": "later"}),
         (FunctionTool(Called(), name="called"), [{"result": "called"}], {"result": "called"}),
         (FunctionTool(functools.partial(on_the_loop), name="part"), [{"result": "half"}, {"result": "all"}], {"result": "all"}),
     ],
-    ids=["thread", "loop", "returns", "nothing", "object", "partial"],
+    ids=["thread", "loop", "returns", "nothing", "fails", "coroutine", "object", "partial"],
 )
 def test_what_a_tool_yields_is_shown_and_the_last_value_is_its_result(
     deploy: Deploy, given: Any, shown: list[Any], result: Any
@@ -294,29 +311,6 @@ def test_two_calls_that_yield_show_both(local: Deploy) -> None:
         events = run_turn(rt, "go")
     assert len(progress(events)) == 5
     assert results(events) == [{"result": "all"}, {"result": "/the/end"}]
-
-
-def test_what_a_generator_raises_is_told_to_the_model(local: Deploy) -> None:
-    def fail() -> Iterator[str]:
-        """Fail."""
-        yield "begun"
-        raise ValueError("kaput")
-
-    with local(agent(fail)) as rt:
-        events = run_turn(rt, "go")
-    assert (progress(events), results(events)) == ([{"result": "begun"}], [{"error": "ValueError: kaput"}])
-
-
-def test_a_sync_function_may_return_a_coroutine(local: Deploy) -> None:
-    async def later() -> str:
-        return "later"
-
-    def begin() -> Awaitable[str]:
-        """Begin."""
-        return later()
-
-    with local(agent(begin)) as rt:
-        assert results(run_turn(rt, "go")) == [{"result": "later"}]
 
 
 def test_a_tool_that_runs_in_a_task_of_its_own_cannot_yield() -> None:
