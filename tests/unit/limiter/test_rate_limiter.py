@@ -1,22 +1,18 @@
-"""Who may ask a model next: the limits hold whatever happens, and nobody is forgotten."""
+"""Who may ask a model next, when, and how often again; seeds of the world `limits` hold that for any traffic. Changed limits."""
 
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from actors.errors import DefinitionError
-from actors.layers.limiter.limits import ModelLimits, limits_of
+from actors.errors import DefinitionError, RequestError
+from actors.layers.limiter.limits import ModelLimits, changed_limits, in_force, limits_of, name_of
 from actors.layers.limiter.rate_limiter import (
     MAX_RETRY_AFTER_S,
-    MINUTE_S,
     TOO_MANY_REQUESTS,
     FailedAttempt,
     RateLimiter,
 )
 from actors.messages.session import SessionKey
-from tests.support.tries import tries
 
 
 def of(user: str, session: str = "s") -> SessionKey:
@@ -111,6 +107,16 @@ def test_a_service_that_is_asked_too_often_is_left_alone_by_everybody() -> None:
     assert limiter.wait_s(9.0) == 1.0
 
 
+def test_who_waits_asks_again_when_the_service_may_be_asked_though_no_call_is_repeated() -> None:
+    limiter = RateLimiter(ModelLimits(max_retries=0))
+    asked(limiter, "a1", "b1")
+    limiter.grant(0.0)
+    assert not limiter.retry("a1", of("a"), FailedAttempt(attempt=1, status=TOO_MANY_REQUESTS, retry_after_s=7.0), 0.0, 0.0)
+    asked(limiter, "c1")
+    assert limiter.grant(1.0) == []
+    assert limiter.wait_s(1.0) == 6.0
+
+
 def test_other_troubles_are_the_calls_own() -> None:
     limiter = RateLimiter(ModelLimits())
     asked(limiter, "a1")
@@ -178,132 +184,65 @@ def test_limits_that_cannot_be_are_refused(wrong: dict[str, int]) -> None:
         ModelLimits(**wrong)
 
 
-class Play:
-    """Calls of some sessions that begin, fail and end at random, and what has to hold all the time."""
-
-    def __init__(self, limits: ModelLimits) -> None:
-        self.limits = limits
-        self.limiter = RateLimiter(limits)
-        self.now_s = 0.0
-        self.begun: list[float] = []
-        self.running: dict[str, int] = {}
-        self.waiting: dict[str, int] = {}
-        self.repeated: dict[str, int] = {}
-        self.passed: dict[int, set[int]] = {}
-        self.attempts: dict[str, int] = {}
-        self.paused_until_s = 0.0
-        self.calls = self.retries = 0
-
-    def ask(self, session: int) -> None:
-        self.calls += 1
-        call = f"call-{self.calls}"
-        self.waiting[call] = session
-        self.passed.setdefault(session, set())
-        self.limiter.enqueue(call, of(str(session)))
-        self.limiter.enqueue(call, of(str(session)))
-
-    def end(self, index: int, tokens: int) -> None:
-        if self.running:
-            call = list(self.running)[index % len(self.running)]
-            del self.running[call]
-            self.limiter.end_call(call, self.now_s, tokens)
-
-    def fail(self, index: int, status: int) -> None:
-        if self.running:
-            call = list(self.running)[index % len(self.running)]
-            session = self.running.pop(call)
-            self.attempts[call] = self.attempts.get(call, 0) + 1
-            if self.limiter.retry(
-                call, of(str(session)), FailedAttempt(attempt=self.attempts[call], status=status), self.now_s, 0.5
-            ):
-                self.retries += 1
-                self.repeated[call] = session
-                assert self.attempts[call] <= self.limits.max_retries
-
-    def give_up(self, index: int) -> None:
-        if self.waiting:
-            call = list(self.waiting)[index % len(self.waiting)]
-            self.left(self.waiting.pop(call))
-            self.limiter.end_call(call, self.now_s)
-
-    def left(self, session: int) -> None:
-        if session not in self.waiting.values():
-            self.passed.pop(session, None)
-
-    def grant(self) -> None:
-        for call in self.limiter.grant(self.now_s):
-            # A repetition is a turn of its session like any other.
-            session = self.waiting.pop(call) if call in self.waiting else self.repeated.pop(call)
-            self.running[call] = session
-            self.begun.append(self.now_s)
-            for other, passed in self.passed.items():
-                if other != session:
-                    assert session not in passed, f"{session} was served twice while {other} waited"
-                    passed.add(session)
-            if session in self.passed:
-                self.passed[session] = set()
-                self.left(session)
-        self.check()
-
-    def check(self) -> None:
-        most = self.limits.max_concurrency
-        assert self.limiter.running == len(self.running)
-        assert most is None or len(self.running) <= most
-        rate = self.limits.requests_per_minute
-        assert rate is None or all(
-            later - earlier > MINUTE_S - 1e-6 for earlier, later in zip(self.begun, self.begun[rate:], strict=False)
-        )
-        assert self.retries <= self.limits.retry_reserve + self.limits.retry_ratio * self.calls + 1e-6
+SETTINGS = {"gemini-*": ModelLimits(max_concurrency=8, max_retries=1), "*": ModelLimits(requests_per_minute=60)}
+ADA = SessionKey("app", "ada", "s1")
 
 
-steps = st.one_of(
-    st.tuples(st.just("ask"), st.integers(0, 4), st.just(0)),
-    st.tuples(st.just("ask"), st.integers(0, 4), st.just(0)),
-    st.tuples(st.just("end"), st.integers(0, 50), st.integers(0, 60)),
-    st.tuples(st.just("fail"), st.integers(0, 50), st.sampled_from([429, 503])),
-    st.tuples(st.just("give_up"), st.integers(0, 50), st.just(0)),
-    st.tuples(st.just("pass"), st.floats(0.0, 40.0), st.just(0)),
-)
-some_limits = st.builds(
-    ModelLimits,
-    max_concurrency=st.one_of(st.none(), st.integers(1, 4)),
-    requests_per_minute=st.one_of(st.none(), st.integers(1, 6)),
-    tokens_per_minute=st.one_of(st.none(), st.integers(1, 100)),
-    max_retries=st.integers(0, 3),
-    retry_ratio=st.sampled_from([0.0, 0.1, 0.5, 1.0]),
-    retry_reserve=st.integers(0, 3),
-)
+def test_a_change_keeps_what_it_does_not_name() -> None:
+    changed = changed_limits("gemini-2.5-pro", {"tokens_per_minute": 1000}, SETTINGS, {})
+    assert changed == {"gemini-2.5-pro": ModelLimits(max_concurrency=8, max_retries=1, tokens_per_minute=1000)}
+    again = changed_limits("gemini-2.5-pro", {"max_concurrency": None}, SETTINGS, changed)
+    assert again == {"gemini-2.5-pro": ModelLimits(max_retries=1, tokens_per_minute=1000)}
+    limits = in_force(SETTINGS, changed_limits("*", {"requests_per_minute": 5}, SETTINGS, again))
+    assert limits["*"] == ModelLimits(requests_per_minute=5)
+    assert limits_of("gemini-2.5-pro", limits) == again["gemini-2.5-pro"]
 
 
-@settings(max_examples=tries(400))
-@given(some_limits, st.lists(steps, max_size=80))
-def test_limits_are_never_exceeded_no_session_is_passed_over_and_all_come_to_their_turn(
-    limits: ModelLimits, what: list[tuple[str, float, int]]
-) -> None:
-    play = Play(limits)
-    for step, value, more in what:
-        match step:
-            case "ask":
-                play.ask(int(value))
-            case "end":
-                play.end(int(value), more)
-            case "fail":
-                play.fail(int(value), more)
-            case "give_up":
-                play.give_up(int(value))
-            case _:
-                play.now_s += value
-        play.grant()
-    # From now on everything is well: whoever waits has to come to his turn, asked again only when that was said.
-    for _ in range(2_000):
-        while play.running:
-            play.end(0, 1)
-        play.grant()
-        if not play.running:
-            if not play.limiter.waiting:
-                return
-            wait_s = play.limiter.wait_s(play.now_s)
-            assert wait_s is not None, "calls wait, and nobody will ask again"
-            assert 0 < wait_s <= MAX_RETRY_AFTER_S
-            play.now_s += wait_s
-    raise AssertionError("calls wait for ever")
+def test_a_changed_pattern_keeps_its_place_in_the_settings() -> None:
+    limits = in_force(SETTINGS, changed_limits("*", {"requests_per_minute": 5}, SETTINGS, {}))
+    assert [limits_of(model, limits) for model in ("gemini-x", "gpt-5")] == [
+        SETTINGS["gemini-*"],
+        ModelLimits(requests_per_minute=5),
+    ]
+
+
+def test_models_are_counted_where_their_limits_are() -> None:
+    same = {"a": ModelLimits(), "b*": ModelLimits(), "*": ModelLimits()}
+    assert [name_of(model, same) for model in ("a", "b1", "c")] == ["a", "b*", "*"]
+    assert name_of("c", {"a": ModelLimits()}) == ""
+
+
+@pytest.mark.parametrize("name", ["gpt-5", "gem*", ""])
+def test_a_model_that_nothing_counts_is_refused(name: str) -> None:
+    with pytest.raises(RequestError, match="had no limits when the deployment started"):
+        changed_limits(name, {"max_concurrency": 1}, {"gemini-*": ModelLimits()}, {})
+
+
+def test_calls_that_run_and_what_was_used_count_under_other_limits() -> None:
+    limiter = RateLimiter(ModelLimits())
+    for number in range(3):
+        limiter.enqueue(f"p{number}", ADA)
+    assert len(limiter.grant(0.0)) == 3
+    limiter.end_call("p0", 1.0, tokens=900)
+    limiter.change(ModelLimits(max_concurrency=2))
+    limiter.enqueue("p3", ADA)
+    assert limiter.grant(2.0) == []
+    limiter.end_call("p1", 3.0, tokens=100)
+    limiter.change(ModelLimits(tokens_per_minute=1_000))
+    assert limiter.grant(4.0) == []
+    limiter.change(ModelLimits(tokens_per_minute=10_000))
+    assert limiter.grant(5.0) == ["p3"]
+    limiter.change(ModelLimits(requests_per_minute=4))
+    limiter.enqueue("p4", ADA)
+    assert limiter.grant(6.0) == []
+
+
+def test_a_larger_reserve_allows_more_retries_and_a_smaller_one_fewer() -> None:
+    limiter = RateLimiter(ModelLimits(retry_reserve=1))
+    failed = FailedAttempt(attempt=1, status=503, retry_after_s=0.0)
+    assert [limiter.retry(f"p{number}", ADA, failed, 0.0, 0.0) for number in range(2)] == [True, False]
+    limiter.change(ModelLimits(retry_reserve=2))
+    assert [limiter.retry(f"q{number}", ADA, failed, 0.0, 0.0) for number in range(2)] == [True, False]
+    limiter.change(ModelLimits(retry_reserve=9))
+    limiter.change(ModelLimits(retry_reserve=0))
+    assert not limiter.retry("r", ADA, failed, 0.0, 0.0)
