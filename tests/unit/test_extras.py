@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import subprocess
 import sys
 
 import msgspec
 import pytest
 
-import runtime.web
 from actors import RunConfig
 from actors.errors import DefinitionError
 from runtime import Runtime
@@ -44,11 +42,6 @@ def test_without_the_extra_the_command_says_what_to_install(monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, "starlette.applications", None)
     with pytest.raises(DefinitionError, match=r"pip install 'raygrove\[web\]'"):
         serve(["desk.py"])
-
-
-def test_every_public_name_is_there_and_says_what_it_is() -> None:
-    assert runtime.web.__all__ == sorted(runtime.web.__all__)
-    assert [name for name in runtime.web.__all__ if not inspect.getdoc(getattr(runtime.web, name))] == []
 
 
 def test_the_options_of_a_turn_are_those_of_a_run_config() -> None:

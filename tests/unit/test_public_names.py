@@ -10,6 +10,7 @@ import typing
 from collections.abc import Iterable
 from importlib import import_module
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -111,25 +112,19 @@ def test_type_hints_of_the_public_classes_can_be_resolved() -> None:
             typing.get_type_hints(thing)
 
 
-def test_runtime_has_every_name_that_it_promises_and_no_other() -> None:
-    assert runtime.__all__ == sorted(runtime.__all__)
-    assert [name for name in runtime.__all__ if getattr(runtime, name).__name__ != name] == []
-    assert set(runtime.__all__) <= set(dir(runtime))
-    with pytest.raises(AttributeError, match="module 'runtime' has no attribute 'Runtim'"):
-        runtime.Runtim  # noqa: B018
-
-
-def test_runtime_testing_has_every_name_that_it_promises_and_no_other() -> None:
-    assert runtime.testing.__all__ == sorted(runtime.testing.__all__)
-    assert [name for name in runtime.testing.__all__ if getattr(runtime.testing, name).__name__ != name] == []
-    assert [name for name in runtime.testing.__all__ if not inspect.getdoc(getattr(runtime.testing, name))] == []
-    with pytest.raises(AttributeError, match=r"module 'runtime.testing' has no attribute 'trajectories'"):
-        runtime.testing.trajectories  # type: ignore[attr-defined]  # noqa: B018
+@pytest.mark.parametrize("module", [runtime, runtime.testing, runtime.web], ids=lambda module: module.__name__)
+def test_a_package_has_every_name_that_it_promises_with_a_docstring_and_no_other(module: Any) -> None:
+    assert module.__all__ == sorted(module.__all__)
+    assert [name for name in module.__all__ if getattr(module, name).__name__ != name] == []
+    assert [name for name in module.__all__ if not inspect.getdoc(getattr(module, name))] == []
+    with pytest.raises(AttributeError, match=f"module '{module.__name__}' has no attribute 'trajectories'"):
+        module.trajectories  # noqa: B018
 
 
 def test_raygrove_has_the_names_of_both_packages() -> None:
     assert not set(actors.__all__) & set(runtime.__all__)
     assert {*actors.__all__, *runtime.__all__} <= set(dir(raygrove))
+    assert set(runtime.__all__) <= set(dir(runtime))
     assert raygrove.LlmAgent is actors.LlmAgent
     assert raygrove.Runtime is runtime.Runtime
     with pytest.raises(AttributeError, match="module 'raygrove' has no attribute 'Runtim'"):

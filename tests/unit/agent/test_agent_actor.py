@@ -1,18 +1,16 @@
-"""An agent's actor: answers of its calls, losses of other actors, stops, and replies that come late."""
+"""An agent's actor: answers of its calls, stops, and replies that come late."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from actors import (
-    AgentTool,
     CallbackContext,
     Event,
     EventActions,
@@ -38,7 +36,6 @@ from actors.refs import SessionRef
 from actors.testing import PatternModel, ScriptedModel
 from tests.support.any_message import decode_message
 from tests.support.fixtures.runner_fixture import RunnerFixture
-from tests.support.fixtures.separate_actors import Ways
 from tests.support.fixtures.session_fixture import KEY
 
 Build = Callable[..., RunnerFixture]
@@ -101,25 +98,6 @@ async def test_an_artifact_that_a_pending_call_saved_is_on_record(build: Build) 
     events, _ = await house.run()
     assert [event.actions.artifact_delta for event in events] == [{}, {"form.txt": 0}]
     assert house.artifacts.keys(KEY) == ["form.txt"]
-
-
-@pytest.mark.parametrize("lost", ["session", "runner"])
-async def test_the_loss_of_another_actor_is_no_failure_of_an_agent(tmp_path: Path, lost: str) -> None:
-    """Whichever of its messages finds the actor gone: the turn will be resumed."""
-    for at in count():
-        folder = tmp_path / f"{at}"
-        folder.mkdir()
-        helper = LlmAgent(name="helper", model=ScriptedModel(["because"]), output_key="reason")
-        calls = {"parts": [{"call": "one"}, {"call": "helper", "args": {"request": "why?"}}]}
-        ways = Ways()
-        ways.lose(lost, at)
-        house = RunnerFixture(agent(calls, "ok", tools=[one, AgentTool(helper)]), folder, ways=ways)
-        await house.run()
-        assert [event.error_code for event in await house.log() if event.error_code] == []
-        await house.close()
-        if not ways.has_lost(lost):
-            assert at > 1
-            return
 
 
 async def test_it_replies_when_its_logs_have_left_the_process() -> None:

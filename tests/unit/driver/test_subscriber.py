@@ -59,21 +59,6 @@ async def test_turns_are_told_of_by_another_session_actor_that_has_heard_of_the_
     await again.ref.stop()
 
 
-async def test_news_name_their_mailbox_and_another_one_says_that_it_is_another(desk: SessionFixture) -> None:
-    first = await desk.ref.ask(p.Poll(subscriber="d"))
-    assert not first.known
-    await desk.open("e-1", subscriber="d")
-    await desk.say(desk.event("root", "one"))
-    news = await desk.ref.ask(p.Poll(subscriber="d", outbox=first.outbox))
-    assert (news.known, news.outbox, len(news.turns)) == (True, first.outbox, 1)
-    again = await desk.restarted()
-    await again.open("e-2", key=OTHER, subscriber="d")
-    other = await again.ref.ask(p.Poll(subscriber="d", ack=news.number, outbox=news.outbox))
-    assert not other.known
-    assert other.outbox != news.outbox
-    await again.ref.stop()
-
-
 class LateNews(SessionRef):
     """A client whose news take as long as the test wants.
 

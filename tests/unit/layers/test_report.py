@@ -47,15 +47,6 @@ def test_agents_and_models_have_sums_of_their_own() -> None:
     assert by_model["small"].money == pytest.approx(2)
 
 
-def test_users_and_days_are_told_apart_by_who_asks_the_store() -> None:
-    collector = UsageCollector("user", PRICES)
-    for user in ("bob", "ada", "bob"):
-        collector.add(user, [TURN])
-    found = collector.report()
-    assert {user: sums.llm_calls for user, sums in found.groups.items()} == {"ada": 3, "bob": 6}
-    assert found.total.llm_calls == 9
-
-
 def costly(turns: Mapping[str, Spent], most: int = MOST_TURNS, pages: int = 1) -> list[tuple[str, UsageSums]]:
     collector = UsageCollector("turn", PRICES)
     found = CostlyTurns[str](PRICES, most, collector.sums)
@@ -64,18 +55,6 @@ def costly(turns: Mapping[str, Spent], most: int = MOST_TURNS, pages: int = 1) -
         raws = [packed(turns[name]) for name in names[page::pages]]
         found.add(raws, names[page::pages])
     return list(found.found())
-
-
-@pytest.mark.parametrize("pages", [1, 7])
-def test_the_turns_that_cost_most_are_listed(pages: int) -> None:
-    turns: dict[str, Spent] = {}
-    for number in range(300):
-        model = "large" if number % 3 else "free"
-        turns[f"e-{number}"] = {("writer", model): Amounts(llm_calls=1, input_tokens=(number * 37) % 300 + 1)}
-    found = costly(turns, pages=pages)
-    wanted = sorted((number for number in range(300) if number % 3), key=lambda number: -((number * 37) % 300))[:MOST_TURNS]
-    assert [name for name, _ in found] == [f"e-{number}" for number in wanted]
-    assert [sums.input_tokens for _, sums in found] == [(number * 37) % 300 + 1 for number in wanted]
 
 
 def test_turns_without_a_price_come_after_the_others_by_their_tokens() -> None:

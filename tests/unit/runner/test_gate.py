@@ -86,40 +86,6 @@ def runner_of(fixture: RunnerFixture, session: SessionRef) -> RunnerRef:
     return runner
 
 
-async def test_a_runner_opens_the_turn_of_another_user_before_those_that_one_has_asked_for(build: Build) -> None:
-    fixture = build(LlmAgent(name="root", model=PatternModel([], default="ok")))
-    session = SlowSession(fixture.session._link)
-    runner = runner_of(fixture, session)
-    tasks = [start(runner, "ada", number) for number in range(9)]
-    await settled()
-    tasks.append(start(runner, "bob", 0))
-    await settled()
-    assert (await runner.statistics()).counts["waiting"] == 10
-    for _ in tasks:
-        session.may_open.release()
-        await settled()
-    await asyncio.gather(*tasks)
-    assert session.users == ["ada", "ada", "bob", *["ada"] * 7]
-    assert (await runner.statistics()).counts["waiting"] == 0
-    await runner.stop()
-
-
-async def test_a_cancel_finds_a_turn_that_waits_to_be_opened(build: Build) -> None:
-    fixture = build(LlmAgent(name="root", model=PatternModel([], default="ok")))
-    session = SlowSession(fixture.session._link)
-    runner = runner_of(fixture, session)
-    first, second = (start(runner, "ada", number) for number in range(2))
-    await settled()
-    await runner.ask(p.CancelTurn(key=key("ada", "s1"), invocation_id="e-ada1"))
-    with pytest.raises(TurnCancelledError):
-        await second
-    session.may_open.release()
-    await first
-    assert session.users == ["ada"]
-    assert (await runner.statistics()).counts["waiting"] == 0
-    await runner.stop()
-
-
 async def test_the_waiting_turns_of_a_user_are_cancelled_and_those_of_others_go_on(build: Build) -> None:
     fixture = build(LlmAgent(name="root", model=PatternModel([], default="ok")))
     session = SlowSession(fixture.session._link)

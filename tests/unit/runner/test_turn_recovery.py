@@ -11,7 +11,7 @@ import pytest
 
 from actors import BaseAgent, CallbackContext, Content, CustomAgent, InvocationContext, LlmAgent, Plugin, SequentialAgent
 from actors.agent.environment import AgentEnvironment
-from actors.errors import DrainingError, StoreError
+from actors.errors import StoreError
 from actors.interfaces.transport import Link
 from actors.layers.draining import Drain
 from actors.layers.interceptors import INTERCEPTORS
@@ -342,32 +342,4 @@ async def test_those_that_were_lost_are_taken_up_at_the_same_time(tmp_path: Path
     while (await fixture.runner.statistics()).counts["running"]:
         await settled()
     assert (await fixture.runner.statistics()).counts["turns"] == 2
-    await fixture.close()
-
-
-async def test_a_runner_in_the_place_of_one_that_was_lost_asks_whether_the_deployment_drains(tmp_path: Path) -> None:
-    root = LlmAgent(name="root", model=PatternModel([], default="ok"))
-    fixture = RunnerFixture(root, tmp_path)
-    await fixture.start()
-    await fixture.end("e-1")
-    await fixture.session.ask(Drain(lease_s=60.0))
-    directory = LocalDirectory(AgentTree(root))
-    environment = RunnerEnvironment(fixture.session, directory, fixture.artifacts, is_restarted=True)
-    actor = runner_actor(environment, app=KEY.app)
-    runner = RunnerRef(LocalLink(actor))
-    directory.environment = AgentEnvironment(
-        fixture.session, runner, fixture.artifacts, resolve, toolsets=OpenToolsets(), interceptors=INTERCEPTORS
-    )
-    new = p.StartTurn(key=KEY, invocation_id="e-2", content=Content.of_text("hi"))
-    with pytest.raises(DrainingError):
-        await runner.start_turn(new)
-    assert (await runner.statistics()).counts["draining"] == 1
-    # What the one before it has left is not recovered yet.
-    assert (await runner.ask(Drain(lease_s=60.0))).left == 1
-    await actor.receive(encode(p.RecoverTurns()))
-    assert (await runner.ask(Drain(lease_s=60.0, wait_s=60.0))).left == 0
-    # The program that drains says last that it does not; the Session actor has not heard of it yet.
-    await runner.ask(Drain(lease_s=0.0))
-    assert (await runner.start_turn(new)).invocation_id == "e-2"
-    await runner.stop()
     await fixture.close()
