@@ -176,9 +176,9 @@ bench: $(READY)
 examples: $(READY)
 	@set -e; for example in $(filter-out examples/ray_data.py,$(wildcard examples/*.py)); do echo "== $$example"; $(BIN)/python $$example; done
 
-# A lock of what is needed besides another lock: of what, the other one, this one.
+# A lock of what is needed besides another lock: of what, the other one, this one. What that one wants on some platforms only, it has too.
 define compile_more
-@$(COMPILE) $(1) --constraint $(2) $(ARGS) $$(sed -n 's/^\([a-z0-9.-]*\).*==.*/--no-emit-package \1/p' $(2)) --output-file $(3)
+@$(COMPILE) $(1) --constraint $(2) $(ARGS) $$(sed -n 's/^\([a-z0-9.-]*\)[^;]*==[^;]*$$/--no-emit-package \1/p' $(2)) --output-file $(3)
 @sed -i '/^$$/,$$d' $(3)
 endef
 
