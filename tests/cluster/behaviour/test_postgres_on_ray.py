@@ -1,4 +1,4 @@
-"""A PostgreSQL that is restarted while turns run on Ray costs no turn."""
+"""A PostgreSQL that is restarted, or goes back to an older copy of its data, while turns run on Ray."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from actors.testing import PatternModel
 from runtime.driver.runtime import Runtime
 from runtime.settings import Settings
 from runtime.stores.sql import schema
+from tests.acceptance.losses.test_older_replicas import REPLICA_S, OlderReplica
 from tests.support.runtimes import Deploy
 from tests.support.servers.postgres_server import PostgresServer
 
@@ -84,3 +85,12 @@ async def test_a_server_that_is_restarted_under_load_costs_no_turn(own_server: P
             assert [event.invocation_id for event in events] == [turn for turn in speaker.answered for _ in range(4)]
             assert [event.author for event in events] == [USER, "root", "root", "root"] * len(speaker.answered)
             assert [event.text for event in events[3::4]] == ["done"] * len(speaker.answered)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(3 * REPLICA_S)
+@pytest.mark.usefixtures("local_ray")
+class TestOlderReplicaOnRay(OlderReplica):
+    @pytest.fixture
+    def deploy(self, tmp_path: Path) -> Deploy:
+        return Deploy("ray", tmp_path)

@@ -1,14 +1,20 @@
-"""A program joins a Ray of which it has only the address, as README says; or says soon what is missing."""
+"""A program joins a Ray of which it has only the address, as README says; or says soon what is missing, or lost later."""
 
 from __future__ import annotations
 
+import os
+import re
+import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 
 import pytest
 
 from tests.support.app_folders import HELLO, write
+from tests.support.machine.processes import kill
 from tests.support.servers.ray_head import Head, free_port, started
 
 
@@ -58,3 +64,42 @@ def test_a_program_that_has_a_token_uses_a_cluster_that_wants_none() -> None:
     with started("disabled") as head:
         (address,) = head.run("start", head.address)
         assert head.run("join", address) == ["hello True", "True"]
+
+
+RECONNECT = {"RAY_gcs_rpc_server_reconnect_timeout_s": "50"}
+"""So that Ray ends the program after 50 s, instead of 60."""
+
+
+@contextmanager
+def _standing_still(pid: int) -> Iterator[None]:
+    """Keep `ray start --block` from ending all processes of its node as soon as one of them has ended."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+# It waits for a minute.
+@pytest.mark.soak
+def test_turns_go_on_and_then_an_error_comes_before_ray_ends_the_program() -> None:
+    with started("token") as head:
+        head.run("start", head.address)
+        command = [sys.executable, "-m", "tests.support.programs.joining_program", "lose", head.address]
+        environment = {**head.environment, **RECONNECT}
+        with subprocess.Popen(
+            command, cwd=head.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as program:
+            assert program.stdout is not None
+            assert program.stdout.readline() == "joined 200\n"
+            with _standing_still(head.pid):
+                kill(*head.pids("gcs_server"))
+                out, log = program.communicate(timeout=90)
+    # Ray may take longer to be left than it waits for its control service, and end the program with exit code 1 then.
+    assert out, log
+    said, status, fault, name, error = out.rstrip().split(" | ")
+    assert (said, status, name) == ("hello", "503", "ActorLostError")
+    assert "the control service of Ray is away" in fault
+    port = head.address.partition(":")[2]
+    assert re.search(rf"the control service of the Ray at \S+:{port} is away, and Ray ends programs that wait for it", error)
+    assert re.search(rf"the control service of the Ray at \S+:{port} cannot be reached", log)

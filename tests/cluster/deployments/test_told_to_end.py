@@ -1,4 +1,4 @@
-"""A driver that gets SIGTERM takes its local Ray with it."""
+"""A driver that gets SIGTERM or Ctrl-C takes its local Ray with it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from runtime.settings import Settings
+from tests.support.nodes.node_programs import open_folder, run_program
 
 DRIVER = """
 import signal
@@ -60,3 +61,12 @@ def test_sigterm_leaves_the_with_block_and_stops_every_process(tmp_path: Path) -
 def _descendants(pid: int) -> list[int]:
     children = [int(child) for path in Path(f"/proc/{pid}/task").glob("*/children") for child in path.read_text().split()]
     return [each for child in children for each in (child, *_descendants(child))]
+
+
+@pytest.mark.full
+@pytest.mark.timeout(100)
+def test_a_start_that_is_interrupted_ends_before_ray_is_closed() -> None:
+    # Ray is closed when no thread uses it any more, since that would crash the process.
+    with open_folder() as folder:
+        told, log = run_program("programs.interrupted", folder, timeout_s=90)
+    assert told == ["still connected True", "interrupted"], log

@@ -1,8 +1,10 @@
-"""Environment variables of a deployment: every process that runs users' code has them, and programs that join do not."""
+"""Processes of a deployment have its program's environment variables, which programs that join do not have, and `sys.path`."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -12,9 +14,8 @@ from actors import CallbackContext, Content, LlmAgent, LlmRequest, LlmResponse, 
 from actors.testing import ScriptedModel
 from runtime.driver.runtime import Runtime
 from runtime.settings import Settings
+from tests.support.app_folders import write
 from tests.support.runtimes import Deploy, run_turn, stored
-
-pytestmark = pytest.mark.usefixtures("local_ray")
 
 NAME = "RAYGROVE_TEST_OWN_KEY"
 
@@ -55,6 +56,7 @@ class Stamp(Plugin):
         return Content.of_text(f"{message.text} {os.environ[NAME]}")
 
 
+@pytest.mark.usefixtures("local_ray")
 def test_keys_reach_agents_models_tools_and_plugins_and_no_program_that_joins(tmp_path: Path) -> None:
     script = ScriptedModel([{"call": "near"}, {"call": "far"}, {"transfer": "own"}])
     own = LlmAgent(name="own", model=KeyModel())
@@ -71,3 +73,42 @@ def test_keys_reach_agents_models_tools_and_plugins_and_no_program_that_joins(tm
             info = joined._client.engine._info  # type: ignore[attr-defined]
             assert info.settings.env == {}
     assert NAME not in os.environ
+
+
+SHOP = '''
+    def look_up(order: str) -> str:
+        """Look an order up."""
+        return f"{order} is late"
+'''
+
+MAIN = """
+    import os, site, sys
+    ADD
+    from raygrove import LlmAgent, Runtime
+    from actors.testing import PatternModel
+    from shop import look_up
+
+    model = PatternModel([("tool:look_up", "It is late."), ("order", {"call": "look_up", "args": {"order": "42"}})])
+    with Runtime(LlmAgent(name="desk", model=model, tools=[look_up]), app_name="folders", session_store="sqlite://") as rt:
+        print(rt.run(user_id="ada", session_id="s1", message="my order").result().text)
+"""
+
+WAYS = {
+    "relative": "sys.path.append('../src')",
+    "absolute, before all others": "sys.path.insert(0, os.path.abspath('../src'))",
+    "a folder of packages": "site.addsitedir('../src')",
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.sampled(3)
+def test_a_module_of_a_folder_that_the_program_has_added_is_there(
+    local_ray: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    write(tmp_path / "src", {"shop.py": SHOP})
+    write(tmp_path / "scripts", {"main.py": MAIN.replace("ADD", WAYS[way])})
+    monkeypatch.setenv("RAY_ADDRESS", local_ray)
+    ran = subprocess.run(
+        [sys.executable, "main.py"], cwd=tmp_path / "scripts", capture_output=True, text=True, timeout=100, check=False
+    )
+    assert (ran.stdout, ran.returncode) == ("It is late.\n", 0), ran.stderr
