@@ -87,6 +87,12 @@ BENCHMARKS: dict[str, Callable[[Plan], list[Figure]]] = {
     )
 }
 
+
+def measured(name: str, plan: Plan) -> list[Figure]:
+    """The figures of a benchmark."""
+    return [msgspec.structs.replace(figure, benchmark=name) for figure in BENCHMARKS[name](plan)]
+
+
 T = TypeVar("T")
 Names = Annotated[list[str] | None, typer.Option("--only", help=f"One of {', '.join(BENCHMARKS)}; may be given again.")]
 
@@ -111,9 +117,9 @@ def main(
         comparison.prepare()
     run = Run(console, results.begun(_command()))
     try:
-        run.add("Ray", lambda: [Figure(benchmark="startup", name="Ray starts", value=timed_ms(plain.start_ray), unit="ms")])
+        run.add("Ray", lambda: [Figure("Ray starts", timed_ms(plain.start_ray), "ms", benchmark="startup")])
         for name in only or BENCHMARKS:
-            run.add(name, lambda: BENCHMARKS[name](plan))  # noqa: B023
+            run.add(name, lambda: measured(name, plan))  # noqa: B023
         if peers:
             # The machine is theirs alone, as it was ours.
             ray.shutdown()

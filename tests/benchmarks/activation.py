@@ -63,17 +63,10 @@ def _first_messages(plan: Plan, *, spares: int) -> list[Figure]:
             warm.append(timed_ms(partial(run_turn, rt, f"warm {number}", "agent_0")))
             cold.append(timed_ms(partial(run_turn, rt, f"cold {number}", f"agent_{number}")))
     which = "a process stands ready" if spares else "none stands ready"
-    live = Figure(benchmark=NAME, name="second message: median", value=median(warm), unit="ms")
+    live = Figure("second message: median", median(warm), "ms")
     return [
         *([live] if spares else []),
-        Figure(
-            benchmark=NAME,
-            name=f"first message, {which}: median",
-            value=median(cold),
-            unit="ms",
-            reference=median(warm),
-            reference_name="one that lives",
-        ),
+        Figure(f"first message, {which}: median", median(cold), "ms", median(warm), "one that lives"),
     ]
 
 
@@ -99,7 +92,7 @@ def _memory(plan: Plan) -> list[Figure]:
                 _ = list(map(talk, some)) if at_once == 1 else list(drivers.map(talk, some))
                 most = max(most, sum(map(_memory_of, {os.getpid(), *_below(os.getpid())})))
             name = f"memory (PSS) of everything, {plan.touched} agents, {how}"
-            figures.append(Figure(benchmark=NAME, name=name, value=most / MB, unit="MB"))
+            figures.append(Figure(name, most / MB, "MB"))
     return figures
 
 

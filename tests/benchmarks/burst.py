@@ -68,12 +68,11 @@ async def _new_sessions(plan: Plan, folder: Path) -> list[Figure]:
                 rates[name].append((await run_load(turn, sessions=at_once, turns=turns)).rate)
     return [
         Figure(
-            benchmark=NAME,
-            name=f"new sessions, {at_once} at a time: rate{in_round}",
-            value=of_rounds(rates["new"]),
-            unit="turns/s",
-            reference=of_rounds(rates["existing"]),
-            reference_name="existing sessions",
+            f"new sessions, {at_once} at a time: rate{in_round}",
+            of_rounds(rates["new"]),
+            "turns/s",
+            of_rounds(rates["existing"]),
+            "existing sessions",
         )
         for in_round, of_rounds in (("", median), (", the most of a round", max))
     ]
@@ -121,15 +120,15 @@ def _figures(plan: Plan, done: BurstResult) -> list[Figure]:
     answered, model_ms = len(done.latencies_ms), plan.burst_model_s * 1_000
     for reason, times in done.failures.items():
         print(f"{times:,} failed: {reason}")
-    made = [Figure(benchmark=NAME, name=f"{told}: answered", value=answered, unit="turns")]
+    made = [Figure(f"{told}: answered", answered, "turns")]
     if answered:
         made += [
-            Figure(benchmark=NAME, name=f"{told}: {name}", value=value, unit="ms", reference=model_ms, reference_name="model")
+            Figure(f"{told}: {name}", value, "ms", model_ms, "model")
             for name, value in (("median", median(done.latencies_ms)), ("p99", percentile(done.latencies_ms, 99)))
         ]
     each_ms = {who: spent_s * 1_000 / plan.burst for who, spent_s in done.cpu_s.items()}
     return [
         *made,
-        *(Figure(benchmark=NAME, name=f"CPU of a turn in the {who}", value=spent, unit="ms") for who, spent in each_ms.items()),
-        Figure(benchmark=NAME, name="CPU of a turn, all processes", value=sum(each_ms.values()), unit="ms"),
+        *(Figure(f"CPU of a turn in the {who}", spent, "ms") for who, spent in each_ms.items()),
+        Figure("CPU of a turn, all processes", sum(each_ms.values()), "ms"),
     ]

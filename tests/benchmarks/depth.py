@@ -119,7 +119,5 @@ def _event_ms(rt: Runtime, child: str) -> float:
 
 def _pair(who: str, depth: int, shallow: float, deep: float) -> list[Figure]:
     name = f"an event of {who}"
-    far = Figure(
-        benchmark=NAME, name=f"{name}, level {depth}", value=deep, unit="ms", reference=shallow, reference_name="level 1"
-    )
-    return [Figure(benchmark=NAME, name=f"{name}, level 1", value=shallow, unit="ms"), far]
+    far = Figure(f"{name}, level {depth}", deep, "ms", shallow, "level 1")
+    return [Figure(f"{name}, level 1", shallow, "ms"), far]

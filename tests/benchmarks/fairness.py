@@ -40,10 +40,10 @@ async def _measure(plan: Plan, folder: Path) -> list[Figure]:
             took_s = time.perf_counter() - began_s
     told = f"beside {plan.backlog:,} turns of another user"
     return [
-        Figure(benchmark=NAME, name="a turn, alone: median", value=alone_ms, unit="ms"),
-        Figure(benchmark=NAME, name=f"a turn, {told}: median", value=median(beside_ms), unit="ms"),
-        Figure(benchmark=NAME, name=f"a turn, {told}: longest", value=max(beside_ms), unit="ms"),
-        Figure(benchmark=NAME, name="the other user's turns: rate", value=plan.backlog / took_s, unit="turns/s"),
+        Figure("a turn, alone: median", alone_ms, "ms"),
+        Figure(f"a turn, {told}: median", median(beside_ms), "ms"),
+        Figure(f"a turn, {told}: longest", max(beside_ms), "ms"),
+        Figure("the other user's turns: rate", plan.backlog / took_s, "turns/s"),
     ]
 
 

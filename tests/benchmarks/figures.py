@@ -13,11 +13,10 @@ from rich.table import Table
 OURS = "raygrove"
 
 
-class Figure(msgspec.Struct, frozen=True, kw_only=True):
+class Figure(msgspec.Struct, frozen=True):
     """One measured figure.
 
     Attributes:
-        benchmark: the name of the benchmark.
         name: what was measured.
         unit: `ms` or `s` for times, anything with `/s` for rates.
         reference: the same measurement of the reference, in the same run; by default the floor, bare connections.
@@ -25,9 +24,9 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
             At most one figure of a benchmark has each.
         peers: the same of other projects, in the same run, by their names.
         paired: the ratio, where it is the median of those of blocks that were neighbours in time.
+        benchmark: the name of the benchmark, which a run adds.
     """
 
-    benchmark: str
     name: str
     value: float
     unit: str
@@ -36,6 +35,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     at: int | None = None
     peers: Mapping[str, float] = {}
     paired: float | None = None
+    benchmark: str = ""
 
     @property
     def ratio(self) -> float | None:

@@ -54,11 +54,7 @@ def _graph(plan: Plan) -> list[Figure]:
     with TemporaryDirectory() as folder, runtime(plan, graph(plan.tasks), Path(folder)) as rt:
         _run(rt, "warm")
         runs_ms = [timed_ms(lambda: _run(rt, f"s{number}")) for number in range(plan.flows)]  # noqa: B023
-    return [
-        Figure(
-            benchmark=NAME, name=f"{plan.tasks} tasks, {AGENTS} agents: a round", value=median(runs_ms) / plan.tasks, unit="ms"
-        )
-    ]
+    return [Figure(f"{plan.tasks} tasks, {AGENTS} agents: a round", median(runs_ms) / plan.tasks, "ms")]
 
 
 def _side_by_side(plan: Plan) -> list[Figure]:
@@ -70,8 +66,8 @@ def _side_by_side(plan: Plan) -> list[Figure]:
         warm_ms = timed_ms(lambda: _run(rt, "warm"))
     name = f"three tasks side by side, a model of {slow_s:g} s"
     return [
-        Figure(benchmark=NAME, name=name, value=warm_ms, unit="ms"),
-        Figure(benchmark=NAME, name=f"{name}: the first time, with four processes to start", value=cold_ms, unit="ms"),
+        Figure(name, warm_ms, "ms"),
+        Figure(f"{name}: the first time, with four processes to start", cold_ms, "ms"),
     ]
 
 

@@ -41,7 +41,7 @@ def measure(plan: Plan) -> list[Figure]:
         own = asyncio.run(_own(plan, folder))
     return [
         *own,
-        *(_figure(f"memory of {AGENT} that has asked {kind}", _memory_with(kind, plan) / 1e6, "MB") for kind in _MODELS),
+        *(Figure(f"memory of {AGENT} that has asked {kind}", _memory_with(kind, plan) / 1e6, "MB") for kind in _MODELS),
     ]
 
 
@@ -61,16 +61,13 @@ async def _own(plan: Plan, folder: Path) -> list[Figure]:
         idle = {who: (cpu_s(pid) - before_s[who]) / plan.rest_s for who, pid in pids.items()}
     turns = len(done.latencies_ms)
     return [
-        *(_figure(f"memory of {who}", memory / 1e6, "MB") for who, memory in first.items()),
+        *(Figure(f"memory of {who}", memory / 1e6, "MB") for who, memory in first.items()),
         *(
-            _figure(f"memory of a session in {who}", (then[who] - first[who]) / plan.remembered / 1e3, "kB")
+            Figure(f"memory of a session in {who}", (then[who] - first[who]) / plan.remembered / 1e3, "kB")
             for who in (SESSION, AGENT)
         ),
-        *(_figure(f"CPU of a turn in {who}", spent * 1_000 / turns, "ms") for who, spent in spent_s.items()),
-        *(
-            _figure(f"CPU of {who} that is not spoken to, in a second", of_second * 1_000, "ms")
-            for who, of_second in idle.items()
-        ),
+        *(Figure(f"CPU of a turn in {who}", spent * 1_000 / turns, "ms") for who, spent in spent_s.items()),
+        *(Figure(f"CPU of {who} that is not spoken to, in a second", of_second * 1_000, "ms") for who, of_second in idle.items()),
     ]
 
 
@@ -78,7 +75,7 @@ async def memories(plan: Plan, folder: Path) -> list[Figure]:
     """The memory of each process after one turn."""
     async with runtime(plan, instant_agent(), folder) as rt:
         await talk(rt)(0)
-        return [_figure(f"memory of {who}", use_of(pid).memory / 1e6, "MB") for who, pid in (await _pids(rt)).items()]
+        return [Figure(f"memory of {who}", use_of(pid).memory / 1e6, "MB") for who, pid in (await _pids(rt)).items()]
 
 
 def chat_server() -> ChatServer:
@@ -108,10 +105,6 @@ def _memory_with(kind: str, plan: Plan) -> int:
 
 def _asking(model: Model) -> LlmAgent:
     return LlmAgent(name=ROOT, model=model)
-
-
-def _figure(name: str, value: float, unit: str) -> Figure:
-    return Figure(benchmark=NAME, name=name, value=value, unit=unit)
 
 
 async def _pids(rt: Runtime) -> dict[str, int]:

@@ -28,7 +28,7 @@ def measure(plan: Plan) -> list[Figure]:
     with service() as url:
         samples_ms = asyncio.run(_ask(Gemini(model="gemini-2.5-flash", api_key="key", base_url=url), view, plan.requests))
     name = f"request of {plan.contents:,} contents: CPU, median"
-    return [Figure(benchmark=NAME, name=name, value=median(samples_ms), unit="ms")]
+    return [Figure(name, median(samples_ms), "ms")]
 
 
 async def _ask(model: Gemini, view: History, times: int) -> list[float]:

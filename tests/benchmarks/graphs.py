@@ -35,7 +35,7 @@ def measure(plan: Plan) -> list[Figure]:
         large = _node_ms(plan, made, plan.nodes)
         named = f"{name} of {plan.nodes:,}: a node"
         of = f"of {plan.nodes // FEWER:,}"
-        figures.append(Figure(benchmark=NAME, name=named, value=large, unit="ms", reference=small, reference_name=of))
+        figures.append(Figure(named, large, "ms", small, of))
     return figures + _beside_parallel(plan)
 
 
@@ -71,12 +71,11 @@ def _pair(name: str, blocks: Sequence[Block], beside: Sequence[Block]) -> list[F
     """Time and CPU of a turn beside those of the reference, whose blocks were measured next to these."""
     return [
         Figure(
-            benchmark=NAME,
-            name=f"{name}: {what}",
-            value=median([each[index] for each in blocks]),
-            unit="ms",
-            reference=median([each[index] for each in beside]),
-            reference_name=PARALLEL,
+            f"{name}: {what}",
+            median([each[index] for each in blocks]),
+            "ms",
+            median([each[index] for each in beside]),
+            PARALLEL,
             paired=median([own[index] / other[index] for own, other in zip(blocks, beside, strict=True)]),
         )
         for index, what in enumerate(("a turn", "CPU of a turn"))

@@ -35,9 +35,7 @@ async def _measure(plan: Plan) -> list[Figure]:
                 mapped.append(await _mapped(rt, plan.inputs, plan.inputs_at_once, f"map-{number}"))
                 by_hand.append(await _by_hand(rt, plan.inputs, plan.inputs_at_once, f"hand-{number}"))
     told = f"{plan.inputs:,} inputs, {plan.inputs_at_once} at once, model of {plan.call_s * 1_000:g} ms"
-    rate = Figure(
-        benchmark=NAME, name=told, value=median(mapped), unit="inputs/s", reference=median(by_hand), reference_name="by hand"
-    )
+    rate = Figure(told, median(mapped), "inputs/s", median(by_hand), "by hand")
     return [rate]
 
 

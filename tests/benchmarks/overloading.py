@@ -65,18 +65,8 @@ async def _asked(plan: Plan, way: str, load: Load, spared: Load) -> list[Figure]
     if much.refused_sent_ms:
         took_ms[" of what was sent"] = much.refused_sent_ms
     return [
-        Figure(benchmark=NAME, name=f"{way}: turns that it bears", value=bears, unit="turns/s"),
-        Figure(benchmark=NAME, name=f"{refused}: median", value=percentile(took_ms[""], 50), unit="ms"),
-        *(
-            Figure(benchmark=NAME, name=f"{refused}: p99{of}", value=percentile(took, 99), unit="ms")
-            for of, took in took_ms.items()
-        ),
-        Figure(
-            benchmark=NAME,
-            name=f"{way}: afterwards",
-            value=again,
-            unit="turns/s",
-            reference=bears_now,
-            reference_name="one that had no such load",
-        ),
+        Figure(f"{way}: turns that it bears", bears, "turns/s"),
+        Figure(f"{refused}: median", percentile(took_ms[""], 50), "ms"),
+        *(Figure(f"{refused}: p99{of}", percentile(took, 99), "ms") for of, took in took_ms.items()),
+        Figure(f"{way}: afterwards", again, "turns/s", bears_now, "one that had no such load"),
     ]

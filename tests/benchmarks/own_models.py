@@ -60,9 +60,9 @@ def costs(plan: Plan, agents: int, *, own_models: bool) -> Costs:
 def _figures(told: str, costs: Costs, small: Costs | None) -> list[Figure]:
     def figure(name: str, value: float, unit: str, reference: float | None) -> Figure:
         if reference is None:
-            return Figure(benchmark=NAME, name=f"{told}: {name}", value=value, unit=unit)
+            return Figure(f"{told}: {name}", value, unit)
         beside = f"{SMALL} agents"
-        return Figure(benchmark=NAME, name=f"{told}: {name}", value=value, unit=unit, reference=reference, reference_name=beside)
+        return Figure(f"{told}: {name}", value, unit, reference, beside)
 
     return [
         figure("Runtime ready", costs.ready_s, "s", small.ready_s if small else None),

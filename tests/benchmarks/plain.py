@@ -53,7 +53,7 @@ def start_ray() -> None:
 def main() -> None:
     """Print the figures of the plan that is the argument, as JSON."""
     plan = msgspec.json.decode(sys.argv[1], type=Plan)
-    started = Figure(benchmark=NAME, name="Ray starts", value=timed_ms(start_ray), unit="ms")
+    started = Figure("Ray starts", timed_ms(start_ray), "ms")
     print(msgspec.json.encode([started, *figures(plan)]).decode())
 
 

@@ -121,8 +121,8 @@ class Measured:
 
 def _figures(name: str, sessions: int, of: Measured, other: Measured | None) -> list[Figure]:
     at = f"{name}, {sessions} sessions"
-    rate = Figure(benchmark=NAME, name=f"{at}: rate", value=of.rate(sessions), unit="turns/s")
-    cpu = Figure(benchmark=NAME, name=f"{at}: CPU of Session actors, a turn", value=of.cpu(sessions), unit="ms")
+    rate = Figure(f"{at}: rate", of.rate(sessions), "turns/s")
+    cpu = Figure(f"{at}: CPU of Session actors, a turn", of.cpu(sessions), "ms")
     if other is None:
         return [rate, cpu]
     beside = REFERENCES[name]

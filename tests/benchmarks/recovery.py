@@ -92,12 +92,7 @@ AT_ONCE = 250
 def measure(plan: Plan, victims: Mapping[str, Victim] = VICTIMS) -> list[Figure]:
     """Turns whose model is waited for when the process is killed. Not for the local engine, which has none to kill."""
     return [
-        Figure(
-            benchmark=NAME,
-            name=f"kill {who.format(opened=plan.opened)}: next event, median",
-            value=median(_all(plan, victim)),
-            unit="ms",
-        )
+        Figure(f"kill {who.format(opened=plan.opened)}: next event, median", median(_all(plan, victim)), "ms")
         for who, victim in victims.items()
     ]
 

@@ -75,6 +75,6 @@ async def _taken_ms(turn: Callable[[int], Awaitable[object]], sessions: int, pau
 def _figures(told: str, taken_ms: list[float], model_s: float) -> list[Figure]:
     model_ms = model_s * 1_000
     return [
-        Figure(benchmark=NAME, name=f"{told}: {name}", value=value, unit="ms", reference=model_ms, reference_name="model")
+        Figure(f"{told}: {name}", value, "ms", model_ms, "model")
         for name, value in (("median", median(taken_ms)), ("p99", percentile(taken_ms, 99)))
     ]

@@ -15,10 +15,7 @@ NAME = "startup"
 def measure(plan: Plan) -> list[Figure]:
     """Start, first turn, second turn and stop, of several Runtimes one after the other. Ray runs already."""
     starts = [_start(plan) for _ in range(plan.starts)]
-    return [
-        Figure(benchmark=NAME, name=f"{name}: median", value=median([each[name] for each in starts]), unit="ms")
-        for name in starts[0]
-    ]
+    return [Figure(f"{name}: median", median([each[name] for each in starts]), "ms") for name in starts[0]]
 
 
 def _start(plan: Plan) -> dict[str, float]:

@@ -19,21 +19,11 @@ def measure(plan: Plan) -> list[Figure]:
     marks = sorted({max(1, plan.stored // 10), max(2, plan.stored // 2), max(3, plan.stored)})
     with TemporaryDirectory() as name:
         sizes = asyncio.run(_sizes(plan, Path(name), marks))
-    figures = [
-        Figure(benchmark=NAME, name=f"{turns:,} turns of one session", value=size, unit="bytes", at=turns)
-        for turns, size in sizes.items()
-    ]
+    figures = [Figure(f"{turns:,} turns of one session", size, "bytes", at=turns) for turns, size in sizes.items()]
     first, middle, last = sizes.items()
     return [
         *figures,
-        Figure(
-            benchmark=NAME,
-            name="a turn of the second half",
-            value=_growth(middle, last),
-            unit="bytes",
-            reference=_growth(first, middle),
-            reference_name="before",
-        ),
+        Figure("a turn of the second half", _growth(middle, last), "bytes", _growth(first, middle), "before"),
     ]
 
 

@@ -61,21 +61,13 @@ def measure(plan: Plan) -> list[Figure]:
         samples = interleaved(contestants, plan.turns)
     without, observed = median(samples["without"]), median(samples["with"])
     return [
-        Figure(benchmark=NAME, name="turn without an SDK: median", value=without, unit="ms"),
+        Figure("turn without an SDK: median", without, "ms"),
+        Figure("turn with an SDK: median", observed, "ms", without, "without"),
+        Figure("what a turn tells where there is no SDK", told_ms() / without * 100, "% of it"),
         Figure(
-            benchmark=NAME,
-            name="turn with an SDK: median",
-            value=observed,
-            unit="ms",
-            reference=without,
-            reference_name="without",
-        ),
-        Figure(benchmark=NAME, name="what a turn tells where there is no SDK", value=told_ms() / without * 100, unit="% of it"),
-        Figure(
-            benchmark=NAME,
-            name="what a turn tells where Ray collects metrics",
-            value=told_ms(MeasuredTelemetry(NO_TELEMETRY, Measures())) / without * 100,
-            unit="% of it",
+            "what a turn tells where Ray collects metrics",
+            told_ms(MeasuredTelemetry(NO_TELEMETRY, Measures())) / without * 100,
+            "% of it",
         ),
     ]
 

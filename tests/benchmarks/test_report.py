@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from tests.benchmarks import comparison, report, results, throughput, turns
-from tests.benchmarks.__main__ import Run
+from tests.benchmarks.__main__ import Run, measured
 from tests.benchmarks.figures import Figure, peer_names, rounded, table
 from tests.benchmarks.peers.peer import ANSWER, Report, Request, measure
 from tests.benchmarks.plan import FULL, QUICK, TINY
@@ -69,7 +69,7 @@ def test_what_peers_report_stands_beside_our_own_figures() -> None:
         stored=request.stored,
         stored_bytes=9,
     )
-    figures = comparison.beside([*turns.measure(TINY), *throughput.measure(TINY)], {"peer": told})
+    figures = comparison.beside([*measured(turns.NAME, TINY), *measured(throughput.NAME, TINY)], {"peer": told})
     compared = [figure for figure in figures if figure.peers]
     assert [figure.unit for figure in compared] == ["ms"] * len(request.histories) + ["turns/s"] * len(request.sessions)
     assert "peer" in [column.header for column in table(figures, "").columns]

@@ -90,29 +90,27 @@ def _figures(sessions: int, rounds: Mapping[str, list[_Round]]) -> list[Figure]:
     at = f"{sessions} sessions"
     made = [
         Figure(
-            benchmark=NAME,
-            name=f"{at}: rate",
-            value=_rate(ours),
-            unit="turns/s",
-            reference=_rate(floor) if floor else None,
+            f"{at}: rate",
+            _rate(ours),
+            "turns/s",
+            _rate(floor) if floor else None,
             at=sessions,
             paired=median([theirs.load.rate / own.load.rate for own, theirs in zip(ours, floor, strict=True)]) if floor else None,
         ),
         *(
             Figure(
-                benchmark=NAME,
-                name=f"{at}: CPU of a turn, all processes{in_round}",
-                value=of_rounds([each.cpu_ms for each in ours]),
-                unit="ms",
-                reference=of_rounds([each.cpu_ms for each in floor]) if floor else None,
+                f"{at}: CPU of a turn, all processes{in_round}",
+                of_rounds([each.cpu_ms for each in ours]),
+                "ms",
+                of_rounds([each.cpu_ms for each in floor]) if floor else None,
             )
             for in_round, of_rounds in (("", median), (", the least of a round", min))
         ),
-        Figure(benchmark=NAME, name=f"{at}: median", value=median(latencies_ms), unit="ms"),
-        Figure(benchmark=NAME, name=f"{at}: p99", value=percentile(latencies_ms, 99), unit="ms"),
+        Figure(f"{at}: median", median(latencies_ms), "ms"),
+        Figure(f"{at}: p99", percentile(latencies_ms, 99), "ms"),
     ]
     if slow:
-        made.append(Figure(benchmark=NAME, name=f"{at}, {SLOW}: rate", value=_rate(slow), unit="turns/s"))
+        made.append(Figure(f"{at}, {SLOW}: rate", _rate(slow), "turns/s"))
     return made
 
 

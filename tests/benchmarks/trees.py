@@ -56,7 +56,7 @@ def measure(plan: Plan) -> list[Figure]:
 
 def _definition(plan: Plan) -> list[Figure]:
     taken = [timed_ms(lambda: tree(plan.agents)) for _ in range(max(1, plan.starts))]
-    return [Figure(benchmark=NAME, name=f"{plan.agents:,} agents defined: median", value=median(taken), unit="ms")]
+    return [Figure(f"{plan.agents:,} agents defined: median", median(taken), "ms")]
 
 
 def _ready(plan: Plan) -> list[Figure]:
@@ -125,15 +125,8 @@ def updated(rt: Runtime, root: LlmAgent) -> float:
 def _compared(plan: Plan, what: str, taken: dict[int, list[float]]) -> list[Figure]:
     small, large = median(taken[SMALL]), median(taken[plan.agents])
     return [
-        Figure(benchmark=NAME, name=f"{what}, {SMALL} agents: median", value=small, unit="ms"),
-        Figure(
-            benchmark=NAME,
-            name=f"{what}, {plan.agents:,} agents: median",
-            value=large,
-            unit="ms",
-            reference=small,
-            reference_name=f"{SMALL} agents",
-        ),
+        Figure(f"{what}, {SMALL} agents: median", small, "ms"),
+        Figure(f"{what}, {plan.agents:,} agents: median", large, "ms", small, f"{SMALL} agents"),
     ]
 
 

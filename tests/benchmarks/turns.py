@@ -62,22 +62,15 @@ def _warm_up(rt: Runtime, sessions: dict[int, list[str]], contestants: dict[str,
 def _figures(plan: Plan, samples: dict[str, list[float]]) -> list[Figure]:
     floors = {name: median(samples.pop(name)) for name in FLOORS if name in samples}
     floor = floors.get("floor with commits")
-    made = [Figure(benchmark=NAME, name=f"{name}: median", value=value, unit="ms") for name, value in floors.items()]
+    made = [Figure(f"{name}: median", value, "ms") for name, value in floors.items()]
     for length, taken in samples.items():
         at = f"at {int(length):,} events"
         middle = median(taken)
-        made.append(Figure(benchmark=NAME, name=f"{at}: median", value=middle, unit="ms", reference=floor, at=int(length)))
-        made.append(Figure(benchmark=NAME, name=f"{at}: p95", value=percentile(taken, 95), unit="ms"))
+        made.append(Figure(f"{at}: median", middle, "ms", floor, at=int(length)))
+        made.append(Figure(f"{at}: p95", percentile(taken, 95), "ms"))
     shortest, longest = str(min(plan.histories)), str(max(plan.histories))
     return [*made, _growth(samples[shortest], samples[longest])]
 
 
 def _growth(shortest: list[float], longest: list[float]) -> Figure:
-    return Figure(
-        benchmark=NAME,
-        name="longest history, against the shortest: median",
-        value=median(longest),
-        unit="ms",
-        reference=median(shortest),
-        reference_name="shortest",
-    )
+    return Figure("longest history, against the shortest: median", median(longest), "ms", median(shortest), "shortest")

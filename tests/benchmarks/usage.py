@@ -53,8 +53,8 @@ def _measured(plan: Plan, folder: Path, url: str, store: str) -> list[Figure]:
         for by in kinds:
             name = f"usage of {plan.summed:,} turns, {'in all' if by is None else f'by {by}'}, {store}"
             wall_ms, cpu_ms = _costs(rt, lambda: rt.usage(USER, by=by))  # noqa: B023
-            figures.append(Figure(benchmark=NAME, name=f"{name}, median", value=wall_ms, unit="ms"))
-            figures.append(Figure(benchmark=NAME, name=f"{name}, CPU", value=cpu_ms, unit="ms"))
+            figures.append(Figure(f"{name}, median", wall_ms, "ms"))
+            figures.append(Figure(f"{name}, CPU", cpu_ms, "ms"))
     return figures
 
 

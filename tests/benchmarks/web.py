@@ -68,8 +68,8 @@ def _turns(plan: Plan, rt: Runtime, url: str) -> list[Figure]:
     connection.close()
     http, run = median(samples["http"]), median(samples["run"])
     return [
-        Figure(benchmark=NAME, name="a turn by POST: median", value=http, unit="ms", reference=run, reference_name="rt.run"),
-        Figure(benchmark=NAME, name="HTTP", value=http - run, unit="ms"),
+        Figure("a turn by POST: median", http, "ms", run, "rt.run"),
+        Figure("HTTP", http - run, "ms"),
     ]
 
 
@@ -88,9 +88,9 @@ async def _streams(plan: Plan, url: str, pid: int, sessions: int, *, is_first: b
         used_s = cpu_s(pid) - used_s
     of = f"{plan.followers} streams of {sessions} sessions, {plan.posts:g} turns/s"
     return [
-        Figure(benchmark=NAME, name=f"{of}: an event's way, median", value=median(ways_ms), unit="ms"),
-        Figure(benchmark=NAME, name=f"{of}: an event's way, p99", value=percentile(ways_ms, 99), unit="ms"),
-        Figure(benchmark=NAME, name=f"{of}: CPU of the server", value=used_s / plan.follow_s * 100, unit="%"),
+        Figure(f"{of}: an event's way, median", median(ways_ms), "ms"),
+        Figure(f"{of}: an event's way, p99", percentile(ways_ms, 99), "ms"),
+        Figure(f"{of}: CPU of the server", used_s / plan.follow_s * 100, "%"),
         # Later streams take memory that earlier ones have given back.
-        *([Figure(benchmark=NAME, name="memory of a stream", value=held / plan.followers / 1e3, unit="kB")] if is_first else []),
+        *([Figure("memory of a stream", held / plan.followers / 1e3, "kB")] if is_first else []),
     ]

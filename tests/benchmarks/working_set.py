@@ -107,14 +107,14 @@ def measure(plan: Plan) -> list[Figure]:
             _beside(f"{at_once} topics at once, {agents} agents", ours.rates[at_once], "topics/s", local.rates[at_once])
             for at_once in plan.topics_at_once
         ),
-        Figure(benchmark=NAME, name="activations by agent", value=ours.activations, unit=""),
-        Figure(benchmark=NAME, name="processes with agents", value=ours.processes, unit=""),
+        Figure("activations by agent", ours.activations, ""),
+        Figure("processes with agents", ours.processes, ""),
         _beside("Runtime stops", ours.stop_s, "s", local.stop_s),
     ]
 
 
 def _beside(name: str, value: float, unit: str, local: float) -> Figure:
-    return Figure(benchmark=NAME, name=name, value=value, unit=unit, reference=local, reference_name="local engine")
+    return Figure(name, value, unit, local, "local engine")
 
 
 def _agents(plan: Plan) -> int:
