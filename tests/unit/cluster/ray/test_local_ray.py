@@ -208,19 +208,6 @@ def test_a_task_on_a_local_ray_has_its_runtime_environment(local_ray: str) -> No
     assert ray.get(where.remote()) == "here"
 
 
-@pytest.mark.skipif(Settings().local_ray == "plain", reason="a plain Ray has no such workers")
-def test_workers_of_a_local_ray_are_asked_for_by_a_shell(local_ray: str) -> None:
-    raylet = next(each for each in Path("/proc").glob("[0-9]*/cmdline") if is_raylet_of(local_ray, each))
-    assert worker_forks.SCRIPT in raylet.read_text()
-
-
-def is_raylet_of(address: str, command: Path) -> bool:
-    with suppress(OSError):
-        text = command.read_text(errors="replace")
-        return text.partition("\0")[0].endswith("/raylet") and address in text
-    return False
-
-
 @pytest.mark.parametrize("looks", [[{}, {}, {"node": 1}], [{"node": 1}]])
 def test_a_start_goes_on_as_soon_as_the_raylet_is_ready(looks: list[dict[str, int]]) -> None:
     class Node:
