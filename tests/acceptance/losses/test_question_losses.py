@@ -16,7 +16,7 @@ from actors import START, Event, FunctionNode, Graph, LlmAgent, NodeContext, Par
 from actors.errors import AgentFailedError, RaygroveError
 from runtime.driver.arguments import run_config_of
 from tests.acceptance.graphs.test_pauses_and_attempts import answers
-from tests.acceptance.losses.test_budget_losses import Counting, look
+from tests.acceptance.losses.test_limits import Counting, look
 from tests.acceptance.losses.test_losses import told
 from tests.acceptance.losses.trees import talker
 from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime

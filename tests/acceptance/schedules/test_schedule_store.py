@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,10 +40,17 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def store(url: str) -> SqlSessionStore:
+def store(url: str) -> Iterator[SqlSessionStore]:
     store = SqlSessionStore(url)
     store.open()
-    return store
+    yield store
+    store.close()
+
+
+def digest(store: SqlSessionStore) -> ScheduleRow:
+    found = store.schedule(APP, "ada", "digest")
+    assert found is not None
+    return found
 
 
 def names(rows: list[ScheduleRow]) -> list[str]:
@@ -55,7 +63,6 @@ def test_a_schedule_comes_back_as_it_went_in(store: SqlSessionStore) -> None:
     assert store.schedule(APP, "ada", "digest") == given
     assert given.plan == PLAN
     assert store.schedule(APP, "bob", "digest") is None
-    store.close()
 
 
 def test_a_name_that_is_taken_stays_as_it_is(store: SqlSessionStore) -> None:
@@ -63,7 +70,6 @@ def test_a_name_that_is_taken_stays_as_it_is(store: SqlSessionStore) -> None:
     store.commit([AddSchedule(S1, row("digest", 7, schedule_id="another")), AddSchedule(OTHER, row("digest", 7, OTHER))])
     assert store.schedule(APP, "ada", "digest") == row("digest", 100)
     assert store.schedule(APP, "bob", "digest") == row("digest", 7, OTHER)
-    store.close()
 
 
 def test_schedules_are_found_by_the_beginning_of_their_names(store: SqlSessionStore) -> None:
@@ -76,7 +82,6 @@ def test_schedules_are_found_by_the_beginning_of_their_names(store: SqlSessionSt
     assert names(store.schedules_with(APP, "ada", "m/249")) == []
     assert names(store.schedules_with(APP, "bob", "m/")) == ["m/x"]
     assert names(store.schedules_with(APP, "ada", "n/")) == []
-    store.close()
 
 
 def test_lists_are_by_user_and_name_and_what_is_due_by_time(store: SqlSessionStore) -> None:
@@ -91,7 +96,6 @@ def test_lists_are_by_user_and_name_and_what_is_due_by_time(store: SqlSessionSto
     ]
     assert store.next_schedules(APP, limit=2, after=DuePlace(20, "ada", "a")) == due[2:]
     assert store.next_schedules("other", limit=9) == []
-    store.close()
 
 
 def test_a_schedule_goes_on_once_from_each_due_time(store: SqlSessionStore) -> None:
@@ -99,16 +103,13 @@ def test_a_schedule_goes_on_once_from_each_due_time(store: SqlSessionStore) -> N
     on = AdvanceSchedule(S1, ScheduledTime("digest", "id-digest", 160, 220))
     for _ in range(2):
         store.commit([on])
-        found = store.schedule(APP, "ada", "digest")
-        assert found is not None
+        found = digest(store)
         assert (found.due_s, found.last_s, found.turns, found.error) == (220, 160, 1, "")
     store.commit([AdvanceSchedule(S1, ScheduledTime("digest", "another", 220, 280))])
     assert store.schedule(APP, "ada", "digest") == found
     store.commit([AdvanceSchedule(S1, ScheduledTime("digest", "id-digest", 220, 280), "no room")])
-    found = store.schedule(APP, "ada", "digest")
-    assert found is not None
+    found = digest(store)
     assert (found.due_s, found.last_s, found.turns, found.error) == (280, 160, 1, "no room")
-    store.close()
 
 
 def test_after_its_last_due_time_a_schedule_is_gone_unless_it_has_failed(store: SqlSessionStore) -> None:
@@ -118,7 +119,6 @@ def test_after_its_last_due_time_a_schedule_is_gone_unless_it_has_failed(store: 
     [failed] = store.schedules(APP, "ada")
     assert (failed.name, failed.due_s, failed.error) == ("failed", None, "no room")
     assert store.next_schedules(APP, limit=9) == []
-    store.close()
 
 
 def test_a_schedule_that_is_paused_does_not_go_on(store: SqlSessionStore) -> None:
@@ -126,14 +126,11 @@ def test_a_schedule_that_is_paused_does_not_go_on(store: SqlSessionStore) -> Non
     store.commit([SetDueTime(S1, "digest", "id-digest", None, paused=True)])
     for next_s in (160, None):
         store.commit([AdvanceSchedule(S1, ScheduledTime("digest", "id-digest", 100, next_s))])
-    found = store.schedule(APP, "ada", "digest")
-    assert found is not None
+    found = digest(store)
     assert (found.due_s, found.paused, found.turns) == (None, True, 0)
     store.commit([SetDueTime(S1, "digest", "id-digest", 200, paused=False), SetDueTime(S1, "digest", "other", 1, paused=True)])
-    found = store.schedule(APP, "ada", "digest")
-    assert found is not None
+    found = digest(store)
     assert (found.due_s, found.paused) == (200, False)
-    store.close()
 
 
 def test_a_schedule_is_removed_by_its_id(store: SqlSessionStore) -> None:
@@ -143,12 +140,10 @@ def test_a_schedule_is_removed_by_its_id(store: SqlSessionStore) -> None:
     for _ in range(2):
         store.commit([RemoveSchedule(S1, "digest", "id-digest")])
         assert store.schedules(APP, "ada") == []
-    store.close()
 
 
 def test_what_is_due_is_found_by_the_index(url: str, store: SqlSessionStore) -> None:
     store.commit([AddSchedule(S1, row(f"n-{number:04}", number or None)) for number in range(2_000)])
-    store.close()
     database = Database(url)
     database.open()
     for after_another in (False, True):
@@ -165,7 +160,6 @@ def test_the_schedules_of_a_user_are_read_from_a_name_on(url: str, store: SqlSes
     assert store.schedules(APP, "ada", limit=3, after=("ada", "n-1000")) == rows[1_001:1_004]
     assert store.schedules(APP, "ada", after=("aaron", "z")) == rows
     assert store.schedules(APP, "ada", after=("bob", "")) == []
-    store.close()
     database = Database(url)
     database.open()
     assert "name>" in plan_of(database, queries.schedule_list(of_user=True, after_another=True)).replace(" ", "")
