@@ -1,4 +1,5 @@
-"""Whatever is lost at whichever message: a conversation is summarised as often, of the same, and models are asked once more."""
+"""Whatever is lost at whichever message: a conversation is summarised as often, of the same, models are asked once more, and one
+that says nothing is asked again once."""
 
 from __future__ import annotations
 
@@ -8,7 +9,18 @@ from typing import Any, get_args
 
 import pytest
 
-from actors import Event, EventsCompactionConfig, LlmAgent, LlmEventSummarizer, LlmRequest, LlmResponse, Model, RunConfig
+from actors import (
+    CallbackContext,
+    Event,
+    EventsCompactionConfig,
+    LlmAgent,
+    LlmEventSummarizer,
+    LlmRequest,
+    LlmResponse,
+    Model,
+    RunConfig,
+    Usage,
+)
 from actors.errors import AgentFailedError, LlmCallsLimitExceededError
 from actors.testing import PatternModel
 from tests.support.fixtures.lossy_engine import Loss, Victim, lossy_runtime
@@ -137,3 +149,42 @@ def test_summaries_are_neither_repeated_nor_lost(who: Victim) -> None:
             assert calls <= asked + 1, (at, before)
             lost |= gone
     assert lost
+
+
+class Silent:
+    """Says nothing, and is paid for it."""
+
+    name = "silent"
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
+        self.calls += 1
+        yield LlmResponse(finish_reason="STOP", usage=Usage(prompt_token_count=3))
+
+
+def nothing(callback_context: CallbackContext) -> None:
+    """Do nothing. Because of it the last event of a run is not its end."""
+
+
+@pytest.mark.sampled(4, full=3)
+@pytest.mark.parametrize("has_callback", [False, True])
+@pytest.mark.parametrize("who", get_args(Victim))
+def test_it_is_asked_again_once_whichever_actor_is_lost(tmp_path: Path, who: Victim, has_callback: bool) -> None:
+    def play(folder: Path, losses: list[Loss]) -> int:
+        folder.mkdir()
+        model = Silent()
+        rt, engine = lossy_runtime(
+            LlmAgent(name="a", model=model, after_agent_callback=nothing if has_callback else None), folder, losses
+        )
+        with rt:
+            result = rt.run(user_id="ada", session_id="s1", message="hi").result()
+        assert result.error_code == "MODEL_RETURNED_NO_CONTENT"
+        assert [event.error_code for event in result.events].count("MODEL_RETURNED_NO_CONTENT") == 1
+        assert 2 <= model.calls <= 2 + 2 * len(engine.lost)
+        return engine.messages
+
+    for at in range(play(tmp_path / "whole", [])):
+        for is_before in (True, False):
+            play(tmp_path / f"{at} {is_before}", [Loss(at, who, is_before)])
