@@ -151,6 +151,25 @@ def test_when_everything_is_over_nothing_is_kept(steps: list[str]) -> None:
     asyncio.run(play())
 
 
+async def test_it_is_emptied_when_nothing_goes_on_with_any_turn() -> None:
+    table, turn = TurnTable(), running()
+    assert await table.emptied(0) == 0
+    with table.opening(TURN):
+        table.add(turn)
+    over = asyncio.create_task(table.emptied(60))
+    await settled()
+    assert (await table.emptied(0), over.done()) == (1, False)
+    with table.closing(turn), table.opening((KEY, "e-2")):
+        assert await table.emptied(0) == 2
+    # Another one begins before the first waiter has heard of it.
+    opening = table.opening((KEY, "e-3"))
+    opening.__enter__()
+    await settled()
+    assert not over.done()
+    opening.__exit__(None, None, None)
+    assert await over == 0
+
+
 ASKED = p.StoredEvent(5, b"")
 
 

@@ -26,7 +26,6 @@ from runtime.stores.sql.sessions import SqlSessionStore
 from tests.support import inside
 from tests.support.fixtures.session_fixture import KEY, OTHER, SessionFixture
 from tests.support.sharded_runtimes import own_tables
-from tests.support.stores.plain_session_store import PlainStore
 from tests.support.stores.store_writes import event, turn
 from tests.support.tries import tries
 
@@ -214,12 +213,6 @@ async def test_the_newest_events_of_a_session_stay(desk: SessionFixture) -> None
     for number in range(inside.KEPT // 2 + 2):
         await desk.turn(f"e-{number}", "hello")
     assert await archive(desk) == {KEY: 4}
-
-
-async def test_a_store_without_an_archive_is_told(desk: SessionFixture) -> None:
-    desk.actor._access.store = PlainStore()
-    with pytest.raises(StoreError, match="PlainStore has no archive: it has no method 'long_sessions'"):
-        await archive(desk)
 
 
 @pytest.mark.parametrize("sizes", [[], [1], [10] * 700, [300_000, 5, 300_000], [100_000] * 5])

@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import reduce
 from pathlib import Path
 
+import pytest
+
+from actors.errors import TurnCancelledError
 from actors.layers.placing.messages import AdmitUser, BeginArrival, LeaveStore, ReadUserRows, StageUserRows
 from actors.layers.placing.rules import digest_with
 from actors.layers.users import HoldUser, ReleaseUser
+from actors.messages import protocol as p
 from actors.session.environment import StorePlace
-from tests.support.fixtures.session_fixture import KEY, SessionFixture
+from tests.support.fixtures.session_fixture import KEY, SessionFixture, settled
 
 HOLD = HoldUser(app=KEY.app, user=KEY.user)
+
+
+async def test_an_open_turn_is_named_and_a_waiting_one_is_cancelled(desk: SessionFixture) -> None:
+    await desk.open("e-1")
+    waiting = asyncio.create_task(desk.ask_to_open("e-2"))
+    await settled()
+    held = await desk.ref.ask(HOLD)
+    assert [tuple(turn) for turn in held.turns] == [(KEY, "e-1")]
+    assert not held.is_idle
+    with pytest.raises(TurnCancelledError):
+        await waiting
+    await desk.close("e-1", p.Cancelled())
+    assert (await desk.ref.ask(HOLD)).is_idle
 
 
 async def test_an_open_turn_that_only_the_store_knows_is_named(desk: SessionFixture, tmp_path: Path) -> None:

@@ -38,15 +38,6 @@ async def resumed(session: SessionFixture) -> p.TurnProgress:
     return reply.progress
 
 
-async def test_an_attempt_alone_is_stored_before_it_begins_and_once(session: SessionFixture) -> None:
-    await session.open()
-    for attempt in (1, 1, 2):
-        await session.ref.ask(p.BeginAlone(turn=session.turn_ref(), run="root", attempt=attempt))
-    session = await session.restarted()
-    lost = (await resumed(session)).losses["root"]
-    assert (lost.alone, lost.begun_s > 0) == (2, True)
-
-
 async def test_what_was_lost_alone_and_with_others_is_counted_apart(session: SessionFixture) -> None:
     await session.open()
     ref = session.turn_ref()
@@ -249,16 +240,6 @@ async def test_a_note_that_is_missing_is_stored_before_what_brings_it_and_once(s
     assert await session.say(event) == 2
     assert await session.say(session.event("a", "two"), notes=[brought]) == 4
     assert await authors(session) == ["user", "root", "a", "a"]
-
-
-async def test_a_note_is_known_after_the_session_actor_was_restarted(session: SessionFixture) -> None:
-    await session.open()
-    brought, event = note(session, run=1)
-    await session.say(event)
-    again = await session.restarted()
-    await again.say(again.event("a", "one"), notes=[brought])
-    assert await authors(again) == ["user", "root", "a"]
-    await again.ref.stop()
 
 
 async def test_what_an_abandoned_supervisor_has_asked_for_writes_nothing(session: SessionFixture) -> None:

@@ -250,7 +250,10 @@ async def test_temp_state_of_a_paused_turn_is_there_when_it_goes_on(session: Ses
     await again.ref.stop()
 
 
-async def test_temp_state_of_an_event_that_belongs_to_no_turn_is_left_out(session: SessionFixture) -> None:
+async def test_temp_state_that_belongs_to_no_turn_is_left_out(session: SessionFixture) -> None:
+    made = (await session.ref.ask(p.CreateSessionRequest(key=OTHER, state={"a": 1, "temp:t": 3}))).session
+    assert made is not None
+    assert made.state == {"a": 1}
     await session.turn("e-1", "x")
     event = session.event("root", "y", turn="e-2", state_delta={"temp:a": 1, "b": 2})
     seq = await session.ref.append_event(p.AppendEventRequest(key=KEY, event=encode(event)))

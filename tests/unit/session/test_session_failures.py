@@ -92,6 +92,16 @@ async def test_what_was_sent_behind_a_failed_event_fails_also_if_the_session_is_
     assert session.positions() == [1, 2]
 
 
+async def test_a_turn_is_cancelled_even_if_its_open_calls_cannot_be_answered(session: SessionFixture) -> None:
+    await session.open("e-1", subscriber="d")
+    await session.say(session.event("root", call="c1"))
+    session.store.failures = 2
+    await session.close(outcome=p.Cancelled(agent="root"))
+    assert (await session.news("d"))[2] == ["Cancelled"]
+    await session.turn("e-2", "two")
+    assert session.positions() == [1, 2, 3, 4]
+
+
 async def test_a_turn_that_comes_while_the_session_is_deleted_is_refused(session: SessionFixture) -> None:
     await session.turn("e-1", "one")
     deleting = asyncio.create_task(session.ref.ask(p.DeleteSessionRequest(key=KEY)))
@@ -198,18 +208,6 @@ async def test_an_actor_that_is_told_to_stop_does_not_wait_for_its_store(session
         await saying
 
 
-async def test_what_comes_after_the_end_is_refused_and_does_not_open_the_store(
-    session: SessionFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await session.open()
-    await session.ref.stop()
-    opened = Mock()
-    monkeypatch.setattr(session.store, "open", opened)
-    with pytest.raises(ActorLostError, match="the Session actor is gone: it has stopped"):
-        await session.say(session.event("root", "late"))
-    opened.assert_not_called()
-
-
 async def test_what_comes_after_the_end_may_wait_for_that_of_the_process(tmp_path: Path) -> None:
     ended = asyncio.Event()
 
@@ -314,22 +312,15 @@ async def test_the_end_of_a_turn_that_could_not_be_stored_is_stored_when_the_sto
     assert (row.status, row.agent) == ("failed", "root")
 
 
-async def test_who_sends_it_again_meanwhile_hears_that_it_is_still_to_be_stored(hasty: SessionFixture) -> None:
+async def test_an_end_that_is_owed_is_still_to_be_stored_and_is_so_at_the_latest_when_the_actor_stops(
+    hasty: SessionFixture,
+) -> None:
     await hasty.open()
     hasty.store.away = True
     for _ in range(2):
-        # Not a FencedError: the Runner that keeps the end would forget it.
+        # Not a FencedError when it is sent again: the Runner that keeps the end would forget it.
         with pytest.raises(StoreUnavailableError):
             await hasty.close(outcome=FAILED)
-    hasty.store.away = False
-    await hasty.ref.stop()
-
-
-async def test_it_is_stored_at_the_latest_when_the_actor_stops(hasty: SessionFixture) -> None:
-    await hasty.open()
-    hasty.store.away = True
-    with pytest.raises(StoreUnavailableError):
-        await hasty.close(outcome=FAILED)
     hasty.store.away = False
     again = await hasty.restarted()
     await again.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id="e-1"))

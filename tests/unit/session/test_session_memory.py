@@ -11,7 +11,7 @@ import pytest
 
 from actors import Event
 from actors.errors import StoreUnavailableError
-from actors.interfaces.stores import Write
+from actors.interfaces.stores import SessionRow, Write
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.config import KIB, Limits
@@ -70,6 +70,27 @@ async def test_sessions_that_nobody_uses_leave_memory_and_come_back_as_they_were
     assert await narrow.state(key_of(0)) == {"user:n": 0, "own": 0}
     opened = await narrow.open("e-new", key=key_of(0))
     assert (opened.seq, opened.authors) == (3, ("root",))
+
+
+async def test_a_session_that_is_only_read_stays_while_others_leave(
+    narrow: SessionFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(30):
+        await narrow.turn(f"e-{number}", "x" * 1_000, key=key_of(number))
+        await touch(narrow, key_of(0))
+        narrow.clock.now_s += FRESH_S
+    asked: list[SessionKey] = []
+    session_of = narrow.store.session
+
+    def session_noted(key: SessionKey) -> SessionRow | None:
+        asked.append(key)
+        return session_of(key)
+
+    monkeypatch.setattr(narrow.store, "session", session_noted)
+    await touch(narrow, key_of(0))
+    assert asked == []
+    await touch(narrow, key_of(1))
+    assert asked == [key_of(1)]
 
 
 async def test_sessions_that_are_idle_for_long_leave_memory_although_there_is_room(session: SessionFixture) -> None:

@@ -20,25 +20,20 @@ def raw(text: str, author: str = "root") -> bytes:
     return encode(Event(author=author, content=Content.of_text(text, role="model")))
 
 
-async def test_who_has_part_of_a_turn_and_has_answered_it_is_told_what_came_before_the_answer(session: SessionFixture) -> None:
+@pytest.mark.parametrize("after_seq", [0, 2], ids=["nothing", "part"])
+async def test_who_comes_after_a_pause_is_told_all_of_the_turn_that_it_does_not_have(
+    session: SessionFixture, after_seq: int
+) -> None:
     await session.open()
     await session.say(session.event("root", "may I?", call="c1"), session.event("root", "perhaps"))
     await session.close(outcome=p.Paused(agent="root", call_ids=("c1",)))
     session = await session.restarted()
-    await session.answer("e-1", "c1", subscriber="d")
-    await session.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id="e-1", after_seq=2))
+    # One that has a part may have answered.
+    await session.answer("e-1", "c1", subscriber="d" if after_seq else "")
+    await session.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id="e-1", after_seq=after_seq))
     await session.say(session.event("root", "done"), epoch=2)
-    assert (await session.news("d"))[1] == [(3, "perhaps"), (5, "done")]
-
-
-async def test_who_comes_after_a_pause_is_told_the_turn_from_its_first_event(session: SessionFixture) -> None:
-    await session.open()
-    await session.say(session.event("root", "may I?", call="c1"))
-    await session.close(outcome=p.Paused(agent="root", call_ids=("c1",)))
-    await session.answer("e-1", "c1")
-    await session.say(session.event("root", "done"), epoch=2)
-    await session.ref.subscribe(p.Subscribe(subscriber="late", key=KEY, invocation_id="e-1"))
-    assert (await session.news("late"))[1] == [(2, "may I?"), (4, "done")]
+    told = [(2, "may I?"), (3, "perhaps"), (5, "done")]
+    assert (await session.news("d"))[1] == [each for each in told if each[0] > after_seq]
 
 
 async def test_who_follows_a_turn_learns_where_it_is(session: SessionFixture) -> None:
@@ -61,24 +56,24 @@ async def test_who_follows_a_turn_learns_where_it_is(session: SessionFixture) ->
     await again.ref.stop()
 
 
-async def test_who_follows_a_turn_that_is_lost_is_told_when_its_session_is_deleted(session: SessionFixture) -> None:
+@pytest.mark.parametrize(
+    "steps", [None, *range(12, 40, 4)], ids=lambda steps: "before" if steps is None else f"meanwhile-{steps}"
+)
+async def test_who_follows_a_turn_that_is_lost_is_told_when_its_session_is_deleted(
+    session: SessionFixture, steps: int | None
+) -> None:
+    """`steps`: so many after the deletion has begun it comes to follow; None: before that."""
+    following = p.Subscribe(subscriber="d", key=KEY, invocation_id="e-1")
     await session.open(runner="runner/1")
-    await session.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id="e-1"))
-    assert await session.ref.ask(p.AnnounceRunner(runner="runner/2", number=0)) == p.Ack()
-    await session.ref.ask(p.DeleteSessionRequest(key=KEY))
-    news = await asyncio.wait_for(session.ref.ask(p.Poll(subscriber="d")), 5)
-    assert [turn.outcome.error_code for turn in news.turns if isinstance(turn.outcome, p.Failed)] == ["SessionNotFoundError"]
-
-
-@pytest.mark.parametrize("steps", range(12, 40, 4))
-async def test_who_comes_to_follow_it_meanwhile_is_told_as_well(session: SessionFixture, steps: int) -> None:
-    await session.open(runner="runner/1")
+    if steps is None:
+        await session.ref.subscribe(following)
     assert await session.ref.ask(p.AnnounceRunner(runner="runner/2", number=0)) == p.Ack()
     deleting = asyncio.create_task(session.ref.ask(p.DeleteSessionRequest(key=KEY)))
-    for _ in range(steps):
+    for _ in range(steps or 0):
         await asyncio.sleep(0)
     try:
-        await session.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id="e-1"))
+        if steps is not None:
+            await session.ref.subscribe(following)
     except (InvocationNotFoundError, SessionNotFoundError):
         return
     finally:

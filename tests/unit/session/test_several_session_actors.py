@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from actors.errors import StoreError, StoreUnavailableError, WriterReplacedError
-from actors.interfaces.stores import PutState, Write
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey, Shard
-from tests.support.fixtures.session_fixture import OTHER, FailingStore, SessionFixture, settled, state_of
+from tests.support.fixtures.session_fixture import OTHER, FailingStore, HeldCommits, SessionFixture, settled, state_of
 from tests.support.polling import until
 from tests.support.sharded_runtimes import one_session_per_shard
 
@@ -22,91 +19,35 @@ ONE_OF_TWO = Shard(0, 2)
 FIRST, SECOND = (SessionKey("app", "ada", session) for session in one_session_per_shard("app", "ada", 2))
 
 
-class Held(FailingStore):
-    """A store whose commits wait at a gate."""
-
-    def __init__(self, url: str) -> None:
-        super().__init__(url)
-        self.gate = threading.Event()
-        self.gate.set()
-        self.arrived = threading.Semaphore(0)
-
-    def commit(self, writes: Sequence[Write]) -> None:
-        self.arrived.release()
-        self.gate.wait()
-        super().commit(writes)
-
-    async def is_reached(self) -> None:
-        """Wait until a commit is at the gate."""
-        await asyncio.to_thread(self.arrived.acquire)
-
-
-@pytest.fixture
-async def shard(tmp_path: Path) -> AsyncIterator[SessionFixture]:
-    session = SessionFixture(tmp_path, store=Held, shard=ONE_OF_TWO)
-    yield session
-    session.store.gate.set()  # type: ignore[attr-defined]
-    await session.ref.stop()
-
-
-def held(session: SessionFixture) -> Held:
-    assert isinstance(session.store, Held)
-    return session.store
-
-
-def beside(session: SessionFixture) -> FailingStore:
-    """The store as another Session actor has it open."""
-    store = FailingStore(f"sqlite:///{session.folder}/sessions.db")
-    store.open()
-    return store
-
-
-async def test_what_somebody_else_has_written_is_there_when_a_turn_is_opened_and_wherever_state_is_told(
-    shard: SessionFixture,
-) -> None:
-    await shard.turn("e-1", "x", state={"app:a": 1, "user:u": 1})
-    await shard.turn("e-1", "x", key=OTHER)
-    other = beside(shard)
-    other.commit([PutState(SessionKey("app", "", ""), {"a": 2, "b": 2}), PutState(SessionKey("app", "ada", ""), {"u": 2})])
-    assert state_of(await shard.open("e-2")) == {"app:a": 2, "app:b": 2, "user:u": 2}
-    other.commit([PutState(SessionKey("app", "", ""), {"a": 3})])
-    read = (await shard.ref.ask(p.GetSessionRequest(key=OTHER))).session
-    assert read is not None
-    assert read.state == {"app:a": 3, "app:b": 2, "user:u": 2}
-    other.commit([PutState(SessionKey("app", "ada", ""), {"u": 4})])
-    listed = (await shard.ref.ask(p.ListSessionsRequest(app="app"))).sessions
-    assert [info.state["user:u"] for info in listed] == [4, 4]
-    other.close()
-
-
-async def test_what_waits_to_be_written_is_not_lost_when_state_is_read_anew(shard: SessionFixture) -> None:
+async def test_what_waits_to_be_written_is_not_lost_when_state_is_read_anew(tmp_path: Path) -> None:
+    shard = SessionFixture(tmp_path, shard=ONE_OF_TWO)
     await shard.turn("e-1", "x", state={"app:a": 1})
     await shard.turn("e-1", "x", key=OTHER)
     await shard.open("e-2")
-    store = held(shard)
-    while store.arrived.acquire(blocking=False):
-        pass
-    store.gate.clear()
+    held = HeldCommits(shard.store)
     # One commit is under way, one waits behind it; then the state is read between the two.
     first = asyncio.create_task(shard.say(shard.event("root", "one", turn="e-2"), turn="e-2"))
-    await store.is_reached()
+    await asyncio.to_thread(held.is_reached.wait, 20)
     second = asyncio.create_task(shard.say(shard.event("root", "two", turn="e-2", state_delta={"app:a": 2}), turn="e-2"))
     await asyncio.sleep(0)
     opening = asyncio.create_task(shard.open("e-3", key=OTHER))
     await asyncio.sleep(0)
-    store.gate.set()
+    held.let_go()
     await asyncio.gather(first, second)
     assert state_of(await opening) == {"app:a": 2}
     assert await shard.state() == await shard.state(OTHER) == {"app:a": 2}
+    await shard.ref.stop()
 
 
-async def test_what_could_not_be_written_is_gone_when_state_is_read_anew(shard: SessionFixture) -> None:
+async def test_what_could_not_be_written_is_gone_when_state_is_read_anew(tmp_path: Path) -> None:
+    shard = SessionFixture(tmp_path, shard=ONE_OF_TWO)
     await shard.turn("e-1", "x", state={"app:a": 1})
     await shard.open("e-2")
     shard.store.failures = 2
     with pytest.raises(StoreError):
         await shard.say(shard.event("root", "no", turn="e-2", state_delta={"app:a": 2}), turn="e-2")
     assert state_of(await shard.open("e-3", key=OTHER)) == {"app:a": 1}
+    await shard.ref.stop()
 
 
 async def test_a_runner_that_begins_anew_is_told_of_its_own_sessions_and_takes_no_others_out_of_line(tmp_path: Path) -> None:

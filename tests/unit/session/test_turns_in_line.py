@@ -45,6 +45,17 @@ async def test_who_follows_a_turn_in_line_learns_that_it_was_dropped_with_its_ru
     assert (told.invocation_id, told.is_dropped, told.outcome) == ("e-2", True, None)
 
 
+async def test_who_follows_a_turn_in_line_is_told_when_it_is_cancelled(session: SessionFixture) -> None:
+    await session.open("e-1")
+    waiting = asyncio.create_task(session.open("e-2", repeatable=True))
+    await settled()
+    assert await session.ask_to_open("e-2", repeatable=True, subscriber="d2") == p.TurnJoined(invocation_id="e-2")
+    await session.ref.ask(p.CancelTurn(key=KEY, invocation_id="e-2"))
+    with pytest.raises(TurnCancelledError):
+        await waiting
+    assert await asyncio.wait_for(session.news("d2"), 5) == (1, [], ["Cancelled"])
+
+
 async def test_nothing_that_a_lost_runner_has_sent_does_anything_when_its_successor_has_announced_itself(
     session: SessionFixture,
 ) -> None:
