@@ -1,7 +1,4 @@
-"""How turns are opened, also those whose reply the Runner still waits for, and which messages are checked once more.
-
-A turn begins when its message is on disk, and not at all when that cannot be stored.
-"""
+"""How turns are opened, also those whose reply the Runner still waits for, and what a turn leaves that cannot be stored."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from actors import Content, FunctionResponse, LlmAgent, LongRunningFunctionTool, Part, SequentialAgent
+from actors import LlmAgent, SequentialAgent
 from actors.errors import ActorRestartsError, StoreError, TurnCancelledError
 from actors.layers.rewinds import RewindRequest
 from actors.messages import protocol as p
@@ -19,7 +16,7 @@ from actors.refs import SessionRef
 from actors.testing import ScriptedModel
 from tests.support.fixtures.direct_fixture import until
 from tests.support.fixtures.runner_fixture import RunnerFixture
-from tests.support.fixtures.session_fixture import KEY, HeldCommits, settled
+from tests.support.fixtures.session_fixture import KEY, settled
 
 Build = Callable[..., RunnerFixture]
 
@@ -139,23 +136,6 @@ async def test_one_that_was_resumed_meanwhile_goes_on_undisturbed(build: Build) 
     assert (await fixture.runner.statistics()).counts["turns"] == 1
 
 
-async def test_one_that_was_resumed_and_has_ended_meanwhile_does_not_run_again(build: Build) -> None:
-    model = ScriptedModel(["once", "twice"])
-    fixture = build(LlmAgent(name="root", model=model))
-    session = late(fixture)
-    session.only = "slow"
-    starting = asyncio.create_task(fixture.start(turn="e-1", subscriber="slow", repeatable=True))
-    await session.is_open.wait()
-    await fixture.restart_session()
-    await fixture.start(turn="e-1", subscriber="quick", repeatable=True)
-    assert isinstance((await fixture.end("quick"))[1], p.Finished)
-    await until_none_runs(fixture)
-    session.may_hear.set()
-    await starting
-    statistics = await fixture.runner.statistics()
-    assert (statistics.counts["turns"], statistics.counts["running"], len(model.requests)) == (1, 0, 1)
-
-
 async def test_one_that_is_in_the_way_of_another_is_not_resumed_while_its_own_request_is_about_to_run_it(build: Build) -> None:
     model = ScriptedModel(["one", "two", "three"])
     fixture = build(LlmAgent(name="root", model=model))
@@ -223,30 +203,6 @@ async def test_one_that_has_ended_when_the_session_actor_is_lost_with_its_reply_
     await until_none_runs(fixture)
 
 
-async def test_an_answer_that_has_ended_meanwhile_is_not_worked_on_again(build: Build) -> None:
-    def ask() -> None:
-        """Ask the user."""
-
-    model = ScriptedModel([{"call": "ask"}, "once", "twice"])
-    fixture = build(LlmAgent(name="root", model=model, tools=[LongRunningFunctionTool(ask)]))
-    session = late(fixture)
-    session.only = "slow"
-    _, outcome = await fixture.run()
-    assert isinstance(outcome, p.Paused)
-    response = FunctionResponse(id=outcome.call_ids[0], name="ask", response={"is": "yes"})
-    answer = Content(role="user", parts=[Part(function_response=response)])
-    starting = asyncio.create_task(fixture.start(answer, turn="a-1", subscriber="slow", event_id="m-1", repeatable=True))
-    await session.is_open.wait()
-    await fixture.restart_session()
-    await fixture.start(answer, turn="a-1", subscriber="quick", event_id="m-1", repeatable=True)
-    assert isinstance((await fixture.end("quick"))[1], p.Finished)
-    await until_none_runs(fixture)
-    session.may_hear.set()
-    await starting
-    statistics = await fixture.runner.statistics()
-    assert (statistics.counts["turns"], statistics.counts["running"], len(model.requests)) == (2, 0, 2)
-
-
 async def test_one_that_was_rewound_runs_once_more_under_its_id_while_the_reply_to_the_first_is_awaited(build: Build) -> None:
     model = ScriptedModel(["once", "again"])
     fixture = build(LlmAgent(name="root", model=model))
@@ -267,25 +223,6 @@ async def test_one_that_was_rewound_runs_once_more_under_its_id_while_the_reply_
     assert (await fixture.runner.statistics()).counts["turns"] == 2
 
 
-async def test_a_model_is_asked_when_the_message_is_on_disk(build: Build) -> None:
-    model = ScriptedModel(["one", "two"])
-    fixture = build(LlmAgent(name="root", model=model))
-    await fixture.run()
-    held = HeldCommits(fixture.store)
-    starting = asyncio.create_task(fixture.start(turn="held"))
-    while not held.is_reached.is_set():
-        await settled()
-    repeated = asyncio.create_task(fixture.start(turn="held", repeatable=True, subscriber="other"))
-    await settled()
-    assert not starting.done()
-    assert not repeated.done()
-    assert len(model.requests) == 1
-    held.let_go()
-    assert [await starting, await repeated] == ["held", "held"]
-    assert isinstance((await fixture.end("held"))[1], p.Finished)
-    assert [event.text for event in await fixture.log()] == ["hi", "one", "hi", "two"]
-
-
 async def test_nothing_is_left_of_a_turn_whose_message_cannot_be_stored(build: Build) -> None:
     model = ScriptedModel(["one", "kept"])
     fixture = build(LlmAgent(name="root", model=model))
@@ -299,29 +236,3 @@ async def test_nothing_is_left_of_a_turn_whose_message_cannot_be_stored(build: B
     assert [event.text for event in events] == ["kept"]
     assert [event.text for event in await fixture.log()] == ["hi", "one", "again", "kept"]
     assert [content.text for content in model.requests[1].contents] == ["hi", "one", "again"]
-
-
-class LostWhileStoring(SessionRef):
-    """A client of a Session actor that is lost before it stores a message, and started again."""
-
-    asked: list[p.OpenTurn]
-
-    async def open_turn(self, message: p.OpenTurn, *args: Any) -> p.OpenTurnReply:
-        self.asked.append(message)
-        if len(self.asked) == 1:
-            raise ActorRestartsError("session", "it was lost")
-        return await super().open_turn(message, *args)
-
-
-async def test_a_message_that_was_lost_with_the_session_actor_is_sent_again(build: Build) -> None:
-    model = ScriptedModel(["kept"])
-    fixture = build(LlmAgent(name="root", model=model))
-    session = LostWhileStoring(fixture._session_link)
-    session.asked = []
-    fixture.use(session)
-    await fixture.start(turn="e-1")
-    events, outcome = await fixture.end("e-1")
-    assert isinstance(outcome, p.Finished)
-    assert [event.text for event in events] == ["kept"]
-    assert [event.text for event in await fixture.log()] == ["hi", "kept"]
-    assert [each.repeatable for each in session.asked] == [False, True]
