@@ -97,12 +97,12 @@ def user(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def opening(browser: Browser) -> Iterator[Callable[..., Page]]:
-    """Opens pages that must make no errors, and must ask nothing of other hosts. Where a test expects that requests are refused,
-    the browser's own lines about these are no errors."""
+    """Opens pages, at a place of the inspector if one is given, that must make no errors, and must ask nothing of other hosts.
+    Where a test expects that requests are refused, the browser's own lines about these are no errors."""
     contexts: list[BrowserContext] = []
     errors: list[str] = []
 
-    def opening(url: str, expects_refusals: bool = False, **options: Any) -> Page:
+    def opening(url: str, place: str | None = None, expects_refusals: bool = False, **options: Any) -> Page:
         def only(route: Route) -> None:
             if route.request.url.startswith((url, "blob:")):
                 route.continue_()
@@ -124,6 +124,8 @@ def opening(browser: Browser) -> Iterator[Callable[..., Page]]:
                 else None
             ),
         )
+        if place is not None:
+            page.goto(f"{url}/ui/?{place}")
         return page
 
     yield opening
@@ -137,9 +139,7 @@ def opened(opening: Callable[..., Page], url: str) -> Opened:
     """Opens the inspector from cold at a place."""
 
     def opened(**place: str) -> Page:
-        page = opening(url)
-        page.goto(f"{url}/ui/?" + "&".join(f"{name}={value}" for name, value in place.items()))
-        return page
+        return opening(url, "&".join(f"{name}={value}" for name, value in place.items()))
 
     return opened
 

@@ -106,8 +106,7 @@ def test_a_turn_that_runs_reads_what_is_typed(opening: Callable[..., Page], user
     root = LlmAgent(name="root", model=ScriptedModel([{"call": "listen"}, "so be it"]), tools=[listen])
     with Deploy("local", tmp_path)(root, app_name="listening") as rt, serving(app_for(rt)) as url:
         rt.sessions.create(user, "s")
-        page = opening(url)
-        page.goto(f"{url}/ui/?app=listening&user={user}&session=s")
+        page = opening(url, f"app=listening&user={user}&session=s")
         say(page, "begin")
         expect(page.get_by_role("button", name="Stop")).to_be_visible()
         page.get_by_label("Message").fill("without museums")
@@ -126,8 +125,7 @@ def test_a_background_run_is_shown_with_a_way_to_its_session_and_back(
     root = LlmAgent(name="root", model=model, tools=[AgentTool(helper, background=True)])
     with Deploy("local", tmp_path)(root, app_name="runs") as rt, serving(app_for(rt)) as url:
         rt.sessions.create(user, "s")
-        page = opening(url)
-        page.goto(f"{url}/ui/?app=runs&user={user}&session=s")
+        page = opening(url, f"app=runs&user={user}&session=s")
         say(page, "begin")
         runs = page.get_by_role("navigation", name="Background runs")
         runs.get_by_role("link", name="helper done").click()
@@ -270,8 +268,7 @@ def test_a_session_of_ten_thousand_events_scrolls(opening: Callable[..., Page], 
     with Deploy("local", tmp_path)(concierge(), app_name="long") as rt:
         many(rt, user)
     with Deploy(engine, tmp_path)(concierge(), app_name="long") as rt, serving(app_for(rt)) as url:
-        page = opening(url)
-        page.goto(f"{url}/ui/?app=long&user={user}&session=s")
+        page = opening(url, f"app=long&user={user}&session=s")
         expect(page.get_by_text("event 10000", exact=True)).to_be_visible()
         assert page.locator("*").count() < 2_000
         page.goto(page.url + "&seq=17")
@@ -300,8 +297,7 @@ def test_a_page_goes_on_when_the_connection_was_lost(
 ) -> None:
     run_turn(runtimes["desk"], "hi", "s", user)
     # What the page asks while it is offline the browser reports by itself.
-    page = opening(url, expects_refusals=True)
-    page.goto(f"{url}/ui/?app=desk&user={user}&session=s")
+    page = opening(url, f"app=desk&user={user}&session=s", expects_refusals=True)
     expect(page.get_by_role("status")).to_have_text("live")
     page.context.set_offline(True)
     run_turn(runtimes["desk"], "letter", "s", user)

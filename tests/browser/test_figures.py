@@ -80,8 +80,7 @@ def test_a_page_that_is_opened_now_shows_the_minutes_before(
         assert drawn is not None
         assert len(drawn.split()) > 2
         # Another page shows the same.
-        other = opening(url)
-        other.goto(f"{url}/ui/?app=before&view=figures")
+        other = opening(url, "app=before&view=figures")
         expect(chart(other, "turns a second")).to_have_attribute("aria-label", re.compile(re.escape(told.split()[5])))
 
 
@@ -93,8 +92,7 @@ def turns_of(url: str) -> list[int]:
 def test_each_shard_has_a_chart(tmp_path: Path, opening: Callable[..., Page], engine: str, server: str) -> None:
     root = LlmAgent(name="root", model=PatternModel([], default="hi"))
     with ShardedDeploy(engine, tmp_path, server)(root, app_name="sharded") as rt, serving(app_for(rt)) as url:
-        page = opening(url)
-        page.goto(f"{url}/ui/?app=sharded&view=figures")
+        page = opening(url, "app=sharded&view=figures")
         shards = [each.actor for each in rt.statistics().session.parts]
         assert len(shards) == SHARDS
         for shard in shards:

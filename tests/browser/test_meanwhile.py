@@ -40,8 +40,7 @@ def test_a_server_that_is_started_again_in_mid_stream_is_found_again(
     rt.sessions.create(user, "s")
     answer = ".event:not(.user) .text"
     with serving(app_for(rt)) as url:
-        page = opening(url, expects_refusals=True)
-        page.goto(f"{url}/ui/?app=slow&user={user}&session=s")
+        page = opening(url, f"app=slow&user={user}&session=s", expects_refusals=True)
         say(page, gate.name)
         gate.let(1)
         expect(page.locator(answer)).to_have_text("one ")
@@ -63,8 +62,7 @@ def test_a_conversation_goes_on_over_an_update(
     with Deploy(engine, tmp_path)(stepped(gates), app_name="changing") as rt, serving(app_for(rt)) as url:
         gate = Gate(gates, user)
         rt.sessions.create(user, "s")
-        page = opening(url)
-        page.goto(f"{url}/ui/?app=changing&user={user}&session=s")
+        page = opening(url, f"app=changing&user={user}&session=s")
         say(page, gate.name)
         gate.let(1)
         expect(page.locator(".partial .text")).to_have_text("one ")
@@ -82,8 +80,7 @@ def test_a_page_goes_on_with_the_deployment_that_comes_after(
     deploy = Deploy(engine, tmp_path)
     with deploy(stepped(gates), app_name="after") as rt, serving(app_for(rt)) as url:
         run_turn(rt, "pay", "s", "ada")
-        page = opening(url, expects_refusals=True)
-        page.goto(f"{url}/ui/?app=after&user=ada&session=s")
+        page = opening(url, "app=after&user=ada&session=s", expects_refusals=True)
         expect(page.locator(".question")).to_have_count(1)
     expect(page.get_by_role("status")).to_contain_text("connection lost")
     with deploy(stepped(gates), app_name="after") as rt, serving(app_for(rt), port=int(urlsplit(url).port or 0)):
@@ -114,8 +111,7 @@ def test_credentials_that_expire_are_asked_for_anew_and_the_page_goes_on_where_i
     credentials, renewed = Revocable("head.claims.sign-1"), "head.claims.sign_2"
     rt.sessions.create("ada", session)
     with serving(app_for(rt, auth=credentials)) as url:
-        page = opening(url, expects_refusals=True)
-        page.goto(f"{url}/ui/?app=slow&user=ada&session={session}&tab=state#token=head.claims.sign-1")
+        page = opening(url, f"app=slow&user=ada&session={session}&tab=state#token=head.claims.sign-1", expects_refusals=True)
         say(page, gate.name)
         gate.let(1)
         expect(page.locator(".partial .text")).to_have_text("one ")
@@ -141,8 +137,7 @@ def test_a_message_that_the_store_could_not_take_is_kept_and_sent_again(
     settings = Settings(store_timeout_s=1.0)
     with Deploy(engine, tmp_path)(stepped(gates), app_name="away", settings=settings) as rt, serving(app_for(rt)) as url:
         run_turn(rt, "hi", "s", "ada")
-        page = opening(url, expects_refusals=True)
-        page.goto(f"{url}/ui/?app=away&user=ada&session=s")
+        page = opening(url, "app=away&user=ada&session=s", expects_refusals=True)
         expect(page.locator(".event")).to_have_count(2)
         with SqliteLock(tmp_path / "sessions.db") as lock:
             say(page, "hello again")
@@ -255,8 +250,7 @@ def test_a_session_that_is_deleted_elsewhere_is_said_to_be_gone(
 ) -> None:
     rt = runtimes["desk"]
     run_turn(rt, "draw", "s", user)
-    page = opening(url, expects_refusals=True)
-    page.goto(f"{url}/ui/?app=desk&user={user}&session=s")
+    page = opening(url, f"app=desk&user={user}&session=s", expects_refusals=True)
     expect(page.get_by_text("Here it is.")).to_be_visible()
     rt.sessions.delete(user, "s")
     expect(page.get_by_role("status")).to_have_text("deleted: a message begins it anew")
@@ -274,8 +268,7 @@ def test_a_session_that_is_made_anew_while_the_connection_is_lost_is_read_anew(
 ) -> None:
     rt = runtimes["desk"]
     run_turn(rt, "draw", "s", user)
-    page = opening(url, expects_refusals=True)
-    page.goto(f"{url}/ui/?app=desk&user={user}&session=s")
+    page = opening(url, f"app=desk&user={user}&session=s", expects_refusals=True)
     expect(page.get_by_text("Here it is.")).to_be_visible()
     page.context.set_offline(True)
     rt.sessions.delete(user, "s")
@@ -311,8 +304,7 @@ def test_a_rewind_while_a_turn_runs_says_why_it_cannot_be(
 ) -> None:
     rt, gate = runtimes["slow"], Gate(gates, user)
     run_turn(rt, "hi", "s", user)
-    page = opening(url, expects_refusals=True)
-    page.goto(f"{url}/ui/?app=slow&user={user}&session=s")
+    page = opening(url, f"app=slow&user={user}&session=s", expects_refusals=True)
     say(page, gate.name)
     gate.let(1)
     expect(page.locator(".partial .text")).to_have_text("one ")

@@ -75,8 +75,7 @@ def test_users_see_neither_what_models_were_asked_nor_logs(
 ) -> None:
     run_turn(runtimes["desk"], "find", "s", user)
     with serving(app_for(runtimes["desk"], auth=StaticTokens({ADAS_TOKEN: Principal(user_id=user)}))) as url:
-        page = opening(url)
-        page.goto(f"{url}/ui/?app=desk&user={user}&session=s&tab=requests#token={ADAS_TOKEN}")
+        page = opening(url, f"app=desk&user={user}&session=s&tab=requests#token={ADAS_TOKEN}")
         panel = page.get_by_role("tabpanel")
         expect(panel).to_have_text("What models were asked is for administrators.")
         expect(page.get_by_role("tab", name="Log")).to_have_count(0)

@@ -84,8 +84,7 @@ def test_axe_finds_nothing_serious(opening: Callable[..., Page], url: str, place
 
 
 def test_axe_finds_nothing_serious_in_what_asks(opening: Callable[..., Page], url: str, guarded: str) -> None:
-    page = opening(url, bypass_csp=True)
-    page.goto(f"{url}/ui/?app=desk&user=looks&session=found")
+    page = opening(url, "app=desk&user=looks&session=found", bypass_csp=True)
     page.get_by_role("button", name="rewind").first.click()
     expect(page.get_by_role("dialog")).to_be_visible()
     assert serious_faults(page) == []
@@ -229,8 +228,7 @@ def test_a_server_with_tokens_is_asked_with_one_and_a_user_sees_own_sessions_onl
 
 
 def test_a_user_who_opens_the_address_of_anothers_session_sees_nothing_of_it(opening: Callable[..., Page], guarded: str) -> None:
-    page = opening(guarded, expects_refusals=True)
-    page.goto(f"{guarded}/ui/?app=desk&user=looks&session=s#token=a-token-of-ada-0123456789")
+    page = opening(guarded, "app=desk&user=looks&session=s#token=a-token-of-ada-0123456789", expects_refusals=True)
     # Requests name no user: the token does, and Ada has no such session.
     expect(page.get_by_role("status")).to_contain_text("new")
     expect(page.locator(".event")).to_have_count(0)

@@ -36,8 +36,7 @@ def test_a_tree_of_ten_thousand_agents_opens_at_once_and_scrolls(
 ) -> None:
     deploy = Deploy(engine, tmp_path)
     with deploy(large(children, grandchildren), app_name="large") as rt, serving(app_for(rt)) as url:
-        page = opening(url)
-        page.goto(f"{url}/ui/?app=large")
+        page = opening(url, "app=large")
         took: list[float] = []
         # Other programs may hold the processors for a moment.
         while len(took) < MOST_TRIES and min(took, default=OPEN_S) >= OPEN_S:
@@ -70,8 +69,7 @@ def test_a_tree_of_ten_thousand_agents_opens_at_once_and_scrolls(
 def test_what_lives_is_marked_with_its_process(tmp_path: Path, opening: Callable[..., Page], engine: str) -> None:
     with Deploy(engine, tmp_path)(concierge(), app_name="fresh") as rt, serving(app_for(rt)) as url:
         run_turn(rt, "hi")
-        page = opening(url)
-        page.goto(f"{url}/ui/?app=fresh&view=tree&agent=concierge")
+        page = opening(url, "app=fresh&view=tree&agent=concierge")
         shown = rt.statistics().agents["concierge"]
         expect(page.locator(".agent-row", has_text="concierge").locator(".dot.live")).to_be_visible()
         about = page.get_by_role("complementary")
@@ -126,8 +124,7 @@ def agent(page: Page, name: str) -> Locator:
 
 def test_open_branches_are_in_the_address(tmp_path: Path, opening: Callable[..., Page], engine: str) -> None:
     with Deploy(engine, tmp_path)(large(300, 3), app_name="large") as rt, serving(app_for(rt)) as url:
-        page = opening(url)
-        page.goto(f"{url}/ui/?app=large&view=tree")
+        page = opening(url, "app=large&view=tree")
         for name in ("agent_7", "agent_9"):
             page.get_by_role("button", name=f"Open {name}", exact=True).click()
         expect(agent(page, "agent_9_2")).to_be_visible()
@@ -159,8 +156,7 @@ def test_open_branches_are_in_the_address(tmp_path: Path, opening: Callable[...,
 
 def test_an_update_is_seen_without_loading_the_page_again(tmp_path: Path, opening: Callable[..., Page], engine: str) -> None:
     with Deploy(engine, tmp_path)(large(3, 2), app_name="large") as rt, serving(app_for(rt)) as url:
-        page = opening(url)
-        page.goto(f"{url}/ui/?app=large&view=tree&agent=agent_1&open=root,agent_1")
+        page = opening(url, "app=large&view=tree&agent=agent_1&open=root,agent_1")
         expect(agent(page, "agent_1_1")).to_be_visible()
         [before] = rt.versions()
         expect(page.locator(".versions")).to_contain_text(before.id)
@@ -180,8 +176,7 @@ def test_an_update_is_seen_without_loading_the_page_again(tmp_path: Path, openin
 def test_an_update_is_seen_by_users_who_see_no_versions(tmp_path: Path, opening: Callable[..., Page], engine: str) -> None:
     users = StaticTokens({ADAS_TOKEN: Principal(user_id="ada")})
     with Deploy(engine, tmp_path)(large(3, 2), app_name="large") as rt, serving(app_for(rt, auth=users)) as url:
-        page = opening(url, expects_refusals=True)
-        page.goto(f"{url}/ui/?app=large&view=tree&agent=agent_1&open=root,agent_1#token={ADAS_TOKEN}")
+        page = opening(url, f"app=large&view=tree&agent=agent_1&open=root,agent_1#token={ADAS_TOKEN}", expects_refusals=True)
         expect(agent(page, "agent_1_1")).to_be_visible()
         about = page.get_by_role("complementary")
         expect(about.get_by_role("button", name="agent_1_1")).to_be_visible()

@@ -74,8 +74,7 @@ def test_users_see_no_budgets_of_turns(opening: Callable[..., Page], runtimes: d
     rt = runtimes["desk"]
     run_turn(rt, "a letter", "bounded", "frugal", run_config=RunConfig(budget=Budget(llm_calls=1, at_limit="ask")))
     with serving(app_for(rt, auth=StaticTokens(TOKENS))) as url:
-        page = opening(url)
-        page.goto(f"{url}/ui/?app=desk&user=frugal&session=bounded&tab=turn#token={next(iter(TOKENS))}")
+        page = opening(url, f"app=desk&user=frugal&session=bounded&tab=turn#token={next(iter(TOKENS))}")
         expect(page.get_by_role("heading", name="paused")).to_be_visible()
         expect(page.get_by_role("region", name="Budgets")).to_have_count(0)
 
@@ -85,8 +84,7 @@ def test_a_user_sees_own_usage_only(opening: Callable[..., Page], user: str, run
     run_turn(rt, "hi", "s", user)
     run_turn(rt, "hi", "s", "frugal")
     with serving(app_for(rt, auth=StaticTokens(TOKENS))) as url:
-        page = opening(url)
-        page.goto(f"{url}/ui/?app=desk&view=usage#token={next(iter(TOKENS))}")
+        page = opening(url, f"app=desk&view=usage#token={next(iter(TOKENS))}")
         rows = page.get_by_role("region", name="What was used").get_by_role("row")
         money = rt.usage("frugal").total.money
         assert money is not None
