@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -64,10 +66,22 @@ LIBRARY = """
 """
 
 
+@contextmanager
+def chatting(folder: Path, *arguments: str) -> Iterator[TerminalProgram]:
+    """The command, once it waits for what is typed."""
+    with TerminalProgram(["chat", *arguments], folder) as chat:
+        chat.until("> ")
+        yield chat
+
+
+def leave(chat: TerminalProgram) -> None:
+    chat.type(CTRL_D)
+    assert chat.exit_code() == 0
+
+
 def test_what_agents_have_said_meanwhile_is_shown_before_the_next_turn(tmp_path: Path) -> None:
     write(tmp_path / "library_chat", {"agent.py": LIBRARY})
-    with TerminalProgram(["chat", "library_chat", "--session", "s1"], tmp_path) as chat:
-        chat.until("> ")
+    with chatting(tmp_path, "library_chat", "--session", "s1") as chat:
         chat.type("where is Emma?\n")
         shown = chat.until("\n> ")
         assert "A page is looking." in shown
@@ -111,14 +125,12 @@ def test_a_conversation_with_transfers_confirmations_and_questions(tmp_path: Pat
         assert "The manager agrees." in chat.until("> ")
         chat.type("/state\n")
         assert 'plan = "gold"' in chat.until("> ")
-        chat.type(CTRL_D)
-        assert chat.exit_code() == 0
+        leave(chat)
 
 
 def test_an_earlier_conversation_goes_on_with_what_it_waits_for(tmp_path: Path) -> None:
     desk(tmp_path / "desk_again")
-    with TerminalProgram(["chat", "desk_again", "--session", "s1"], tmp_path) as chat:
-        chat.until("> ")
+    with chatting(tmp_path, "desk_again", "--session", "s1") as chat:
         chat.type("refund\n")
         chat.until("(y/n) ")
         chat.type(CTRL_D)
@@ -140,14 +152,11 @@ def test_an_earlier_conversation_goes_on_with_what_it_waits_for(tmp_path: Path) 
 
 def test_what_is_typed_goes_to_an_agent_that_works_on_a_task(tmp_path: Path) -> None:
     write(tmp_path / "trip_chat", {"agent.py": TRIP})
-    with TerminalProgram(["chat", "trip_chat", "--session", "s1"], tmp_path) as chat:
-        chat.until("> ")
+    with chatting(tmp_path, "trip_chat", "--session", "s1") as chat:
         chat.type("hello\n")
         assert "Where to?" in chat.until("\n> ")
-        chat.type(CTRL_D)
-        assert chat.exit_code() == 0
-    with TerminalProgram(["chat", "trip_chat", "--session", "s1"], tmp_path) as chat:
-        chat.until("> ")
+        leave(chat)
+    with chatting(tmp_path, "trip_chat", "--session", "s1") as chat:
         chat.type("Rome\n")
         assert "Off to Rome." in chat.until("\n> ")
 
@@ -179,8 +188,7 @@ def test_commands_show_the_session_and_the_tree(tmp_path: Path) -> None:
 
 def test_ctrl_c_cancels_the_turn_and_not_the_program(tmp_path: Path) -> None:
     write(tmp_path / "slow_chat", {"agent.py": SLOW})
-    with TerminalProgram(["chat", "slow_chat"], tmp_path) as chat:
-        chat.until("> ")
+    with chatting(tmp_path, "slow_chat") as chat:
         chat.type("go\n")
         chat.until("slow → wait()\n")
         chat.type(CTRL_C)
@@ -191,8 +199,7 @@ def test_ctrl_c_cancels_the_turn_and_not_the_program(tmp_path: Path) -> None:
         assert "Ctrl-D leaves" in chat.until("\n> ")
         chat.type("fail\n")
         assert "broken" in chat.until("\n> ")
-        chat.type(CTRL_D)
-        assert chat.exit_code() == 0
+        leave(chat)
 
 
 GUIDE = """
@@ -221,8 +228,7 @@ GUIDE = """
 
 def test_a_line_that_is_typed_while_an_agent_works_steers_it_and_esc_cancels(tmp_path: Path) -> None:
     write(tmp_path / "guide_chat", {"agent.py": GUIDE})
-    with TerminalProgram(["chat", "guide_chat", "--session", "s1"], tmp_path) as chat:
-        chat.until("> ")
+    with chatting(tmp_path, "guide_chat", "--session", "s1") as chat:
         chat.type("Rome\n")
         chat.until("guide → search()")
         chat.type("no museumms\x7f\x7fs\n")
@@ -233,5 +239,4 @@ def test_a_line_that_is_typed_while_an_agent_works_steers_it_and_esc_cancels(tmp
         chat.until("guide → wait()")
         chat.type("\x1b")
         assert "error" in chat.until("> ")
-        chat.type(CTRL_D)
-        assert chat.exit_code() == 0
+        leave(chat)

@@ -108,8 +108,8 @@ def test_nodes_of_a_graph_go_on_from_those_that_have_failed(deploy: Deploy) -> N
         assert sum(event.output == "a(go)" for event in stored(rt)) == 1
 
 
-class Speaker(CustomAgent):
-    """Says one, fails the first time, and says two.
+class FailsOnce(CustomAgent):
+    """Fails the first time.
 
     Attributes:
         flag: a file that says that it has failed.
@@ -117,11 +117,18 @@ class Speaker(CustomAgent):
 
     flag: Path
 
-    async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
-        yield Event(content=Content.of_text("one", role="model"))
+    def fail_at_first(self) -> None:
         if not self.flag.exists():
             self.flag.touch()
             raise ValueError("not now")
+
+
+class Speaker(FailsOnce):
+    """Says one, fails the first time, and says two."""
+
+    async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
+        yield Event(content=Content.of_text("one", role="model"))
+        self.fail_at_first()
         yield Event(content=Content.of_text("two", role="model"))
 
 
@@ -131,21 +138,14 @@ def test_code_that_begins_again_says_nothing_twice(deploy: Deploy, tmp_path: Pat
         assert [event.text for event in retry(rt, turn)] == ["two"]
 
 
-class Silent(CustomAgent):
-    """Fails the first time that it is asked to go, says nothing when it is retried, and answers other messages.
-
-    Attributes:
-        flag: a file that says that it has failed.
-    """
-
-    flag: Path
+class Silent(FailsOnce):
+    """Fails the first time that it is asked to go, says nothing when it is retried, and answers other messages."""
 
     async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
         if context.user_content.text != "go":
             yield Event(content=Content.of_text("hello", role="model"))
-        elif not self.flag.exists():
-            self.flag.touch()
-            raise ValueError("not now")
+        else:
+            self.fail_at_first()
 
 
 def test_a_retry_that_stored_no_event_is_taken_back_with_the_turn_before_it(deploy: Deploy, tmp_path: Path) -> None:

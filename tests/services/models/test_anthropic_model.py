@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -22,28 +21,13 @@ pytestmark = pytest.mark.sampled(2, of="module")
 
 SIGNATURE = "EqQBCg+/=="
 
+SERVER = MessagesServer
 Serve = Callable[..., MessagesServer]
 Make = Callable[..., AnthropicModel]
 
 
-@pytest.fixture
-def serve() -> Iterator[Serve]:
-    with ExitStack() as stack:
-        yield lambda *replies: stack.enter_context(MessagesServer(replies))
-
-
-@pytest.fixture
-async def make() -> AsyncIterator[Make]:
-    made: list[AnthropicModel] = []
-
-    def build(server: MessagesServer, **settings: Any) -> AnthropicModel:
-        given = {"api_key": "key-of-the-test", "retry_initial_delay_s": 0.0, "base_url": server.url, **settings}
-        made.append(AnthropicModel("claude-of-the-test", **given))
-        return made[-1]
-
-    yield build
-    for model in made:
-        await model.aclose()
+def model_of(server: MessagesServer, **settings: Any) -> AnthropicModel:
+    return AnthropicModel("claude-of-the-test", base_url=server.url, **settings)
 
 
 HIDDEN = {"type": "redacted_thinking", "data": "Emwh+/=="}

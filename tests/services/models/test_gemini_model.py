@@ -6,7 +6,7 @@ import asyncio
 import base64
 import json
 import pickle
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from actors.messages.event import Usage
 from actors.messages.llm import FunctionDeclaration, LlmRequest, LlmResponse
 from runtime.models.gemini import Gemini
 from tests.support.models.model_calls import HELLO, streamed, whole
-from tests.support.servers.gemini_server import Failure, Gate, GeminiServer, HangUp, Json, Raw, Reply, Stream, answer, call, text
+from tests.support.servers.gemini_server import Failure, Gate, GeminiServer, HangUp, Json, Raw, Stream, answer, call, text
 
 pytestmark = pytest.mark.sampled(2, of="module")
 
@@ -38,41 +38,19 @@ SETTINGS = [
     "GOOGLE_APPLICATION_CREDENTIALS",
 ]
 
+SERVER = GeminiServer
 Serve = Callable[..., GeminiServer]
 Make = Callable[..., Gemini]
+
+
+def model_of(server: GeminiServer, **settings: Any) -> Gemini:
+    return Gemini(model=NAME, base_url=server.url, **settings)
 
 
 @pytest.fixture(autouse=True)
 def _bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in SETTINGS:
         monkeypatch.delenv(variable, raising=False)
-
-
-@pytest.fixture
-def serve() -> Iterator[Serve]:
-    servers: list[GeminiServer] = []
-
-    def start(*replies: Reply) -> GeminiServer:
-        servers.append(GeminiServer(replies).__enter__())
-        return servers[-1]
-
-    yield start
-    for server in servers:
-        server.__exit__(None, None, None)
-
-
-@pytest.fixture
-async def make() -> AsyncIterator[Make]:
-    made: list[Gemini] = []
-
-    def build(server: GeminiServer, **settings: Any) -> Gemini:
-        given = {"api_key": "key-of-the-test", "retry_initial_delay_s": 0.0, **settings}
-        made.append(Gemini(model=NAME, base_url=server.url, **given))
-        return made[-1]
-
-    yield build
-    for model in made:
-        await model.aclose()
 
 
 def chunk(*parts: Json) -> Json:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,28 +19,13 @@ from tests.support.servers.gemini_server import Failure, Json, Raw, Reply, Strea
 
 TOKENS = {"prompt_tokens": 3, "completion_tokens": 9, "total_tokens": 12, "completion_tokens_details": {"reasoning_tokens": 4}}
 
+SERVER = ChatServer
 Serve = Callable[..., ChatServer]
 Make = Callable[..., OpenAIModel]
 
 
-@pytest.fixture
-def serve() -> Iterator[Serve]:
-    with ExitStack() as stack:
-        yield lambda *replies: stack.enter_context(ChatServer(replies))
-
-
-@pytest.fixture
-async def make() -> AsyncIterator[Make]:
-    made: list[OpenAIModel] = []
-
-    def build(server: ChatServer, **settings: Any) -> OpenAIModel:
-        given = {"api_key": "key-of-the-test", "retry_initial_delay_s": 0.0, "base_url": server.base_url, **settings}
-        made.append(OpenAIModel("gpt-of-the-test", **given))
-        return made[-1]
-
-    yield build
-    for model in made:
-        await model.aclose()
+def model_of(server: ChatServer, **settings: Any) -> OpenAIModel:
+    return OpenAIModel("gpt-of-the-test", **{"base_url": server.base_url, **settings})
 
 
 FULL = chat(
