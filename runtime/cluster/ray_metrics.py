@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from actors.interfaces.telemetry import Telemetry
 from runtime.cluster.ray.nodes import collects_metrics, metrics_interval_s
-from runtime.observability.catalogue import Measure, Measures
+from runtime.observability.catalogue import METRICS, Measure
 from runtime.observability.figures import Figure
 from runtime.observability.telemetry.measured import MeasuredTelemetry
 from runtime.settings import Settings
@@ -32,7 +32,7 @@ class RayMetrics:
     def __init__(self, settings: Settings, app_name: str, actor: str) -> None:
         self.is_on = settings.ray_metrics and collects_metrics()
         self._labels = {"app": app_name, "actor": actor}
-        self._measures = Measures()
+        self._measures = METRICS.each(Measure)
         self._gauges: dict[str, Gauge] = {}
         self._counters: dict[str, Counter] = {}
         self._told: dict[tuple[str, tuple[str, ...]], int] = {}

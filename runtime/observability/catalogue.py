@@ -9,8 +9,9 @@ be counted in every turn. OpenTelemetry is not needed for them.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
 
 from actors.messages.event import Usage
 from actors.messages.protocol.runs import AnyOutcome, Cancelled, Failed
@@ -51,22 +52,54 @@ def underscored(name: str) -> str:
     return name.replace(".", "_")
 
 
-TURN = Metric("gen_ai.workflow.duration", "s", "Duration of turns.", labels=(_ERROR,))
-WAIT = Metric("raygrove.turn.wait", "s", "Time from the request for a turn to its beginning.")
-RUN = Metric("gen_ai.invoke_agent.duration", "s", "Duration of agents' runs.")
-CALLS_OF_MODELS = Metric("gen_ai.invoke_agent.inference_calls", "{call}", "Model calls of an agent's run.", _CALLS)
-CALLS_OF_TOOLS = Metric("gen_ai.invoke_agent.tool_calls", "{call}", "Tool calls of an agent's run.", _CALLS)
-MODEL_CALL = Metric("gen_ai.client.operation.duration", "s", "Duration of model calls.", labels=(_MODEL, _ERROR))
-FIRST_CHUNK = Metric(
-    "gen_ai.client.operation.time_to_first_chunk", "s", "Time to the first part of a streamed answer.", labels=(_MODEL,)
-)
-NEXT_CHUNK = Metric(
-    "gen_ai.client.operation.time_per_output_chunk", "s", "Time between parts of a streamed answer.", _CHUNK_SECONDS, (_MODEL,)
-)
-TOKENS = Metric("gen_ai.client.token.usage", "{token}", "Tokens of a model call.", _TOKENS, (_MODEL, "gen_ai.token.type"))
-TOOL_CALL = Metric("gen_ai.execute_tool.duration", "s", "Duration of tool calls.", labels=("gen_ai.tool.name", _ERROR))
+T = TypeVar("T")
+U = TypeVar("U")
 
-HISTOGRAMS = (TURN, WAIT, RUN, CALLS_OF_MODELS, CALLS_OF_TOOLS, MODEL_CALL, FIRST_CHUNK, NEXT_CHUNK, TOKENS, TOOL_CALL)
+
+@dataclass(frozen=True)
+class OfEach(Generic[T]):
+    """Something for each histogram of a deployment, such as its description, or what was counted for it."""
+
+    turn: T
+    wait: T
+    run: T
+    calls_of_models: T
+    calls_of_tools: T
+    model_call: T
+    first_chunk: T
+    next_chunk: T
+    tokens: T
+    tool_call: T
+
+    def all(self) -> Iterator[T]:
+        """All of them, in this order."""
+        yield from vars(self).values()
+
+    def each(self, make: Callable[[T], U]) -> OfEach[U]:
+        """What a function makes of each."""
+        return OfEach(*map(make, self.all()))
+
+
+METRICS = OfEach(
+    turn=Metric("gen_ai.workflow.duration", "s", "Duration of turns.", labels=(_ERROR,)),
+    wait=Metric("raygrove.turn.wait", "s", "Time from the request for a turn to its beginning."),
+    run=Metric("gen_ai.invoke_agent.duration", "s", "Duration of agents' runs."),
+    calls_of_models=Metric("gen_ai.invoke_agent.inference_calls", "{call}", "Model calls of an agent's run.", _CALLS),
+    calls_of_tools=Metric("gen_ai.invoke_agent.tool_calls", "{call}", "Tool calls of an agent's run.", _CALLS),
+    model_call=Metric("gen_ai.client.operation.duration", "s", "Duration of model calls.", labels=(_MODEL, _ERROR)),
+    first_chunk=Metric(
+        "gen_ai.client.operation.time_to_first_chunk", "s", "Time to the first part of a streamed answer.", labels=(_MODEL,)
+    ),
+    next_chunk=Metric(
+        "gen_ai.client.operation.time_per_output_chunk",
+        "s",
+        "Time between parts of a streamed answer.",
+        _CHUNK_SECONDS,
+        (_MODEL,),
+    ),
+    tokens=Metric("gen_ai.client.token.usage", "{token}", "Tokens of a model call.", _TOKENS, (_MODEL, "gen_ai.token.type")),
+    tool_call=Metric("gen_ai.execute_tool.duration", "s", "Duration of tool calls.", labels=("gen_ai.tool.name", _ERROR)),
+)
 """Every histogram."""
 
 
@@ -123,21 +156,5 @@ class Measure:
             yield Counted(labels, counts, totals[labels])
 
 
-class Measures:
-    """What is measured in a process."""
-
-    def __init__(self) -> None:
-        self.turn = Measure(TURN)
-        self.wait = Measure(WAIT)
-        self.run = Measure(RUN)
-        self.calls_of_models = Measure(CALLS_OF_MODELS)
-        self.calls_of_tools = Measure(CALLS_OF_TOOLS)
-        self.model_call = Measure(MODEL_CALL)
-        self.first_chunk = Measure(FIRST_CHUNK)
-        self.next_chunk = Measure(NEXT_CHUNK)
-        self.tokens = Measure(TOKENS)
-        self.tool_call = Measure(TOOL_CALL)
-
-    def all(self) -> Iterator[Measure]:
-        """Every measure."""
-        yield from vars(self).values()
+Measures = OfEach[Measure]
+"""What is measured in a process."""

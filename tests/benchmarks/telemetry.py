@@ -20,7 +20,7 @@ from actors.messages import protocol as p
 from actors.messages.protocol.base import TurnRef
 from actors.messages.session import SessionKey
 from actors.rules.traceparent import parse_traceparent
-from runtime.observability.catalogue import Measures
+from runtime.observability.catalogue import METRICS, Measure
 from runtime.observability.telemetry.caller import callers_traceparent
 from runtime.observability.telemetry.measured import MeasuredTelemetry
 from tests.benchmarks.figures import Figure, interleaved, median
@@ -66,7 +66,7 @@ def measure(plan: Plan) -> list[Figure]:
         Figure("what a turn tells where there is no SDK", told_ms() / without * 100, "% of it"),
         Figure(
             "what a turn tells where Ray collects metrics",
-            told_ms(MeasuredTelemetry(NO_TELEMETRY, Measures())) / without * 100,
+            told_ms(MeasuredTelemetry(NO_TELEMETRY, METRICS.each(Measure))) / without * 100,
             "% of it",
         ),
     ]

@@ -49,13 +49,13 @@ class Terminal:
         """Write a line that says what failed."""
         self._coloured(_RED, text)
 
-    def bold(self, text: str, end: str = "\n") -> None:
+    def bold(self, text: str) -> None:
         """Write a heading."""
-        self._coloured(_BOLD, text, end)
+        self._coloured(_BOLD, text)
 
-    def _coloured(self, colour: str, text: str, end: str = "\n") -> None:
+    def _coloured(self, colour: str, text: str) -> None:
         text = self._clean(text)
-        self._stream.write(f"{colour}{text}{_END}{end}" if self._has_colours else f"{text}{end}")
+        self._stream.write(f"{colour}{text}{_END}\n" if self._has_colours else f"{text}\n")
         self._stream.flush()
 
     def _clean(self, text: str) -> str:

@@ -143,8 +143,9 @@ class OtelModelCall(_Call, ModelCallSpan):
                 "gen_ai.usage.cache_read.input_tokens": usage.cached_content_token_count or 0,
             }
             span.set_attributes({name: count for name, count in counts.items() if count})
-            self._histograms.tokens(given, "input", self._attributes)
-            self._histograms.tokens(said, "output", self._attributes)
+            for kind, number in (("input", given), ("output", said)):
+                if number:
+                    self._histograms.tokens.record(number, {**self._attributes, "gen_ai.token.type": kind})
         if self._captures and span.is_recording():
             span.set_attributes(response_content(response))
 

@@ -17,7 +17,7 @@ from actors.messages.session import SessionKey
 from actors.rules.traceparent import parse_traceparent
 from runtime.observability.catalogue import error_type
 from runtime.observability.telemetry.calls import OtelRun
-from runtime.observability.telemetry.spans import Attributes, Histograms, choose_ids, end_span, is_sampled, start_span
+from runtime.observability.telemetry.spans import Attributes, choose_ids, end_span, histograms_of, is_sampled, start_span
 
 Told = dict[str, str | int]
 
@@ -37,7 +37,7 @@ class OtelTelemetry(Telemetry):
         self._providers: tuple[Any, ...] = (tracers, meters)
         self._tracer = tracers.get_tracer(SCOPE)
         choose_ids(self._tracer)
-        self._histograms = Histograms(meters.get_meter(SCOPE))
+        self._histograms = histograms_of(meters.get_meter(SCOPE))
 
     def is_sampled(self, trace_id: str) -> bool:
         """Whether a trace without a span above it is recorded."""

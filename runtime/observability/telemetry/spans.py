@@ -25,8 +25,7 @@ from opentelemetry.trace import (
 )
 
 from actors.rules.traceparent import SpanPlace
-from runtime.observability import catalogue
-from runtime.observability.catalogue import Metric
+from runtime.observability.catalogue import METRICS, OfEach
 
 logger = logging.getLogger(__name__)
 
@@ -150,27 +149,14 @@ def is_sampled(tracer: Any, trace_id: str, name: str) -> bool:
         return True
 
 
-class Histograms:
-    """Takes durations in seconds, and numbers of tokens and calls."""
+Histograms = OfEach[Histogram]
+"""They take durations in seconds, and numbers of tokens and calls."""
 
-    def __init__(self, meter: Meter) -> None:
-        def histogram(metric: Metric) -> Histogram:
-            return meter.create_histogram(
-                metric.name, metric.unit, metric.what, explicit_bucket_boundaries_advisory=metric.bounds
-            )
 
-        self._tokens = histogram(catalogue.TOKENS)
-        self.model_call = histogram(catalogue.MODEL_CALL)
-        self.first_chunk = histogram(catalogue.FIRST_CHUNK)
-        self.next_chunk = histogram(catalogue.NEXT_CHUNK)
-        self.turn = histogram(catalogue.TURN)
-        self.wait = histogram(catalogue.WAIT)
-        self.run = histogram(catalogue.RUN)
-        self.tool_call = histogram(catalogue.TOOL_CALL)
-        self.calls_of_models = histogram(catalogue.CALLS_OF_MODELS)
-        self.calls_of_tools = histogram(catalogue.CALLS_OF_TOOLS)
-
-    def tokens(self, number: int | None, kind: str, attributes: Attributes) -> None:
-        """Count the tokens of a model call: `input` or `output`."""
-        if number:
-            self._tokens.record(number, {**attributes, "gen_ai.token.type": kind})
+def histograms_of(meter: Meter) -> Histograms:
+    """Make the histograms of a process."""
+    return METRICS.each(
+        lambda metric: meter.create_histogram(
+            metric.name, metric.unit, metric.what, explicit_bucket_boundaries_advisory=metric.bounds
+        )
+    )

@@ -17,7 +17,7 @@ import yaml
 
 from actors import LlmAgent, ModelLimits
 from actors.testing import PatternModel
-from runtime.observability.catalogue import HISTOGRAMS, underscored
+from runtime.observability.catalogue import METRICS, underscored
 from runtime.settings import Settings
 from runtime.web import app_for
 from tests.support.polling import until
@@ -75,7 +75,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, set[str]]:
             text = httpx2.get(f"{url}/metrics", timeout=TIMEOUT_S).text
     found = {name: set(_LABEL.findall(labels)) for name, labels in _SAMPLE.findall(text)}
     found |= {name: {"app"} for name in ON_RAY}
-    for metric in HISTOGRAMS:
+    for metric in METRICS.all():
         labels = {"app", *map(underscored, metric.labels)}
         found |= {f"ray_{metric.prometheus_name}_{kind}_total": labels for kind in ("count", "sum")}
         found[f"ray_{metric.prometheus_name}_bucket_total"] = labels | {"le"}
