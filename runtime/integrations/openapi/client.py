@@ -6,6 +6,7 @@ import zlib
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import NamedTuple
 
 import httpx
 
@@ -101,17 +102,11 @@ class HttpAnswer:
     retry_after: str
 
 
-class AnswerLimits:
-    """How much of an answer is read.
+class AnswerLimits(NamedTuple):
+    """How much of an answer is read: of JSON and of texts, and of anything else."""
 
-    Args:
-        text_bytes: of JSON and of texts.
-        data_bytes: of anything else.
-    """
-
-    def __init__(self, text_bytes: int, data_bytes: int) -> None:
-        self.text_bytes = text_bytes
-        self.data_bytes = data_bytes
+    text_bytes: int
+    data_bytes: int
 
 
 class ApiError(Exception):
