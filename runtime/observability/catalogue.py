@@ -76,7 +76,7 @@ class OfEach(Generic[T]):
         yield from vars(self).values()
 
     def each(self, make: Callable[[T], U]) -> OfEach[U]:
-        """What a function makes of each."""
+        """The results of a function of each."""
         return OfEach(*map(make, self.all()))
 
 
