@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import ray
 
-from actors import BaseAgent, Event, Flow
+from actors import BaseAgent, Blob, Event, Flow
 from runtime import Runtime
 from runtime.settings import Settings
 
@@ -58,3 +58,11 @@ def stored_state(rt: Runtime, session_id: str = "s1", user_id: str = "ada") -> d
     session = rt.sessions.get(user_id, session_id)
     assert session is not None
     return dict(session.state)
+
+
+def saved_blob(rt: Runtime, name: str) -> Blob:
+    """The data of an artifact of the session, which has to be there."""
+    part = rt.artifacts.load("ada", "s1", name)
+    assert part is not None
+    assert part.inline_data is not None
+    return part.inline_data

@@ -23,7 +23,7 @@ from tests.support.agents.hostile_code import (
     with_tools,
 )
 from tests.support.models.digging_model import DiggingModel
-from tests.support.runtimes import Deploy, run_turn, stored_state
+from tests.support.runtimes import Deploy, run_turn, saved_blob, stored_state
 
 
 def test_a_message_that_is_too_large_is_refused_and_nothing_of_it_is_kept(local: Deploy) -> None:
@@ -47,9 +47,7 @@ def test_large_data_of_a_message_goes_to_artifacts_where_that_is_wanted(local: D
     config = RunConfig(save_input_blobs_as_artifacts=True)
     with local(plain_agent(), settings=NARROW) as rt:
         run_turn(rt, Content(parts=[Part(text="see"), hostile.image(150_000)]), run_config=config, invocation_id="e-1")
-        saved = rt.artifacts.load("ada", "s1", "artifact_e-1_1")
-        assert saved is not None
-        assert saved.inline_data == Blob(data=b"\x89" * 150_000, mime_type="image/png")
+        assert saved_blob(rt, "artifact_e-1_1") == Blob(data=b"\x89" * 150_000, mime_type="image/png")
         before = len(list((tmp_path / "artifacts").rglob("0")))
         long_text = Content(parts=[Part(text="x" * 110_000), hostile.image(9)])
         unfit: list[dict[str, Any]] = [{"message": long_text}, {"state_delta": {"": 1}}]

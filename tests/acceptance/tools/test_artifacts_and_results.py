@@ -16,7 +16,7 @@ from runtime.driver.runtime import Runtime
 from runtime.settings import Settings
 from tests.support.agents.conversation_callbacks import annotate, archive_at_first
 from tests.support.agents.conversation_tools import archive, request_counter
-from tests.support.runtimes import Deploy, author_texts, run_turn, stored
+from tests.support.runtimes import Deploy, author_texts, run_turn, saved_blob, stored
 from tests.support.vectors.vector_agents import FailingArtifactStore
 
 PNG = Blob(data=b"\x89PNG\x00", mime_type="image/png")
@@ -222,10 +222,7 @@ def test_a_large_result_is_an_artifact_of_which_the_model_gets_the_beginning_the
             f"This result of {len(whole)} bytes is too large to be shown: the artifact {name!r} has the whole. Here are its "
             "beginning and its end."
         )
-        saved = rt.artifacts.load("ada", "s1", name)
-        assert saved is not None
-        assert saved.inline_data is not None
-        assert saved.inline_data.data.decode() == whole
+        assert saved_blob(rt, name).data.decode() == whole
         assert events[1].actions.artifact_delta == {name: 0}
         assert result_of(events, "load_artifacts") == {"artifact_names": [name]}
         assert result_of(run_turn(rt, "more"), "read") == {"result": "line 0\nline 1\nline 2"}

@@ -19,7 +19,7 @@ from runtime.driver.runtime import Runtime
 from runtime.settings import Settings
 from tests.support.agents.mcp_tools import agent, call, free_port, responses, running, server
 from tests.support.polling import until
-from tests.support.runtimes import Deploy, run_turn
+from tests.support.runtimes import Deploy, run_turn, saved_blob
 
 pytestmark = pytest.mark.sampled(3, of="module")
 
@@ -77,10 +77,7 @@ def test_an_agent_calls_the_tools_of_a_server_made_with_the_library(deploy: Depl
         assert failed == {"error": "McpToolError: t_fail has failed: Error executing tool fail: no"}
         [name] = picture.pop("artifacts")
         assert picture == {"result": "here it is"}
-        saved = rt.artifacts.load("ada", "s1", name)
-        assert saved is not None
-        assert saved.inline_data is not None
-        assert saved.inline_data.data.startswith(b"\x89PNG")
+        assert saved_blob(rt, name).data.startswith(b"\x89PNG")
         assert colour == {"result": "red"}
         assert of_the_program == {"result": ""}
         responses(rt)

@@ -14,7 +14,7 @@ from actors.testing import ScriptedModel
 from runtime.driver.runtime import Runtime
 from runtime.integrations.openapi.auth import ApiKeyAuth, BasicAuth, BearerAuth
 from runtime.integrations.openapi.tools import OpenApiTools
-from tests.support.runtimes import Deploy, run_turn
+from tests.support.runtimes import Deploy, run_turn, saved_blob
 from tests.support.servers.api_server import PNG, ApiServer, api_server, spec
 
 
@@ -63,9 +63,7 @@ def test_a_model_calls_the_operations_of_an_api(deploy: Deploy, api: ApiServer) 
         assert 'name="photo"; filename="in.png"' in uploaded["body"]["body"]
         assert all(text in uploaded["body"]["body"] for text in ("pixels", 'name="title"', "Rex"))
         assert (raw["body"]["body"], raw["body"]["headers"]["content-type"]) == ("pixels", "image/png")
-        saved = rt.artifacts.load("ada", "s1", logo["artifact"])
-        assert saved is not None
-        assert saved.inline_data == Blob(data=PNG, mime_type="image/png")
+        assert saved_blob(rt, logo["artifact"]) == Blob(data=PNG, mime_type="image/png")
         assert (logo["mime_type"], logo["bytes"]) == ("image/png", len(PNG))
         assert long == {
             "status": 200,

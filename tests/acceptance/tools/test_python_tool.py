@@ -17,7 +17,7 @@ from actors.testing import ScriptedModel
 from runtime.driver.runtime import Runtime
 from runtime.integrations.code.tool import python_tool
 from tests.support.polling import until
-from tests.support.runtimes import Deploy, run_turn
+from tests.support.runtimes import Deploy, run_turn, saved_blob
 
 pytestmark = pytest.mark.sampled(3, of="module")
 
@@ -59,9 +59,7 @@ def test_code_gets_files_and_leaves_output_and_artifacts(deploy: Deploy, monkeyp
         rt.artifacts.save("ada", "s1", "numbers.txt", Part(inline_data=Blob(data=b"1\n2\n3\n", mime_type="text/plain")))
         doubled, where = results(rt)
         assert doubled == {"stdout": "doubled\n6\n", "files": ["out/doubled.csv"]}
-        saved = rt.artifacts.load("ada", "s1", "out/doubled.csv")
-        assert saved is not None
-        assert saved.inline_data == Blob(data=b"2\n4\n6", mime_type="text/csv")
+        assert saved_blob(rt, "out/doubled.csv") == Blob(data=b"2\n4\n6", mime_type="text/csv")
         variables, pid, listed = where["stdout"].splitlines()
         assert "REGION" in variables
         assert not any(name in variables for name in ("SECRET", "RAY", "PYTHON"))
@@ -141,10 +139,7 @@ def test_a_process_that_was_left_behind_takes_nothing_of_the_run_along(deploy: D
     with deploy(agent(code(LEAVES_A_PROCESS))) as rt:
         (result,) = results(rt)
         assert result == {"stdout": "done\n", "files": ["left"]}
-        left = rt.artifacts.load("ada", "s1", "left")
-        assert left is not None
-        assert left.inline_data is not None
-        os.kill(int(left.inline_data.data), signal.SIGKILL)
+        os.kill(int(saved_blob(rt, "left").data), signal.SIGKILL)
         until(lambda: folders() <= before)
 
 

@@ -15,7 +15,7 @@ from runtime.integrations.code.tool import python_tool
 from runtime.integrations.skills.toolset import SkillToolset
 from runtime.settings import Settings
 from tests.support.programs.skill_folders import LOGO, MINUTES_MD, skill_folder, skill_md
-from tests.support.runtimes import Deploy, run_turn
+from tests.support.runtimes import Deploy, run_turn, saved_blob
 
 NAME = {"skill_name": "meeting-minutes"}
 LOAD = {"call": "load_skill", "args": NAME}
@@ -78,9 +78,7 @@ def test_an_agent_reads_its_skills(deploy: Deploy, tmp_path: Path) -> None:
             "mime_type": "image/png",
             "bytes": 10,
         }
-        saved = rt.artifacts.load("ada", "s1", "meeting-minutes/assets/logo.png")
-        assert saved is not None
-        assert saved.inline_data == Blob(data=LOGO, mime_type="image/png")
+        assert saved_blob(rt, "meeting-minutes/assets/logo.png") == Blob(data=LOGO, mime_type="image/png")
 
 
 def test_its_model_is_told_which_skills_there_are(local: Deploy, tmp_path: Path) -> None:
@@ -141,10 +139,7 @@ def test_scripts_run_where_a_tool_runs_them(deploy: Deploy, tmp_path: Path) -> N
             "stdout": "# The form ['notes.txt']\n",
             "files": ["counted.txt"],
         }
-        saved = rt.artifacts.load("ada", "s1", "counted.txt")
-        assert saved is not None
-        assert saved.inline_data is not None
-        assert saved.inline_data.data == b"4"
+        assert saved_blob(rt, "counted.txt").data == b"4"
         assert listed == {**NAME, "file_path": "scripts/list.sh", "stdout": "all: example.py\nform.md\n", "stderr": "4\n"}
         assert failed["error"] == "the run ended with exit code 3"
         only = "only files in scripts/ that end in .py, .sh, .bash are"
