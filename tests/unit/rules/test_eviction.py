@@ -24,17 +24,6 @@ def let_go(keeping: CacheEviction[int], now_s: float, in_use: frozenset[int] = f
     return gone
 
 
-def test_what_was_used_least_recently_goes_first() -> None:
-    keeping: CacheEviction[int] = CacheEviction(MOST, IDLE_S)
-    for key in range(10):
-        keeping.use(key, 0, float(key))
-    assert let_go(keeping, 10.0) == []
-    keeping.use(0, 0, 10.0)
-    keeping.use(10, OVERHEAD, 11.0)
-    assert let_go(keeping, 11.0) == [1, 2]
-    assert len(keeping) == 9
-
-
 def test_what_is_idle_goes_however_light_it_is() -> None:
     keeping: CacheEviction[int] = CacheEviction(MOST, IDLE_S)
     keeping.use(1, 0, 0.0)

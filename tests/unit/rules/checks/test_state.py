@@ -21,13 +21,9 @@ plain_deltas = st.dictionaries(st.sampled_from(["a", "b", "c", "d"]), values, ma
 
 
 @given(deltas)
-def test_merging_what_was_split_gives_it_back(delta: dict[str, Any]) -> None:
-    assert merge(split(delta)) == delta
-
-
-@given(deltas)
-def test_every_key_goes_to_the_scope_of_its_prefix(delta: dict[str, Any]) -> None:
+def test_every_key_goes_to_the_scope_of_its_prefix_and_merged_they_are_what_was_split(delta: dict[str, Any]) -> None:
     scopes = split(delta)
+    assert merge(scopes) == delta
     assert sum(map(len, scopes)) == len(delta)
     assert scopes.app == {key[4:]: value for key, value in delta.items() if key.startswith("app:")}
     assert scopes.user == {key[5:]: value for key, value in delta.items() if key.startswith("user:")}

@@ -111,18 +111,6 @@ def test_the_view_equals_arranging_from_scratch_after_every_event(
             assert sometimes.contents() == whole
 
 
-@settings(max_examples=tries(200))
-@given(conversations(), st.data())
-def test_asking_for_contents_changes_nothing(log: list[Event], data: st.DataObject) -> None:
-    asked, quiet = History("me"), History("me")
-    for newest in log:
-        asked.add(newest)
-        quiet.add(newest)
-        asked.contents(data.draw(st.sampled_from(["default", "none"])))
-    assert asked.contents() == quiet.contents()
-    assert asked.contents("none") == quiet.contents("none")
-
-
 @settings(max_examples=tries(300))
 @given(logs, branches, st.sampled_from(["default", "none"]))
 def test_calls_and_responses_always_fit_together(log: list[Event], branch: str | None, include: str) -> None:

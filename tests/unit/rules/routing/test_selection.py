@@ -42,16 +42,18 @@ def by_recency(log: list[str]) -> list[str]:
 
 @settings(max_examples=tries(500))
 @given(topologies(), st.lists(names, max_size=20))
-def test_the_authors_by_recency_give_what_a_scan_of_all_events_gives(tree: Topology, log: list[str]) -> None:
-    assert select_agent(tree, by_recency(log)).agent == scan(tree, log)
-
-
-@settings(max_examples=tries(500))
-@given(topologies(), st.lists(names, max_size=20))
-def test_those_who_decide_give_the_same_and_no_more_of_them_are_in_the_tree_than_one(tree: Topology, log: list[str]) -> None:
+def test_the_authors_by_recency_and_those_of_them_that_decide_give_what_a_scan_of_all_events_gives(
+    tree: Topology, log: list[str]
+) -> None:
     authors = by_recency(log)
+    selection = select_agent(tree, authors)
+    selected = selection.agent
+    assert selected == scan(tree, log)
+    # With the authors that the scan has passed over, which are in no tree.
+    newer = authors[: authors.index(selected)] if selected in authors and may_keep_the_turn(tree, selected) else authors
+    assert selection.unknown_authors == tuple(author for author in newer if tree.find(author) is None)
     decisive = deciding(tree, authors)
-    assert select_agent(tree, decisive) == select_agent(tree, authors)
+    assert select_agent(tree, decisive) == selection
     assert sum(tree.find(author) is not None for author in decisive) <= 1
     if any(tree.find(author) is not None and is_transferable(tree, author) for author in authors):
         assert [author for author in authors if author in decisive] == list(decisive)
@@ -107,17 +109,6 @@ def is_in_the_way(tree: Topology, passed: PassedOver) -> bool:
 def flat(*children: AgentNode, root: AgentNode | None = None) -> Topology:
     root = root or AgentNode(name="root")
     return Topology.of((AgentNode(name="root", kind=root.kind, children=tuple(child.name for child in children)), *children))
-
-
-@settings(max_examples=tries(500))
-@given(topologies(), st.lists(names, max_size=20))
-def test_the_authors_that_a_scan_passes_over_as_unknown_come_with_the_selection(tree: Topology, log: list[str]) -> None:
-    authors = by_recency(log)
-    selection = select_agent(tree, authors)
-    selected, unknown = selection.agent, selection.unknown_authors
-    newer = authors[: authors.index(selected)] if selected in authors and may_keep_the_turn(tree, selected) else authors
-    assert unknown == tuple(author for author in newer if tree.find(author) is None)
-    assert select_agent(tree, deciding(tree, authors)).unknown_authors == unknown
 
 
 def test_who_made_the_call_is_selected_without_a_look_at_the_authors() -> None:
