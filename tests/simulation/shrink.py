@@ -15,11 +15,11 @@ TRIES = 200
 replace: Callable[..., Any] = msgspec.structs.replace
 
 
-def shrunk(given: T, fails: Callable[[T], bool], tries: int = TRIES) -> T:
+def shrunk(given: T, fails: Callable[[T], bool]) -> T:
     """The smallest scenario found that still fails. Most of what is tried is none: `fails` returns False for it."""
     smallest = given
     candidates = smaller(smallest)
-    for _ in range(tries):
+    for _ in range(TRIES):
         candidate = next(candidates, None)
         if candidate is None:
             break

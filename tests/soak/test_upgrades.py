@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.machine.terminal import Tell
-from tests.support.releases.busy_app import NAME, code
-from tests.support.releases.busy_deployment import BETWEEN_S, busy_deployment, recovering
+from tests.support.releases.busy_deployment import BETWEEN_S, NAME, busy_deployment, code, recovering
 
 TIMES, WITHIN = int(os.environ.get("SOAK_TIMES", "10")), "1s"
 

@@ -15,9 +15,9 @@ async def whole(model: Model, request: LlmRequest = HELLO) -> LlmResponse:
     return response
 
 
-async def streamed(model: Model, request: LlmRequest = HELLO) -> tuple[list[LlmResponse], LlmResponse]:
+async def streamed(model: Model) -> tuple[list[LlmResponse], LlmResponse]:
     """The partial responses of a streamed call, and the complete one."""
-    *partials, last = [response async for response in model.generate(request, stream=True)]
+    *partials, last = [response async for response in model.generate(HELLO, stream=True)]
     assert all(response.partial for response in partials)
     assert not last.partial
     return partials, last

@@ -15,7 +15,7 @@ from ray.cluster_utils import Cluster
 
 from runtime import Runtime
 from runtime.settings import Settings
-from tests.support.nodes.drains import drain
+from tests.support.nodes.node_programs import drain
 from tests.support.nodes.three_nodes_program import Load, by_node, tree
 from tests.support.polling import until
 from tests.support.runtimes import Deploy

@@ -24,7 +24,7 @@ from actors import LlmAgent
 from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.settings import Settings
-from tests.support.nodes.drains import drain
+from tests.support.nodes.node_programs import drain
 from tests.support.nodes.two_nodes_program import QUICK
 from tests.support.polling import until
 from tests.support.runtimes import Deploy

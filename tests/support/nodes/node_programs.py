@@ -7,9 +7,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 
 @contextmanager
@@ -29,3 +31,22 @@ def run_program(program: str, *arguments: object, timeout_s: float) -> tuple[lis
     command = [sys.executable, "-m", f"tests.support.{program}_program", *map(str, arguments)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout_s)
     return [line.removeprefix("RESULT ") for line in done.stdout.splitlines() if line.startswith("RESULT ")], done.stderr[-3000:]
+
+
+Reason = Literal["PREEMPTION", "IDLE_TERMINATION"]
+
+
+def drain(address: str, node_id: str, reason: Reason, within_s: float) -> None:
+    """Announce that a node ends. Ray starts nothing there from now on; to end it is left to the caller.
+
+    Args:
+        address: of the cluster's control service.
+        within_s: when it ends.
+    """
+    from ray._raylet import GcsClient  # type: ignore[attr-defined]
+    from ray.core.generated.autoscaler_pb2 import DrainNodeReason  # type: ignore[attr-defined]
+
+    deadline_ms = int((time.time() + within_s) * 1_000)
+    number = DrainNodeReason.Value(f"DRAIN_NODE_REASON_{reason}")
+    is_accepted, refusal = GcsClient(address=address).drain_node(node_id, number, "a test", deadline_ms)
+    assert is_accepted, refusal

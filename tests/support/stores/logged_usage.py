@@ -26,7 +26,7 @@ def fold(events: Iterable[Event]) -> Spent:
     return spent
 
 
-def check_usage(rt: Runtime, log: Iterable[Event], prices: Mapping[str, Price] = NO_PRICES, session_id: str = "s1") -> None:
+def check_usage(rt: Runtime, log: Iterable[Event], prices: Mapping[str, Price] = NO_PRICES) -> None:
     """Check that the store's sums of a session of ada's, and of each of its turns, are those of its log."""
     whole = list(log)
     turns: dict[str | None, list[Event]] = {None: whole}
@@ -35,4 +35,4 @@ def check_usage(rt: Runtime, log: Iterable[Event], prices: Mapping[str, Price] =
     for invocation_id, events in turns.items():
         collector = UsageCollector("agent", prices)
         collector.add("", [packed(fold(events))])
-        assert rt.usage("ada", session_id, invocation_id, by="agent") == collector.report(), invocation_id
+        assert rt.usage("ada", "s1", invocation_id, by="agent") == collector.report(), invocation_id

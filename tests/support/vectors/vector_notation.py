@@ -54,9 +54,9 @@ def checked_keys(given: Any, *keys: str, of: str) -> dict[str, Any]:
     return given
 
 
-def load_cases(path: Path | None = None) -> list[Case]:
+def load_cases() -> list[Case]:
     """All cases of a file: of the one in RAYGROVE_VECTORS, or of tests/vectors.yaml."""
-    path = path or Path(os.environ.get("RAYGROVE_VECTORS") or Path(__file__).parents[2] / "vectors.yaml")
+    path = Path(os.environ.get("RAYGROVE_VECTORS") or Path(__file__).parents[2] / "vectors.yaml")
     # Each process of a run reads it; the loader in C takes a tenth of the time.
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     file = checked_keys(yaml.load(path.read_text(), loader), "trees", "vectors", of=str(path))
