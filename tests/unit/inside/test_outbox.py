@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from actors.rules.event_buffer import EventBuffer, cost
-from actors.session.subscriptions import LINGER_S, Outbox
+from actors.session.subscriptions import FORGET_S, LINGER_S, Outbox
 from tests.support.fixtures.session_fixture import KEY, OTHER, Clock, settled
 from tests.support.fixtures.streamed_events import complete, page, partial, texts
 from tests.support.tries import tries
@@ -216,6 +216,27 @@ async def test_a_turn_that_goes_on_before_its_pause_was_told_is_told_from_where_
     assert play.outcome == p.Finished()
 
 
+async def test_a_page_that_is_read_for_a_subscription_which_is_over_is_not_told() -> None:
+    gates = [asyncio.Event(), asyncio.Event()]
+    asked: list[int] = []
+
+    async def read(key: SessionKey, invocation_id: str, after_seq: int) -> p.TurnRead:
+        asked.append(after_seq)
+        await gates[len(asked) - 1].wait()
+        return p.TurnRead(events=[complete(seq) for seq in range(after_seq + 1, 4)], read_to_seq=3)
+
+    box = Outbox(Clock(), read, ROOM)
+    box.follow(WHERE, 0, 3)
+    await settled()
+    box.forget_turn(WHERE)
+    box.follow(WHERE, 2, 3)
+    gates[0].set()
+    await settled()
+    gates[1].set()
+    assert [event.seq for event in (await box.poll(0)).turns[0].events] == [3]
+    assert asked == [0, 2]
+
+
 async def test_a_page_that_is_read_is_told_a_subscriber_that_subscribes_again_and_wants_less() -> None:
     gate = asyncio.Event()
 
@@ -316,3 +337,18 @@ async def test_a_poll_without_news_is_replied_to_when_it_has_waited_for_long() -
     began_s = loop.time()
     assert not (await box.poll(1)).turns
     assert loop.time() - began_s >= 0.05, "the timer of the poll before is no shorter wait for this one"
+
+
+async def test_an_outbox_with_a_poll_under_way_is_not_abandoned() -> None:
+    clock = Clock()
+    box = Outbox(clock, nothing)
+    box.follow(WHERE, 0, 0)
+    polling = asyncio.create_task(box.poll(0))
+    await settled()
+    clock.now_s = FORGET_S + 1
+    assert not box.is_abandoned()
+    box.put_end(WHERE, p.Finished())
+    await polling
+    assert not box.is_abandoned()
+    clock.now_s += FORGET_S + 1
+    assert box.is_abandoned()
