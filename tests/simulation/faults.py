@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -141,6 +141,10 @@ class FaultPlan(msgspec.Struct, frozen=True, kw_only=True):
     store_timeout_s: float = PATIENT_S
     has_standby: bool = False
 
+    def adding(self, *faults: Fault, **others: Any) -> FaultPlan:
+        """The same with more faults behind these, and with other fields."""
+        return msgspec.structs.replace(self, faults=[*self.faults, *faults], **others)
+
 
 WHATS: Mapping[What, int] = {"kill": 60, "freeze": 14, "lose reply": 10, "slow": 10, "store away": 4, "store unsure": 2}
 """How often each happens."""
@@ -204,7 +208,7 @@ def with_faults_at_writes(plan: FaultPlan, seed: int, moments: Mapping[str, int]
         del faults[1:]
     meanwhile = random.Random(f"meanwhile {seed}")
     with_losses = [each for fault in faults for each in (fault, *_loss_meanwhile(meanwhile, fault))]
-    return msgspec.structs.replace(plan, faults=[*plan.faults, *with_losses])
+    return plan.adding(*with_losses)
 
 
 def with_breaks(plan: FaultPlan, seed: int, messages: Mapping[str, int]) -> FaultPlan:
@@ -220,7 +224,7 @@ def with_breaks(plan: FaultPlan, seed: int, messages: Mapping[str, int]) -> Faul
     kind = chance.choices(kinds, [KINDS.get(each, 1) for each in kinds])[0]
     nth = chance.randint(1, max(1, messages.get(kind, 0)))
     fault = Fault(what="break", kind=kind, nth=nth, after_s=10 ** chance.uniform(-3.5, -0.5))
-    return msgspec.structs.replace(plan, faults=[*plan.faults, fault])
+    return plan.adding(fault)
 
 
 def with_losses(plan: FaultPlan, seed: int, messages: Mapping[str, int]) -> FaultPlan:
@@ -241,19 +245,19 @@ def with_losses(plan: FaultPlan, seed: int, messages: Mapping[str, int]) -> Faul
             # Twice in a turn that goes on between.
             first = Fault(what="kill", who="runner", kind="Append", nth=chance.randint(1, 3), for_s=0.05)
             then = Fault(what="kill", who="runner", after_s=10 ** chance.uniform(-0.3, 0.8), for_s=0.05)
-            return msgspec.structs.replace(plan, faults=[*plan.faults, first, then])
+            return plan.adding(first, then)
         case "waits":
             # The process of an agent that has asked for another one's run.
             nth = chance.randint(1, max(1, messages.get("RunChild", 0)))
             after_s = 10 ** chance.uniform(-2, 0)
             fault = Fault(what="kill", who="sender", kind="RunChild", nth=nth, after_s=after_s)
-            return msgspec.structs.replace(plan, faults=[*plan.faults, fault])
+            return plan.adding(fault)
         case "store":
             # What another Runner asks for to go on is stored at last.
             first = Fault(what="kill", who="runner", kind="Append", nth=chance.randint(1, 3), for_s=0.05)
             what: What = chance.choice(["commits fail", "store unsure"])
             then = Fault(what=what, after_s=10 ** chance.uniform(-3, -1), for_s=10 ** chance.uniform(0, 0.7))
-            return msgspec.structs.replace(plan, faults=[*plan.faults, first, then], store_timeout_s=0.5)
+            return plan.adding(first, then, store_timeout_s=0.5)
     return plan
 
 
@@ -269,7 +273,7 @@ def _with_ghost(plan: FaultPlan, chance: random.Random) -> FaultPlan:
         return plan
     replaced = Fault(what="replace", who="runner", kind="Append", nth=chance.randint(1, 4), for_s=chance.uniform(2, 8))
     lost = Fault(what="kill", who="session", after_s=10 ** chance.uniform(-2.5, 0), for_s=10 ** chance.uniform(-1.7, -0.3))
-    return msgspec.structs.replace(plan, faults=[*plan.faults, replaced, lost])
+    return plan.adding(replaced, lost)
 
 
 def _loss_meanwhile(chance: random.Random, fault: Fault) -> Sequence[Fault]:
@@ -301,7 +305,7 @@ def with_slow_store(plan: FaultPlan, seed: int, messages: Mapping[str, int]) -> 
     fault = Fault(what=what, who=who, kind="OpenTurn", nth=nth, after_s=after_s, for_s=min(for_s, FINAL_S))
     network = msgspec.structs.replace(plan.network, brings_early=plan.network.brings_early or chance.random() < 0.5)
     store_s = chance.choice(SLOW_S)
-    return msgspec.structs.replace(plan, network=network, store_s=store_s, faults=[*plan.faults, fault])
+    return plan.adding(fault, network=network, store_s=store_s)
 
 
 def with_lost_answers(plan: FaultPlan, seed: int, messages: Mapping[str, int]) -> FaultPlan:
@@ -323,7 +327,7 @@ def with_lost_answers(plan: FaultPlan, seed: int, messages: Mapping[str, int]) -
         after_s=chance.choice([0.0, 0.01, 0.03]),
         for_s=10 ** chance.uniform(-1.7, 0),
     )
-    return msgspec.structs.replace(plan, faults=[*plan.faults, fault])
+    return plan.adding(fault)
 
 
 def _at_write(chance: random.Random, kind: str, often: int) -> Fault:

@@ -21,7 +21,7 @@ from tests.simulation.faults import (
     with_losses,
     with_slow_store,
 )
-from tests.simulation.steering.talk import Said
+from tests.simulation.steering.talk import Said, after_s
 
 Deed = Literal["work", "start", "wait", "check", "steer", "cancel", "ask", "fail", "hand", "send", "hear"]
 
@@ -140,18 +140,21 @@ def undisturbed(number: int) -> Errands:
         Said(
             turn=f"t{each}",
             session=session,
-            at_s=_after(chance) if each else 0.0,
-            cancelled_after_s=_after(chance) if chance.random() < 0.2 else 0.0,
+            at_s=after_s(chance) if each else 0.0,
+            cancelled_after_s=after_s(chance) if chance.random() < 0.2 else 0.0,
         )
         for each, session in enumerate(chance.choice([sessions, sessions * 2]))
     ]
     steered = [
-        Said(turn=f"m{each}", session=chance.choice(sessions), at_s=_after(chance), steers=True, program=1)
+        Said(turn=f"m{each}", session=chance.choice(sessions), at_s=after_s(chance), steers=True, program=1)
         for each in range(chance.choice([0, 0, 1, 2]))
     ]
     nudges = [
         Nudge(
-            does=chance.choice(["steer", "cancel"]), at_s=_after(chance), session=chance.choice(sessions), nth=chance.randrange(3)
+            does=chance.choice(["steer", "cancel"]),
+            at_s=after_s(chance),
+            session=chance.choice(sessions),
+            nth=chance.randrange(3),
         )
         for _ in range(chance.choice([0, 1, 1, 2]))
     ]
@@ -238,16 +241,12 @@ def _some(chance: random.Random, share: float, step: Doing) -> Sequence[Doing]:
     return [step] if chance.random() < share else []
 
 
-def _after(chance: random.Random) -> float:
-    return 10 ** chance.uniform(-2.5, 0.6)
-
-
 def disturbed(given: Errands, seed: int, messages: Mapping[str, int], moments: Mapping[str, int]) -> Errands:
     """The errands with the faults of a seed. `messages`, `moments`: see `fault_plan`."""
     names = [*(hand.name for hand in given.chief.all()), *(talker.name for talker in given.desk)]
     plan = with_faults_at_writes(fault_plan(seed, messages, moments, names), seed, moments)
     plan = with_breaks(with_losses(with_slow_store(plan, seed, messages), seed, messages), seed, messages)
-    plan = failing_once(msgspec.structs.replace(plan, faults=[*plan.faults, *_at_errands(seed, messages)]))
+    plan = failing_once(plan.adding(*_at_errands(seed, messages)))
     return msgspec.structs.replace(given, plan=plan)
 
 

@@ -141,7 +141,7 @@ def _with_clears(made: Timetable, chance: random.Random) -> Timetable:
         for _ in range(2)
     ]
     network = msgspec.structs.replace(made.plan.network, brings_early=True)
-    plan = msgspec.structs.replace(made.plan, network=network, faults=[*made.plan.faults, *lost])
+    plan = made.plan.adding(*lost, network=network)
     return msgspec.structs.replace(made, clears=clears, plan=plan)
 
 

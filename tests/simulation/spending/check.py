@@ -59,7 +59,7 @@ def spending(seed: int) -> Case:
         # The Session actor is lost while calls are under way that it alone knows of.
         nth, for_s = chance.randint(1, asked), 10 ** chance.uniform(-2, -0.5)
         loss = Fault(what="kill", who="session", kind="ReserveSpending", nth=nth, phase="handled", for_s=for_s)
-        plan = msgspec.structs.replace(plan, faults=[*plan.faults, loss])
+        plan = plan.adding(loss)
     return Case(seed, made, plan)
 
 

@@ -67,11 +67,11 @@ def undisturbed(number: int) -> Talk:
     root = drawn_tree(chance) if chance.random() < 0.25 else made.root
     sessions = chance.choice([["s"], ["s"], ["r", "s"]])
     turns = [
-        Said(turn=f"t{each}", session=session, at_s=_after(chance) if each else 0.0, cancelled_after_s=_seldom(chance, 0.2))
+        Said(turn=f"t{each}", session=session, at_s=after_s(chance) if each else 0.0, cancelled_after_s=_seldom(chance, 0.2))
         for each, session in enumerate(chance.choice([sessions, sessions * 2]))
     ]
     messages = [_message(chance, each, chance.choice(sessions)) for each in range(chance.randint(1, 4))]
-    again = [msgspec.structs.replace(each, at_s=each.at_s + _after(chance)) for each in messages if chance.random() < 0.2]
+    again = [msgspec.structs.replace(each, at_s=each.at_s + after_s(chance)) for each in messages if chance.random() < 0.2]
     return Talk(root=root, said=[*turns, *messages, *again], groups=made.groups)
 
 
@@ -79,19 +79,20 @@ def _message(chance: random.Random, number: int, session: str) -> Said:
     return Said(
         turn=f"m{number}",
         session=session,
-        at_s=_after(chance),
+        at_s=after_s(chance),
         again_after_s=_seldom(chance, 0.25),
         steers=chance.random() < 0.9,
         program=chance.choice([0, 1, 1]),
     )
 
 
-def _after(chance: random.Random) -> float:
+def after_s(chance: random.Random) -> float:
+    """A few milliseconds to four seconds."""
     return 10 ** chance.uniform(-2.5, 0.6)
 
 
 def _seldom(chance: random.Random, share: float) -> float:
-    return _after(chance) if chance.random() < share else 0.0
+    return after_s(chance) if chance.random() < share else 0.0
 
 
 def disturbed(given: Talk, seed: int, messages: Mapping[str, int], moments: Mapping[str, int]) -> Talk:
@@ -99,7 +100,7 @@ def disturbed(given: Talk, seed: int, messages: Mapping[str, int], moments: Mapp
     plan = fault_plan(seed, messages, moments, [node.name for node in given.root.all()])
     plan = with_faults_at_writes(plan, seed, moments)
     plan = failing_once(with_losses(with_slow_store(plan, seed, messages), seed, messages))
-    return msgspec.structs.replace(given, plan=msgspec.structs.replace(plan, faults=[*plan.faults, *_at_steering(seed)]))
+    return msgspec.structs.replace(given, plan=plan.adding(*_at_steering(seed)))
 
 
 def _at_steering(seed: int) -> Sequence[Fault]:
