@@ -54,6 +54,14 @@ class Arrivals:
         await settled()
 
 
+async def test_a_place_that_is_left_twice_lets_one_in() -> None:
+    turns = Arrivals(TurnGate(1))
+    await turns.come("a1", "a2", "a3")
+    await turns.leave("a1")
+    await turns.leave("a1")
+    assert turns.inside == ["a1", "a2"]
+
+
 async def test_a_turn_that_is_given_up_leaves_the_line_and_the_place_that_it_was_just_given() -> None:
     turns = Arrivals(gate := TurnGate(1))
     await turns.come("a1", "a2", "b1", "c1")

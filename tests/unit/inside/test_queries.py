@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 
 from actors.errors import OverloadedError
 from actors.interfaces.stores import TurnFilter, TurnRow
-from actors.layers.listing.messages import GetTurn
+from actors.layers.listing.messages import CountTurns, GetTurn
+from actors.layers.spending.messages import ReserveSpending
 from actors.messages import protocol as p
 from actors.messages.config import Limits
 from actors.messages.session import SessionKey
@@ -103,6 +105,25 @@ async def test_one_that_is_given_up_leaves_its_place(is_just_let_in: bool) -> No
     assert given_up.cancelled()
     assert asked.begun == ["a2"]
     assert (asked.line._under_way, len(asked.line)) == (0, 0)
+
+
+async def test_a_request_that_fails_makes_room() -> None:
+    line = QueryLine(Limits(max_waiting_requests=1))
+
+    async def fail(_: p.Message) -> p.Message:
+        await asyncio.sleep(0)
+        raise ValueError
+
+    handle = line.bounded(fail)
+    for _ in range(3):
+        failed = await asyncio.gather(*(handle(CountTurns(app="app")) for _ in range(AT_ONCE + 1)), return_exceptions=True)
+        assert {type(error) for error in failed} == {ValueError}
+
+
+def test_nothing_that_a_turn_waits_for_is_a_query() -> None:
+    of_turns: list[type[p.Request[Any]]] = [p.OpenTurn, p.Append, p.Fetch, p.Poll, p.CloseTurn, p.FindTurn, p.ReadTurn]
+    of_turns += [p.Subscribe, ReserveSpending]
+    assert p.Lane.QUERY not in {each.lane for each in of_turns}
 
 
 KEYS = [SessionKey("app", "ada", name) for name in ("s1", "s2")]
