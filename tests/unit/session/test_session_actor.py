@@ -19,6 +19,7 @@ from actors.errors import (
     SessionExistsError,
     SessionNotFoundError,
     TooLargeError,
+    UnknownFunctionCallError,
 )
 from actors.layers.forks import ForkSession
 from actors.layers.listing.client import get_turn
@@ -83,6 +84,18 @@ async def test_nothing_is_written_with_another_epoch_or_after_the_end(session: S
     with pytest.raises(FencedError):
         await session.ref.ask(p.TellPartial(turn=session.turn_ref(), events=[]))
     assert [text for _, _, text in await session.log()] == ["hi"]
+
+
+async def test_of_several_answers_the_first_decides_and_every_id_must_be_known(session: SessionFixture) -> None:
+    await session.open()
+    await session.say(session.event("a", call="c1"), session.event("root", call="c2"))
+    assert (await session.ref.ask(p.FindTurn(key=KEY, call_ids=("c1", "c2")))).caller == "a"
+    assert (await session.ref.ask(p.FindTurn(key=KEY, call_ids=("c2", "c1")))).caller == "root"
+    with pytest.raises(UnknownFunctionCallError, match="'c3'"):
+        await session.ref.ask(p.FindTurn(key=KEY, call_ids=("c1", "c3")))
+    # Where there is no session yet there is no call.
+    with pytest.raises(UnknownFunctionCallError, match="'c1'"):
+        await session.ref.ask(p.FindTurn(key=OTHER, call_ids=("c1",), auto_create=True))
 
 
 async def test_one_that_interrupts_while_another_is_about_to_begin_has_to_interrupt_that(session: SessionFixture) -> None:
