@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
+from pydantic import BaseModel
 
 from actors import Event
 from actors.messages.event import decode_event
@@ -36,7 +37,7 @@ def _classes_in(value: Any) -> Iterator[type]:
     """The classes that the code of a value names."""
     if isinstance(value, list | tuple):
         yield from (of for each in value for of in _classes_in(each))
-    elif isinstance(value, msgspec.Struct):
+    elif isinstance(value, msgspec.Struct | BaseModel):
         yield type(value)
         yield from (of for _, each in _unusual(value) for of in _classes_in(each))
 
@@ -44,10 +45,10 @@ def _classes_in(value: Any) -> Iterator[type]:
 def _laid_out(begin: str, value: Any, indent: int, end: str = "") -> Iterator[str]:
     """The code of a value, on one line if it has the room."""
     line = f"{begin}{as_code(value)}{end}"
-    if len(line) <= LINE or not isinstance(value, list | tuple | msgspec.Struct):
+    if len(line) <= LINE or not isinstance(value, list | tuple | msgspec.Struct | BaseModel):
         yield line
         return
-    if isinstance(value, msgspec.Struct):
+    if isinstance(value, msgspec.Struct | BaseModel):
         first, last, inner = f"{type(value).__name__}(", ")", [(f"{name}=", each) for name, each in _unusual(value)]
     else:
         first, last, inner = "[", "]", [("", each) for each in value]
@@ -63,17 +64,21 @@ def as_code(value: Any) -> str:
         return f"[{', '.join(map(as_code, value))}]"
     if isinstance(value, tuple):
         return f"({', '.join(map(as_code, value))}{',' * (len(value) == 1)})"
-    if not isinstance(value, msgspec.Struct):
+    if not isinstance(value, msgspec.Struct | BaseModel):
         return repr(value)
     return f"{type(value).__name__}({', '.join(f'{name}={as_code(each)}' for name, each in _unusual(value))})"
 
 
-def _unusual(value: msgspec.Struct) -> Iterator[tuple[str, Any]]:
+def _unusual(value: msgspec.Struct | BaseModel) -> Iterator[tuple[str, Any]]:
     """The fields that are not as usual."""
-    for field in msgspec.structs.fields(value):
-        each = getattr(value, field.name)
-        if each != field.default and (each or field.default):
-            yield field.name, each
+    if isinstance(value, BaseModel):
+        usual = {name: field.default for name, field in type(value).model_fields.items()}
+    else:
+        usual = {field.name: field.default for field in msgspec.structs.fields(value)}
+    for name, default in usual.items():
+        each = getattr(value, name)
+        if each != default and (each or default):
+            yield name, each
 
 
 def told_logs(history: History) -> Iterator[str]:

@@ -189,4 +189,5 @@ def test_a_turn_is_run_again_from_a_shell(local: Deploy, monkeypatch: pytest.Mon
         have_joined(monkeypatch, rt)
         event = stored(rt)[0]
         assert invoke("retry", "desk", "s1", event.invocation_id or "", "--user", "ada", "--from", event.id).output == "two\n"
-        assert invoke("retry", "desk", "s1", "--from", event.id).exit_code != 0
+        with pytest.raises(RequestError, match="--from goes with a session and a turn"):
+            invoke("retry", "desk", "s1", "--from", event.id)
